@@ -73,11 +73,7 @@ async fn sums(
 ) -> anyhow::Result<()> {
     let begin = UsageSince::Instant(since);
     let sums = store.usage_since(&begin, Some(by), LINES_MAX).await?;
-    let total = store
-        .usage_since(&begin, None, 1)
-        .await?
-        .pop()
-        .unwrap_or_default();
+    let total = store.usage_total(&begin).await?;
     let waiting = store.runs_waiting_for_money().await?;
     if context.json() {
         return context.screen.json(&UsageReport {

@@ -3,6 +3,7 @@
 use super::Timestamp;
 use super::run::word_enum;
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveTime, TimeZone};
+use std::time::Duration;
 
 word_enum!(
     /// Kind of owner of a budget account.
@@ -113,6 +114,12 @@ pub struct ThreadBudget {
 /// Returns the day of an instant in the format of budget periods, `2026-11-20`.
 pub fn day_of<Z: TimeZone>(now: Timestamp, zone: &Z) -> String {
     date(now, zone).format("%Y-%m-%d").to_string()
+}
+
+/// Returns the first of so many days: that of the instant is the last.
+pub fn first_day<Z: TimeZone>(days: u64, now: Timestamp, zone: &Z) -> String {
+    let back = Duration::from_secs(days.saturating_sub(1) * 24 * 3600);
+    day_of(now.minus(back), zone)
 }
 
 /// Returns the month of an instant in the format of budget periods, `2026-11`.

@@ -4,11 +4,10 @@
 use super::agent_args::{ContextOfArgs, ExplainRunArgs, ListScheduleArgs, UsageArgs};
 use super::agent_reader::{AgentReader, AnswerPage, Refusal, offset, text_answer, unread};
 use super::mail_frame::framed_record;
-use crate::domain::{PersonaId, RunId, Timestamp, day_of};
+use crate::domain::{PersonaId, RunId, Timestamp, first_day};
 use crate::replay::{self, timeline};
 use crate::store::{StoredResponsibility, UsageBy, UsageSince};
 use serde::Serialize;
-use std::time::Duration;
 
 /// Most sums that are read.
 const SUMS_MAX: usize = 2_000;
@@ -112,10 +111,11 @@ impl AgentReader {
             return Err("`by` is `persona` here: not all personas may be read".to_owned());
         }
         // As the page counts: today is one of the days.
-        let back = Duration::from_secs(u64::from(days - 1) * 24 * 3600);
-        let first = self.store.clock().now().minus(back);
-        let zone = &self.config.inference.budgets.zone;
-        let since = UsageSince::Day(day_of(first, zone));
+        let (now, zone) = (
+            self.store.clock().now(),
+            &self.config.inference.budgets.zone,
+        );
+        let since = UsageSince::Day(first_day(days.into(), now, zone));
         let sums = self.store.usage_since(&since, Some(by), SUMS_MAX).await;
         let is_shown = |what: &str| reads_all || reads_of.iter().any(|id| id.as_str() == what);
         let sums = sums.map_err(unread)?;

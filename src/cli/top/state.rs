@@ -3,7 +3,7 @@
 use crate::domain::{ApprovalState, RunState, Timestamp, day_of};
 use crate::store::{
     DeliveryFilter, DeliveryState, ListPage, RunFilter, RunSummary, Store, StoreError,
-    TransportState, UsageSince, UsageSum, working_engine,
+    TransportState, UsageSince, working_engine,
 };
 use chrono_tz::Tz;
 use serde::Serialize;
@@ -85,11 +85,7 @@ impl TopState {
         let health = store.transport_health().await?;
         let stopped = health.filter(|health| health.state != TransportState::Well);
         let open = Some(ApprovalState::Open);
-        let today: UsageSum = store
-            .usage_since(&midnight, None, 1)
-            .await?
-            .pop()
-            .unwrap_or_default();
+        let today = store.usage_total(&midnight).await?;
         let halted = store.halts().await?.into_iter().map(|halt| {
             let persona = halt.persona.map(|persona| persona.to_string());
             persona.unwrap_or_else(|| "every persona".to_owned())

@@ -3,12 +3,12 @@
 use super::{ItemList, limit, record};
 use crate::config::show_persona;
 use crate::domain::{
-    Address, ApprovalState, DeliveryId, MemoryStatus, PersonaId, RunState, ThreadOutcome, Timestamp,
+    Address, ApprovalState, DeliveryId, MemoryStatus, PersonaId, RunState, ThreadOutcome,
+    Timestamp, first_day,
 };
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::pages::inbox::cursor;
-use crate::http::pages::usage::since_day;
 use crate::store::{
     DeliveryFilter, DeliveryState, ListPage, MemoryFilter, OverviewFilter, RunFilter, StoredSlot,
     UsageBy, UsageSince, UsageSum,
@@ -101,23 +101,18 @@ pub(in crate::http) async fn conversations(call: Call) -> Result<Response, PageE
 
 /// Runs, the newest first.
 pub(in crate::http) async fn runs(call: Call) -> Result<Response, PageError> {
-    let limit = limit(&call)?;
+    let limit = limit(&call)? + 1;
     let offset = word(&call, "cursor", |text| text.parse::<u32>().ok())?.unwrap_or(0);
     let filter = RunFilter {
         states: word(&call, "state", RunState::parse)?.into_iter().collect(),
         persona: persona(&call)?,
         since: word(&call, "since", Timestamp::parse)?,
         ended_since: None,
-        limit: limit + 1,
+        limit,
         offset,
     };
-    let mut items = call.context.store.list_runs(&filter).await?;
-    let is_cut = items.len() > limit as usize;
-    items.truncate(limit as usize);
-    record(&ItemList {
-        items,
-        next: is_cut.then(|| (offset + limit).to_string()),
-    })
+    let found = call.context.store.list_runs(&filter).await?;
+    answer(found, limit, |_| (offset + limit - 1).to_string())
 }
 
 /// Questions, open ones by their end, others the newest first.
@@ -197,17 +192,13 @@ pub(in crate::http) async fn usage(call: Call) -> Result<Response, PageError> {
     let days = word(&call, "days", |text| text.parse::<u64>().ok())?;
     let days = days.unwrap_or(30).clamp(1, DAYS_MAX);
     let zone = &call.context.config.inference.budgets.zone;
-    let since = since_day(call.context.now(), days, zone);
+    let since = first_day(days, call.context.now(), zone);
     let begin = UsageSince::Day(since.clone());
     record(&UsageSums {
         since,
         by: by.as_str(),
         sums: store.usage_since(&begin, Some(by), SUMS_MAX).await?,
-        total: store
-            .usage_since(&begin, None, 1)
-            .await?
-            .pop()
-            .unwrap_or_default(),
+        total: store.usage_total(&begin).await?,
         runs_waiting_for_money: store.runs_waiting_for_money().await?,
     })
 }

@@ -1,15 +1,13 @@
 //! Usage: what calls cost, by day, persona and model, and what budgets still allow.
 
 use super::strip::StripBar;
-use crate::domain::{Timestamp, day_of};
+use crate::domain::first_day;
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::templates::grouped;
 use crate::store::{AccountLine, BudgetRecord, UsageBy, UsageSince, UsageSum};
 use axum::response::Response;
-use chrono_tz::Tz;
 use serde::Serialize;
-use std::time::Duration;
 
 /// Most lines of a table.
 const LINES_MAX: usize = 200;
@@ -63,7 +61,7 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         .parse::<u64>()
         .unwrap_or(DAYS)
         .clamp(1, DAYS_MAX);
-    let since = UsageSince::Day(since_day(now, days, &config.inference.budgets.zone));
+    let since = UsageSince::Day(first_day(days, now, &config.inference.budgets.zone));
     let mut tables = Vec::new();
     for by in [UsageBy::Day, UsageBy::Persona, UsageBy::Model] {
         let sums = store.usage_since(&since, Some(by), LINES_MAX).await?;
@@ -72,7 +70,6 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
             sums: lines(sums),
         });
     }
-    let total = store.usage_since(&since, None, 1).await?.pop();
     let accounts = store
         .account_lines((&config.inference, &config.personas), now)
         .await?;
@@ -81,7 +78,7 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let page = UsagePage {
         days,
         spans: [1, 7, 30, 365],
-        total: total.unwrap_or_default(),
+        total: store.usage_total(&since).await?,
         tables,
         budgets_idle: accounts.len() - listed.len(),
         budgets: listed,
@@ -89,12 +86,6 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         runs_waiting: store.runs_waiting_for_money().await?,
     };
     call.page("usage.html", &page).await
-}
-
-/// Returns the first of so many days: today, in the zone of the budgets, is the last.
-pub(in crate::http) fn since_day(now: Timestamp, days: u64, zone: &Tz) -> String {
-    let back = Duration::from_secs(days.saturating_sub(1) * 24 * 3600);
-    day_of(now.minus(back), zone)
 }
 
 fn lines(sums: Vec<UsageSum>) -> Vec<SumLine> {

@@ -161,6 +161,12 @@ impl Store {
         Ok(rows.iter().map(usage_sum).collect())
     }
 
+    /// Returns one sum of all calls since then.
+    pub async fn usage_total(&self, since: &UsageSince) -> Result<UsageSum> {
+        let total = self.usage_since(since, None, 1).await?.pop();
+        Ok(total.unwrap_or_default())
+    }
+
     /// Returns threads with a budget of their own, and the threads that spent most in a period,
     /// with their personas.
     pub async fn threads_that_spend(
