@@ -8,6 +8,7 @@ use super::reply::{answer, protected, session_page};
 use crate::store::WebSession;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -68,16 +69,20 @@ struct ErrorPage<'a> {
     texts: Vec<&'a str>,
 }
 
-/// Error for programs.
-#[derive(Serialize)]
-struct ApiError {
+/// An error, as every path of the API answers it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub(super) struct ApiError {
     error: RefusalFields,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ErrorDetail")]
 struct RefusalFields {
+    /// Stable word: `not_found`, `conflict`, `invalid_request`.
     code: &'static str,
     message: String,
+    /// What to do; may be empty.
     hint: String,
     /// `true`: the same request may succeed later.
     retryable: bool,

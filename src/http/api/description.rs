@@ -3,12 +3,13 @@
 
 use crate::http::call::Call;
 use crate::http::failure::PageError;
+use crate::http::refusal::ApiError;
 use crate::http::reply::record;
 use crate::http::route::{RouteAccess, RouteBody, RouteMethod, WebRoute};
 use crate::http::routes::ROUTES;
 use axum::response::Response;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -88,32 +89,6 @@ struct OpenApiSecurity {
     description: &'static str,
 }
 
-/// An error, as every path of the API answers it.
-#[derive(JsonSchema)]
-#[schemars(rename = "Error")]
-#[expect(
-    dead_code,
-    reason = "only its schema is used; `http::refusal` writes errors"
-)]
-struct ErrorAnswer {
-    error: ErrorDetail,
-}
-
-#[derive(JsonSchema)]
-#[expect(
-    dead_code,
-    reason = "only its schema is used; `http::refusal` writes errors"
-)]
-struct ErrorDetail {
-    /// Stable word: `not_found`, `conflict`, `invalid_request`.
-    code: String,
-    message: String,
-    /// What to do; may be empty.
-    hint: String,
-    /// `true`: the same request may succeed later.
-    retryable: bool,
-}
-
 /// Answers with the description.
 pub(in crate::http) async fn description(_call: Call) -> Result<Response, PageError> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
@@ -153,7 +128,7 @@ fn operation(route: &WebRoute, method: &str, schemas: &mut SchemaGenerator) -> O
         (None, "/api/v1/events") => content("text/event-stream", text()),
         (None, _) => content("application/json", json_schema!({ "type": "object" })),
     };
-    let refused = schemas.subschema_for::<ErrorAnswer>();
+    let refused = schemas.subschema_for::<ApiError>();
     let answer = |description, content| OpenApiAnswer {
         description,
         content,
