@@ -1,7 +1,7 @@
 //! `attache schedule calendar`: the coming days and the slots due on each.
 
 use super::{
-    ScheduleContext, comes_after, count, count_arg, name_arg, state, subcommand, timing_of, zone_of,
+    ScheduleContext, comes_after, count, count_arg, name_arg, state, subcommand, timing_of,
 };
 use crate::cli::{Command, CommandContext, Exit, Failure, screen};
 use crate::domain::{PersonaId, Timestamp};
@@ -97,7 +97,10 @@ fn zone_for(args: &ArgMatches, rows: &[StoredResponsibility]) -> anyhow::Result<
                 .into()
         });
     }
-    let mut zones = rows.iter().filter(|row| state(row) == "on").map(zone_of);
+    let mut zones = rows
+        .iter()
+        .filter(|row| state(row) == "on")
+        .map(StoredResponsibility::zone);
     let first = zones.next().unwrap_or(Tz::UTC);
     Ok(if zones.all(|zone| zone == first) {
         first

@@ -1,6 +1,6 @@
 //! `attache schedule history`: outcomes of past slots, newest first.
 
-use super::{ScheduleContext, count, count_arg, name_arg, subcommand, zone_of};
+use super::{ScheduleContext, count, count_arg, name_arg, subcommand};
 use crate::cli::screen::Columns;
 use crate::cli::{Command, CommandContext, Exit};
 use crate::scheduler::schedule_file::timing::local_text;
@@ -30,7 +30,7 @@ impl Command for History {
             let mut slots = Vec::new();
             for row in ctx.chosen(args).await? {
                 let own = ctx.store.responsibility_slots(Some(&row.id), page).await?;
-                slots.extend(own.into_iter().map(|slot| (zone_of(&row), slot)));
+                slots.extend(own.into_iter().map(|slot| (row.zone(), slot)));
             }
             slots.sort_by_key(|(_, slot)| std::cmp::Reverse(slot.slot_at));
             slots.truncate(limit);

@@ -1,6 +1,6 @@
 //! `attache schedule list`: every responsibility with its state and its next slot.
 
-use super::{ListedResponsibility, ScheduleContext, pause_reason, state, subcommand, zone_of};
+use super::{ListedResponsibility, ScheduleContext, pause_reason, state, subcommand};
 use crate::cli::screen::Columns;
 use crate::cli::{Command, CommandContext, Exit, screen};
 use crate::scheduler::schedule_file::timing::local_text;
@@ -32,7 +32,7 @@ impl Command for List {
             let lines: Vec<Vec<String>> = rows
                 .iter()
                 .map(|row| {
-                    let next = row.next.at.map(|at| local_text(at, zone_of(row)));
+                    let next = row.next.at.map(|at| local_text(at, row.zone()));
                     let next = next.filter(|_| state(row) == "on").unwrap_or_default();
                     let cells = [
                         &row.name,

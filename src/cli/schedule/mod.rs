@@ -35,7 +35,6 @@ use crate::scheduler::schedule_file::WorkspaceNames;
 use crate::scheduler::schedule_file::timing::{Timing, local_text};
 use crate::store::{Store, StoredResponsibility};
 use crate::tools;
-use chrono_tz::Tz;
 use clap::{Arg, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -242,7 +241,7 @@ fn state(row: &StoredResponsibility) -> &'static str {
 /// Reason and start of a pause, for users.
 fn pause_reason(row: &StoredResponsibility) -> Option<String> {
     let paused = row.paused?;
-    let since = local_text(paused.at, zone_of(row));
+    let since = local_text(paused.at, row.zone());
     Some(match paused.by {
         PausedBy::Owner => format!("since {since}, by hand"),
         PausedBy::Failures => {
@@ -254,12 +253,8 @@ fn pause_reason(row: &StoredResponsibility) -> Option<String> {
     })
 }
 
-fn zone_of(row: &StoredResponsibility) -> Tz {
-    row.timezone.parse().unwrap_or(Tz::UTC)
-}
-
 fn timing_of(row: &StoredResponsibility) -> Option<Timing> {
-    Timing::parse(&row.schedule, zone_of(row)).ok()
+    Timing::parse(&row.schedule, row.zone()).ok()
 }
 
 /// Instant after which slots of a responsibility are still to fire.
@@ -324,7 +319,7 @@ impl<'a> UpcomingSlot<'a> {
     fn new(slot_at: Timestamp, row: &'a StoredResponsibility) -> Self {
         Self {
             slot_at,
-            local: local_text(slot_at, zone_of(row)),
+            local: local_text(slot_at, row.zone()),
             persona: &row.persona,
             name: &row.name,
         }

@@ -2,7 +2,7 @@
 
 use super::{
     ScheduleContext, UpcomingSlot, comes_after, count, count_arg, name_arg, state, subcommand,
-    timing_of, zone_of,
+    timing_of,
 };
 use crate::cli::{Command, CommandContext, Exit};
 use crate::domain::Timestamp;
@@ -59,7 +59,7 @@ impl Command for ScheduleNext {
             }
             let lines = slots.iter().map(|(at, row)| {
                 vec![
-                    local_text(*at, zone_of(row)),
+                    local_text(*at, row.zone()),
                     row.persona.to_string(),
                     row.name.clone(),
                 ]

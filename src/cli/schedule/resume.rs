@@ -1,6 +1,6 @@
 //! `attache schedule resume`: the slots of a paused responsibility fire again, from now on.
 
-use super::{ListedResponsibility, ScheduleContext, name_arg, state, subcommand, zone_of};
+use super::{ListedResponsibility, ScheduleContext, name_arg, state, subcommand};
 use crate::cli::{Command, CommandContext, Exit, Failure, screen};
 use crate::scheduler::schedule_file::timing::local_text;
 use clap::ArgMatches;
@@ -37,7 +37,7 @@ impl Command for Resume {
                 return Ok(Exit::Ok);
             }
             let next = match (state(&row), row.next.at) {
-                ("on", Some(at)) => format!("next at {}", local_text(at, zone_of(&row))),
+                ("on", Some(at)) => format!("next at {}", local_text(at, row.zone())),
                 (state, _) => format!("it is {state}"),
             };
             context

@@ -4,7 +4,7 @@
 use super::history::became;
 use super::{
     ListedResponsibility, ScheduleContext, comes_after, name_arg, pause_reason, state, subcommand,
-    timing_of, zone_of,
+    timing_of,
 };
 use crate::cli::{Command, CommandContext, Exit, screen};
 use crate::config::{dollars, spell};
@@ -116,7 +116,7 @@ fn detail<'a>(
     last: &'a [StoredSlot],
 ) -> ResponsibilityDetail<'a> {
     let (slots, runs) = (&row.slot_options, &row.run_options);
-    let local = |at: &Timestamp| local_text(*at, zone_of(row));
+    let local = |at: &Timestamp| local_text(*at, row.zone());
     let schema = row.output_schema.as_deref();
     ResponsibilityDetail {
         listed: ListedResponsibility::from(row),
@@ -147,7 +147,7 @@ fn fields(
     next: &[Timestamp],
     last: &[StoredSlot],
 ) -> Vec<(&'static str, String)> {
-    let zone = zone_of(row);
+    let zone = row.zone();
     let (slots, runs) = (&row.slot_options, &row.run_options);
     let inherited = || "as its persona's".to_owned();
     let state = match pause_reason(row) {

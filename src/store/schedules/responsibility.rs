@@ -7,6 +7,7 @@ use crate::domain::{
 use crate::store::schedules::run_options::{run_options, slot_options};
 use crate::store::sql::persona_id;
 use crate::store::{Result, StoreError};
+use chrono_tz::Tz;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
@@ -47,6 +48,13 @@ pub struct StoredResponsibility {
     pub last_fired_at: Option<Timestamp>,
     /// The newest scheduled slot whose run succeeded.
     pub last_succeeded_at: Option<Timestamp>,
+}
+
+impl StoredResponsibility {
+    /// Returns its time zone; UTC where the file names none that is known.
+    pub fn zone(&self) -> Tz {
+        self.timezone.parse().unwrap_or(Tz::UTC)
+    }
 }
 
 /// Begin and actor of a pause: no slot fires until an operator resumes the responsibility.

@@ -9,7 +9,6 @@ use crate::scheduler::schedule_file::timing::Timing;
 use crate::store::{ListPage, StoredResponsibility, StoredSlot};
 use axum::response::Response;
 use chrono::NaiveDateTime;
-use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
@@ -193,7 +192,7 @@ fn row(row: &StoredResponsibility) -> ScheduleRow {
         outcome,
         next_at,
         next_local: next_at.map(|at| {
-            let local = at.to_utc().with_timezone(&zone_of(row));
+            let local = at.to_utc().with_timezone(&row.zone());
             local.format("%-d %b %Y, %H:%M").to_string()
         }),
         last_fired_at: row.last_fired_at,
@@ -204,16 +203,12 @@ fn row(row: &StoredResponsibility) -> ScheduleRow {
     }
 }
 
-fn zone_of(row: &StoredResponsibility) -> Tz {
-    row.timezone.parse().unwrap_or(Tz::UTC)
-}
-
 /// Returns the coming days with everything that is due on them.
 fn calendar(rows: &[StoredResponsibility], now: Timestamp) -> Vec<CalendarColumn> {
     let end = now.plus(Duration::from_secs(DAYS * 24 * 3600));
     let mut due: Vec<DueRow> = Vec::new();
     for row in rows.iter().filter(|row| is_on(row)) {
-        let zone = zone_of(row);
+        let zone = row.zone();
         let Ok(timing) = Timing::parse(&row.schedule, zone) else {
             continue;
         };
