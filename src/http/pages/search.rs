@@ -1,7 +1,7 @@
 //! One box for letters, calls of runs, memory and ids.
 
 use super::memory::{EntryAuthor, status_words};
-use crate::domain::PersonaId;
+use crate::domain::{PersonaId, RunId};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::words::{StateWords, run_state};
@@ -123,17 +123,18 @@ async fn ran(call: &Call, text: &str) -> Result<Vec<FoundRun>, PageError> {
     let found = store
         .runs_with_words(&small_words(text), (STEPS_LOOKED_AT, RUNS_MAX))
         .await?;
-    let mut runs = Vec::new();
-    for (id, tool) in found {
-        let run = store.run_summary(&id).await?;
+    let ids: Vec<RunId> = found.iter().map(|(id, _)| id.clone()).collect();
+    let runs = store.run_summaries(&ids).await?;
+    let shown = |(id, tool): (RunId, String)| {
+        let run = runs.iter().find(|run| run.id == id)?.clone();
         let class = run.error_class.as_ref().map(|class| class.as_str());
-        runs.push(FoundRun {
+        Some(FoundRun {
             outcome: run_state(run.state.as_str(), class),
             run,
             tool,
-        });
-    }
-    Ok(runs)
+        })
+    };
+    Ok(found.into_iter().filter_map(shown).collect())
 }
 
 /// Finds what has an id that begins or ends like this.

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
+use std::collections::HashMap;
 
 /// Most threads that are looked at for those whose last run is in a state.
 const LOOKED_AT_MAX: u32 = 2_000;
@@ -151,9 +152,9 @@ impl Store {
             ))
         };
         let mut wanted = rows.iter().map(key).collect::<Result<Vec<_>>>()?;
+        let ids: Vec<ThreadId> = wanted.iter().map(|(_, id)| id.clone()).collect();
+        let outcomes = self.thread_outcomes(&ids).await?;
         if !filter.outcomes.is_empty() {
-            let ids: Vec<ThreadId> = wanted.iter().map(|(_, id)| id.clone()).collect();
-            let outcomes = self.thread_outcomes(&ids).await?;
             let is_wanted = |outcome| filter.outcomes.contains(outcome);
             wanted.retain(|(_, id)| outcomes.get(id).is_some_and(is_wanted));
         }
@@ -167,13 +168,21 @@ impl Store {
             false => rows.last().filter(|_| is_cut).map(key).transpose()?,
         };
         let ids: Vec<ThreadId> = wanted.into_iter().map(|(_, id)| id).collect();
-        let threads = self.overviews_of(&ids).await?;
+        let threads = self.overviews(&ids, &outcomes).await?;
         Ok(OverviewPage { threads, next })
     }
 
     /// Returns these threads as the list shows them, the newest first.
     pub async fn overviews_of(&self, ids: &[ThreadId]) -> Result<Vec<ThreadOverview>> {
         let outcomes = self.thread_outcomes(ids).await?;
+        self.overviews(ids, &outcomes).await
+    }
+
+    async fn overviews(
+        &self,
+        ids: &[ThreadId],
+        outcomes: &HashMap<ThreadId, ThreadOutcome>,
+    ) -> Result<Vec<ThreadOverview>> {
         let ids = json_list(ids.iter().map(ThreadId::as_str));
         let rows = sqlx::query(OVERVIEWS).bind(ids);
         let rows = rows.fetch_all(self.readers()).await?;

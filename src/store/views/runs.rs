@@ -197,7 +197,8 @@ impl Store {
         })
     }
 
-    async fn run_summaries(&self, ids: &[RunId]) -> Result<Vec<RunSummary>> {
+    /// Returns these runs, the newest first.
+    pub async fn run_summaries(&self, ids: &[RunId]) -> Result<Vec<RunSummary>> {
         let ids = json_list(ids.iter().map(RunId::as_str));
         let rows = sqlx::query(RUN_SUMMARIES)
             .bind(ids)
