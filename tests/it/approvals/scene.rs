@@ -108,6 +108,14 @@ impl Scene {
             .expect("a question")
     }
 
+    /// Approves the only question, and drains.
+    pub async fn approves(&self) -> String {
+        let question = self.only_question().await.id;
+        self.decide(&question, ApprovalVerdict::Approve, "").await;
+        self.world.app.drain().await;
+        question
+    }
+
     pub async fn decide(&self, id: &str, verdict: ApprovalVerdict, words: &str) -> DecisionOutcome {
         let outcome = self
             .world

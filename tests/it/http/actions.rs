@@ -3,26 +3,12 @@
 use super::site::Site;
 use crate::approvals::scene::CONTACT;
 use attache::http::{ROUTES, RouteAccess, RouteMethod};
-use attache::store::{NewWebToken, WebScope};
 use reqwest::Method;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// Makes a key with these scopes.
 async fn key(site: &Site, scopes: &[&str]) -> String {
-    let store = &site.scene.world.app.engine.store;
-    let secret = format!("att_{}", store.clock().new_secret());
-    let new = NewWebToken {
-        name: "operator".to_owned(),
-        scopes: scopes
-            .iter()
-            .map(|scope| WebScope::parse(scope).expect("a scope"))
-            .collect(),
-        created_by: "uid 0".to_owned(),
-        expires_at: store.clock().now().plus(Duration::from_secs(3600)),
-        secret: secret.clone(),
-    };
-    store.add_web_token(new).await.expect("a key");
+    let secret = site.key(scopes).await;
     format!("Bearer {secret}")
 }
 

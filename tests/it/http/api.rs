@@ -3,7 +3,7 @@
 use super::site::{Page, Site};
 use crate::approvals::scene::CONTACT;
 use crate::notices::refused_login;
-use attache::store::{ApprovalVerdict, NewNotice, NewWebToken, WebScope};
+use attache::store::{NewNotice, NewWebToken, WebScope};
 use reqwest::Method;
 use serde_json::Value;
 use std::process::Command;
@@ -58,11 +58,7 @@ fn printed(site: &Site, args: &[&str]) -> String {
 async fn records_are_the_bytes_of_the_command_line() {
     let site = Site::start().await;
     let run = site.scene.writes(CONTACT, "l1", "").await;
-    let question = site.scene.only_question().await;
-    site.scene
-        .decide(&question.id, ApprovalVerdict::Approve, "")
-        .await;
-    site.scene.world.app.drain().await;
+    let question = site.scene.approves().await;
     let app = &site.scene.world.app;
     let thread = app
         .row("SELECT thread_id FROM runs WHERE id = $1", &run)
@@ -77,8 +73,8 @@ async fn records_are_the_bytes_of_the_command_line() {
             vec!["threads", "show", &thread],
         ),
         (
-            format!("/api/v1/approvals/{}", question.id),
-            vec!["approvals", "show", &question.id],
+            format!("/api/v1/approvals/{question}"),
+            vec!["approvals", "show", &question],
         ),
     ] {
         let answer = get(&site, &secret, &path).await;

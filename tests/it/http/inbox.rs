@@ -2,7 +2,6 @@
 
 use super::site::Site;
 use crate::approvals::scene::CONTACT;
-use attache::store::ApprovalVerdict;
 
 #[tokio::test]
 async fn a_conversation_is_listed_with_its_sender_and_its_state() {
@@ -104,11 +103,7 @@ async fn the_mark_of_a_conversation_and_the_filter_agree() {
     let site = Site::start().await;
     site.scene.writes(CONTACT, "l1", "").await;
     assert_eq!(listed_under(&site, "Tuesday").await, ["waiting"]);
-    let question = site.scene.only_question().await;
-    site.scene
-        .decide(&question.id, ApprovalVerdict::Approve, "")
-        .await;
-    site.scene.world.app.drain().await;
+    site.scene.approves().await;
     assert_eq!(listed_under(&site, "Tuesday").await, ["answered"]);
     let mut rows = site.scene.world.app.workspace.rows().await;
     let login = site.login().await;

@@ -4,7 +4,7 @@ use super::site::{ENTRY, Login, Site};
 use crate::app::TestApp;
 use crate::approvals::scene::CONTACT;
 use attache::domain::RunId;
-use attache::store::{ApprovalVerdict, MemoryAct};
+use attache::store::MemoryAct;
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -59,9 +59,7 @@ impl Lived {
 async fn letters(site: &Site) -> BTreeMap<&'static str, String> {
     let (scene, app) = (&site.scene, &site.scene.world.app);
     scene.writes(CONTACT, "answered", "").await;
-    let question = scene.only_question().await.id;
-    scene.decide(&question, ApprovalVerdict::Approve, "").await;
-    app.drain().await;
+    scene.approves().await;
     let cancelled = scene.writes(CONTACT, "cancelled", "").await;
     let run = RunId::new(cancelled.clone());
     app.engine.store.request_cancel(&run).await.expect("an end");

@@ -5,7 +5,7 @@ use crate::app::TestApp;
 use reqwest::Method;
 use serde_json::{Map, Value};
 use sqlx::Row;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// One action, by its path below the pages and below the API, its fields, and its words on the command line. `@name` stands for
@@ -276,13 +276,15 @@ fn difference(
     after: &[String],
     ids: &BTreeMap<&'static str, String>,
 ) -> Vec<String> {
+    let (was, is): (BTreeSet<&String>, BTreeSet<&String>) =
+        (before.iter().collect(), after.iter().collect());
     let gone = before
         .iter()
-        .filter(|line| !after.contains(line))
+        .filter(|line| !is.contains(line))
         .map(|line| format!("- {line}"));
     let new = after
         .iter()
-        .filter(|line| !before.contains(line))
+        .filter(|line| !was.contains(line))
         .map(|line| format!("+ {line}"));
     let mut lines: Vec<String> = gone.chain(new).map(|line| plain(&line, ids)).collect();
     lines.sort();

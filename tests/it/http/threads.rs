@@ -22,11 +22,7 @@ async fn follow(site: &Site, login: &Login, page: &Page, start: &str) -> (String
 async fn three_clicks_lead_from_the_inbox_to_the_bytes_that_the_model_saw() {
     let site = Site::start().await;
     let run = site.scene.writes(CONTACT, "l1", "").await;
-    let question = site.scene.only_question().await;
-    site.scene
-        .decide(&question.id, ApprovalVerdict::Approve, "")
-        .await;
-    site.scene.world.app.drain().await;
+    site.scene.approves().await;
     let login = site.login().await;
     let inbox = site.get(&login, "/").await;
     let (_, thread) = follow(&site, &login, &inbox, "/t/").await;
@@ -118,11 +114,7 @@ async fn a_run_shows_each_step_with_what_went_in_and_what_came_out() {
 async fn the_context_of_a_second_letter_is_compared_with_that_of_the_first() {
     let site = Site::start().await;
     let first = site.scene.writes(CONTACT, "l1", "").await;
-    let question = site.scene.only_question().await;
-    site.scene
-        .decide(&question.id, ApprovalVerdict::Approve, "")
-        .await;
-    site.scene.world.app.drain().await;
+    site.scene.approves().await;
     site.scene
         .world
         .app
@@ -148,11 +140,7 @@ async fn the_context_of_a_second_letter_is_compared_with_that_of_the_first() {
 async fn a_mail_of_the_persona_says_how_its_delivery_went() {
     let site = Site::start().await;
     let run = site.scene.writes(CONTACT, "l1", "").await;
-    let question = site.scene.only_question().await;
-    site.scene
-        .decide(&question.id, ApprovalVerdict::Approve, "")
-        .await;
-    site.scene.world.app.drain().await;
+    site.scene.approves().await;
     let login = site.login().await;
     let sql = "SELECT d.message_id, d.id FROM deliveries d JOIN messages m ON m.id = d.message_id WHERE d.run_id = $1
         ORDER BY d.seq LIMIT 1";
