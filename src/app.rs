@@ -5,6 +5,7 @@
 //! and the order to stop ([`CancellationToken`]) pass through here.
 
 mod recovery;
+pub mod service_manager;
 
 use crate::clock::Clock;
 use crate::config::in_force;
@@ -288,6 +289,7 @@ impl Engine {
             panicked = work.panicked() => Some(panicked),
         };
         shutdown.cancel();
+        service_manager::tell_stopping();
         intake.stop();
         if let Some(error) = halted {
             tracing::error!(%error, "stopping at once");
@@ -372,6 +374,11 @@ impl Engine {
         let store = self.store.clone();
         work.road.spawn(store.index_older_letters(shutdown.clone()));
         work.road.spawn(self.deps.keep_vectors(shutdown.clone()));
+        if let Some(timeout) = service_manager::watchdog_timeout() {
+            let (store, stop) = (self.store.clone(), shutdown.clone());
+            work.road
+                .spawn(service_manager::keep_alive(store, timeout, stop));
+        }
         let edits = ConfigEdits::new(&self.store, &self.config);
         work.intake.spawn(edits.watch(shutdown.clone()));
         work

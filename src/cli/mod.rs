@@ -7,7 +7,7 @@
 //! - inspection: `tail`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `export`, `gc`
 //! - permission: `approvals`, `drafts`, `memory`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
-//! - for browsers and programs: `web`, `webhooks`; for agents: `mcp`
+//! - for browsers and programs: `web`, `webhooks`; for agents: `mcp`; for packages: `packaging`
 //!
 //! Absent on purpose: work. A command reads its arguments, calls a lower floor, and prints.
 
@@ -49,6 +49,7 @@ mod tools;
 mod skills;
 mod web;
 mod webhooks;
+mod packaging;
 pub mod screen;
 mod args;
 
@@ -129,6 +130,9 @@ static COMMANDS: &[&dyn Command] = &[
     &webhooks::WebhooksCommand,
     // For agents.
     &mcp::McpCommand,
+    // For packages.
+    &packaging::Completions,
+    &packaging::Man,
 ];
 
 /// One command of `attache`.
@@ -177,7 +181,10 @@ impl CommandContext {
     /// Refuses a folder that is no workspace, so that a typing error creates no empty database.
     pub fn require_workspace(&self) -> Result<&Path, Failure> {
         match self.workspace.join("configs").metadata() {
-            Ok(configs) if configs.is_dir() => return Ok(&self.workspace),
+            Ok(configs) if configs.is_dir() => {
+                process::protection::refuse_root(&self.workspace)?;
+                return Ok(&self.workspace);
+            }
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 let message = format!("`{}` cannot be opened: {error}", self.workspace.display());
                 let owner = self.workspace.metadata().map(|folder| folder.uid());

@@ -1,7 +1,7 @@
 //! `attache serve`: runs the engine until SIGTERM or SIGINT.
 
 use super::{Command, CommandContext, Exit, Failure, screen};
-use crate::app::{self, Engine};
+use crate::app::{self, Engine, service_manager};
 use crate::clock::SystemClock;
 use crate::config::{Config, ListenAddress};
 use crate::gateway::ingress::smtp::{BoundSocket, TlsError};
@@ -69,7 +69,9 @@ pub(super) async fn serve(context: &CommandContext, take_over: bool) -> anyhow::
         screen::remark(&format!("warning: {problem}"));
     }
     // The server continues when its stdout is closed.
-    let _unread = announce(context, &engine, &app::addresses(&listeners), &pages);
+    let addresses = app::addresses(&listeners);
+    let _unread = announce(context, &engine, &addresses, &pages);
+    service_manager::tell_ready(&serving(&engine, &addresses));
     let shutdown = CancellationToken::new();
     let serving = engine.serve(listeners, shutdown.clone());
     tokio::pin!(serving);
@@ -205,15 +207,11 @@ fn announce(
             pid,
         });
     }
-    let way = match formatted {
-        [] => "without a listener".to_owned(),
-        some => format!("listening on {}", some.join(", ")),
-    };
-    let personas = plural(personas, "persona");
-    context.screen.line(format!(
-        "attache {} serves {personas}, {way}",
-        env!("CARGO_PKG_VERSION")
-    ))?;
+    let version = env!("CARGO_PKG_VERSION");
+    let serving = serving(engine, formatted);
+    context
+        .screen
+        .line(format!("attache {version} {serving}"))?;
     for address in pages {
         context.screen.line(format!(
             "pages at {address}: `attache web login` opens them in a browser"
@@ -227,6 +225,15 @@ fn announce(
         ));
     }
     Ok(())
+}
+
+/// Says whom the engine serves, and where it takes letters.
+fn serving(engine: &Engine, addresses: &[String]) -> String {
+    let personas = plural(engine.config.personas.iter().count(), "persona");
+    match addresses {
+        [] => format!("serves {personas}, without a listener"),
+        some => format!("serves {personas}, listening on {}", some.join(", ")),
+    }
 }
 
 /// The signals that request an orderly end, and the one that requests a reload.

@@ -3,6 +3,7 @@
 mod output;
 mod persona;
 mod persona_files;
+mod service_manager;
 
 use attache::cli::sample;
 use attache::cli::screen::Screen;

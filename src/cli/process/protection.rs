@@ -1,8 +1,11 @@
 //! Protects the process from other users of the machine: its files, its memory, its core dumps.
 
+use super::exit::{Exit, Failure};
 use crate::providers::child::orphans;
 use rustix::fs::Mode;
-use rustix::process::{Resource, Rlimit, setrlimit, umask};
+use rustix::process::{Resource, Rlimit, geteuid, setrlimit, umask};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Protects this process; called before anything is opened or started. Nothing here can be switched
 /// off (D-08).
@@ -32,3 +35,42 @@ fn hide_memory() {
 
 #[cfg(not(target_os = "linux"))]
 fn hide_memory() {}
+
+/// Refuses to work as root in a workspace that belongs to another user: what root writes there (the
+/// log of the database, a token) the engine of that user could not open.
+pub fn refuse_root(workspace: &Path) -> Result<(), Failure> {
+    let Some(owner) = workspace.metadata().ok().map(|folder| folder.uid()) else {
+        return Ok(());
+    };
+    if !geteuid().is_root() || owner == 0 {
+        return Ok(());
+    }
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let user = user_name(&passwd, owner).unwrap_or_else(|| format!("'#{owner}'"));
+    let folder = workspace.display();
+    let says = format!("`{folder}` belongs to {user}, who could not open what root writes there");
+    let hint = format!("work as that user: `runuser -u {user} -- attache --workspace {folder} …`");
+    Err(Failure::new(Exit::Workspace, says).hint(hint))
+}
+
+/// Name of a user, from the lines of passwd(5).
+fn user_name(passwd: &str, uid: u32) -> Option<String> {
+    let mut users = passwd.lines().map(|line| line.split(':'));
+    users.find_map(|mut fields| {
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::user_name;
+
+    #[test]
+    fn a_user_is_found_by_number() {
+        let passwd = "root:x:0:0:root:/root:/bin/bash\nattache:x:998:998::/var/lib/attache:/usr/sbin/nologin\n";
+        assert_eq!(user_name(passwd, 998).as_deref(), Some("attache"));
+        assert_eq!(user_name(passwd, 99), None);
+        assert_eq!(user_name("broken\n:::\n", 998), None);
+    }
+}

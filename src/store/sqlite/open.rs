@@ -254,6 +254,14 @@ impl Store {
         self.inner.writer.halted().await
     }
 
+    /// Resolves when the writer has done a transaction without a statement, which writes nothing to
+    /// disk, after all that wait before it.
+    ///
+    /// Errors: the transaction was refused.
+    pub async fn writer_answers(&self) -> crate::store::Result<()> {
+        self.write(|_conn| Box::pin(async { Ok(()) })).await
+    }
+
     /// Closes the read connections, finishes the waiting writes, and closes the write connection.
     /// The workspace is free when the last clone is dropped; later writes of a clone are answered
     /// with [`super::StoreError::Closed`].
