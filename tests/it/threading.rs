@@ -300,3 +300,17 @@ async fn an_older_database_tells_from_its_letters_who_joined_late() {
     }
     app.check().await;
 }
+
+#[tokio::test]
+async fn an_answer_to_a_letter_without_references_names_what_that_letter_answers() {
+    let app = TestApp::start(quiet()).await;
+    let only_its_parent = "In-Reply-To: <a@guest.example>\n";
+    app.run_of(&note("b@guest.example", only_its_parent, "And then?"))
+        .await;
+    app.drain().await;
+    assert_eq!(
+        app.sent()[0].references,
+        ["a@guest.example", "b@guest.example"]
+    );
+    app.check().await;
+}

@@ -167,7 +167,11 @@ fn as_answered(message: &StoredMessage) -> Answered {
         reply_to: address("reply_to"),
         subject: message.subject.clone(),
         rfc_message_id: has_own_id.then(|| message.rfc_message_id.clone()),
-        references: message.references.clone(),
+        // A letter that names only the mail that it answers (RFC 5322 section 3.6.4).
+        references: match message.references.as_slice() {
+            [] => message.in_reply_to.iter().cloned().collect(),
+            named => named.to_vec(),
+        },
         received_at: message.received_at,
     }
 }
