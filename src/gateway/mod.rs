@@ -2,6 +2,7 @@
 //!
 //! - `intake_contract`: the interface of the intake. `ingress`: the ways in, all of which end there.
 //! - `identity`: who sent a letter. `authentication`: why a TLS handshake with a server failed.
+//! - `dns_records`: what the domains of personas should publish.
 //! - `judge`: rules of who is answered. `intake`: a letter is judged, placed and stored.
 //! - `engine_mail`: a mail that the engine writes itself. `engine_mail_worker`: calls those who write one.
 //! - `commands`: commands of owners by mail. `notices`: what owners are told. `sender_notes`: what senders are told.
@@ -10,6 +11,7 @@
 
 pub mod intake_contract;
 pub mod identity;
+pub mod dns_records;
 pub mod ingress;
 pub mod judge;
 pub mod approvals;

@@ -79,6 +79,12 @@ impl DnsStub {
             .push(record);
     }
 
+    /// Replaces the records of one name.
+    pub fn set_name(&self, name: &str, records: Vec<Record>) {
+        let mut zone = self.zone.lock().expect("the zone");
+        zone.insert(name.to_ascii_lowercase(), records);
+    }
+
     /// A TXT record of any length.
     pub fn txt(&self, name: &str, text: &str) {
         self.add(name, txt(text.as_bytes()));

@@ -78,6 +78,7 @@ mod outbound;
 mod own_tools;
 mod mcp_client;
 mod dkim;
+mod dns_records;
 mod bounce;
 mod notices;
 mod webhooks;

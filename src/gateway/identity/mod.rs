@@ -15,13 +15,13 @@ mod claim;
 pub mod dns;
 mod from;
 mod policy;
-mod records;
+pub(super) mod records;
 mod relays;
 mod results;
 mod arc_signers;
 mod signatures;
 pub mod spf;
-mod tags;
+pub(super) mod tags;
 mod trust;
 
 use crate::clock::Clock;

@@ -70,7 +70,7 @@ impl DnsRecords {
 }
 
 /// Names at which the policy of a domain may be published.
-fn walk(domain: &str) -> Vec<String> {
+pub fn walk(domain: &str) -> Vec<String> {
     let labels: Vec<&str> = domain
         .split('.')
         .filter(|label| !label.is_empty())
@@ -111,6 +111,19 @@ fn policy(records: &[Vec<u8>]) -> Txt {
         (Some(Err(error)), None) => Txt::Error(error),
         _ => none(),
     }
+}
+
+/// Reports whether a text is meant as a policy, readable or not.
+pub fn is_policy(text: &[u8]) -> bool {
+    !matches!(
+        Dmarc::parse(text),
+        Err(Error::Dns(DnsError::InvalidRecordType))
+    )
+}
+
+/// Reports whether a text is a policy that receivers can read.
+pub fn is_valid_policy(text: &[u8]) -> bool {
+    Dmarc::parse(text).is_ok()
 }
 
 impl ResolverCache<Box<str>, Txt> for DnsRecords {

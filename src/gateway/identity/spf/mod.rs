@@ -11,12 +11,19 @@ use macros::{MacroString, Values};
 use record::{Mechanism, Prefixes, Qualifier, SpfRecord};
 use std::net::IpAddr;
 
+pub use record::is_spf;
+
 /// Maximum terms that need a query (RFC 7208 section 4.6.4).
 const LOOKUPS_MAX: u32 = 10;
 /// Maximum queries without an answer (void lookups).
 const VOID_LOOKUPS_MAX: u32 = 2;
 /// Maximum exchangers of one `mx`, and names of one address.
 const NAMES_MAX: usize = 10;
+
+/// Reports whether a record, for which [`is_spf`] is true, keeps the grammar.
+pub fn is_valid(text: &[u8]) -> bool {
+    SpfRecord::parse(text).is_ok()
+}
 
 /// Results of RFC 7208 section 2.6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +168,7 @@ impl SpfEvaluation<'_> {
             Err(NoAnswer::NoRecords) => return Ok(None),
             Err(NoAnswer::Temporary) => return Err(SpfAbort::Temporary),
         };
-        let mut records = texts.iter().filter(|text| record::is_spf(text));
+        let mut records = texts.iter().filter(|text| is_spf(text));
         match (records.next(), records.next()) {
             (None, _) => Ok(None),
             (Some(only), None) => SpfRecord::parse(only)
