@@ -12,6 +12,7 @@ use crate::store::{MailboxHealth, RefusedLetter};
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
+use std::path::Path;
 use std::sync::Arc;
 
 pub struct MailboxesCommand;
@@ -211,6 +212,24 @@ async fn check(context: &CommandContext, name: Option<&String>) -> anyhow::Resul
         context.screen.json(&values)?;
     }
     Ok(exit)
+}
+
+/// Logs in to one mailbox and looks at its folder, changing nothing, as `check` does.
+///
+/// Errors: the server's words.
+pub(super) async fn probe(workspace: &Path, mailbox: &ImapMailbox) -> Result<String, Failure> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let probed = imap::probe(mailbox, workspace, clock).await;
+    let probed = probed.map_err(|error| error.in_words());
+    let said = format!(
+        "`{}` {}",
+        source(mailbox),
+        probe_text(mailbox, probed.as_ref())
+    );
+    match probed {
+        Ok(_) => Ok(said),
+        Err(_) => Err(Failure::new(Exit::Unavailable, said)),
+    }
 }
 
 /// Formats the result of a probe; a missing extension is named with its substitute.

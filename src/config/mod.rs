@@ -84,7 +84,9 @@ pub use inference::spending::{Spending, spending};
 pub use inference::think::Think;
 pub use inference::tool_timeouts::{TOOL_TIMEOUT, TOOL_TIMEOUT_MAX, ToolTimeouts};
 pub use letters::{LetterRule, LetterRules};
-pub use load::{load, load_for_one, load_foreign, load_snapshot, load_with, load_without_secrets};
+pub use load::{
+    load, load_for_one, load_foreign, load_snapshot, load_staged, load_with, load_without_secrets,
+};
 pub use mcp::{
     ApprovedTool, DESCRIPTION_BYTES_MAX, McpHeader, McpOAuth, McpPins, McpServer, McpServerPin,
     McpTool, McpToolPin, PinnedFile, SCHEMA_BYTES_MAX, definition_sha256, lock_text, origin,
@@ -93,7 +95,7 @@ pub use own_tools::{OwnTool, OwnToolClass, OwnToolEffects};
 pub use persona::{BadName, Persona, check_name, description, is_untouched};
 pub use personas::{OutOfService, Personas};
 pub use policy::{ApprovalSettings, PolicySettings, REPLY};
-pub use secrets::environment;
+pub use secrets::{environment, has_secret};
 pub use security::mcp_server::{AgentReads, AgentTool, AgentTrust, McpServerSettings};
 pub use security::{Access, Decision, Security};
 pub use settings::Config;
@@ -105,6 +107,6 @@ pub use skills::{
 pub use step::PLACEHOLDERS;
 pub use values::answer_schema;
 pub use values::name_catalog::NameCatalog;
-pub use values::net::{is_loopback_host, may_speak_http};
+pub use values::net::{address_hint, domain_hint, is_loopback_host, may_speak_http};
 pub use values::zones::zone_hint;
 pub use web::{FetchSettings, SearchSettings, WebSettings};

@@ -25,6 +25,17 @@ pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// Reports whether the environment or `.secrets` has a secret of that name.
+pub fn has_secret(
+    workspace: &Path,
+    name: &str,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> bool {
+    let mut problems = Vec::new();
+    let secrets = Secrets::read(workspace, environment, &mut problems);
+    secrets.get(name).is_some()
+}
+
 /// Secrets of the environment and `.secrets`.
 pub struct Secrets<'e> {
     environment: &'e dyn Fn(&str) -> Option<String>,

@@ -1,10 +1,11 @@
-//! `attache outbox check`: tests that mail could go out now, without sending any.
+//! `attache outbox check`: tests that mail could go out now, without sending any. `attache setup` does the
+//! same.
 
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{BounceAddress, Config};
 use crate::domain::bounce_address;
-use crate::gateway::outbound::{self, Setup};
+use crate::gateway::outbound::{self, Checked, Setup};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -13,7 +14,27 @@ const TOKEN: &str = "000000000000000check";
 
 pub async fn check(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
-    let config = context.config()?;
+    let checked = way_out(&context.config()?).await?;
+    if context.json() {
+        context.screen.json(&CheckedTransport {
+            to: &checked.to,
+            ok: true,
+            seen: &checked.seen,
+        })?;
+    } else {
+        context.screen.line(format!(
+            "{}\tcan be used: {}",
+            checked.to,
+            checked.seen.join("; ")
+        ))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Goes through every phase that is possible without sending mail.
+///
+/// Errors: no way out is configured, or the server's words with what to do.
+pub async fn way_out(config: &Config) -> anyhow::Result<Checked> {
     let Some(transport) = &config.gateway.outbound else {
         let failure = Failure::new(
             Exit::Workspace,
@@ -30,29 +51,12 @@ pub async fn check(context: &CommandContext) -> anyhow::Result<Exit> {
         clock: &clock,
     };
     let transport = outbound::transport(&setup)?;
-    match transport.check(&senders(&config)).await {
-        Ok(checked) if context.json() => {
-            context.screen.json(&CheckedTransport {
-                to: &checked.to,
-                ok: true,
-                seen: &checked.seen,
-            })?;
-        }
-        Ok(checked) => {
-            context.screen.line(format!(
-                "{}\tcan be used: {}",
-                checked.to,
-                checked.seen.join("; ")
-            ))?;
-        }
-        Err(obstacle) => {
-            let message = format!("`{}` cannot be used: {}", obstacle.to, obstacle.reply);
-            return Err(Failure::new(Exit::Unavailable, message)
-                .hint(obstacle.at.remedy())
-                .into());
-        }
-    }
-    Ok(Exit::Ok)
+    transport.check(&senders(config)).await.map_err(|obstacle| {
+        let message = format!("`{}` cannot be used: {}", obstacle.to, obstacle.reply);
+        Failure::new(Exit::Unavailable, message)
+            .hint(obstacle.at.remedy())
+            .into()
+    })
 }
 
 /// The distinct envelope senders of the personas' mails.

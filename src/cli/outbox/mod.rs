@@ -5,7 +5,7 @@
 //! Works beside a running engine, which sees the changes at its next poll.
 
 mod change;
-mod check;
+pub(super) mod check;
 mod list;
 mod show;
 

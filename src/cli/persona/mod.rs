@@ -421,6 +421,14 @@ pub(super) fn write_folder(
     for folder in ["knowledge", "responsibilities"] {
         std::fs::create_dir_all(draft.join(folder))?;
     }
+    for (file, content) in contents(persona)? {
+        std::fs::write(draft.join(file), content)?;
+    }
+    std::fs::rename(&draft, personas.join(id.as_str()))
+}
+
+/// The files of a new persona and their texts.
+pub(super) fn contents(persona: &PersonaFiles<'_>) -> io::Result<[(&'static str, String); 3]> {
     let settings = NewSettings {
         schema: "../../configs/schema/persona.json",
         name: persona.name,
@@ -429,9 +437,10 @@ pub(super) fn write_folder(
         timezone: "UTC",
     };
     let settings = serde_json::to_string_pretty(&settings)? + "\n";
-    let contents = [&settings, persona.description, "# Open\n\nNothing yet.\n"];
-    for (file, content) in FILES.iter().zip(contents) {
-        std::fs::write(draft.join(file), content)?;
-    }
-    std::fs::rename(&draft, personas.join(id.as_str()))
+    let [json, description, active] = FILES;
+    Ok([
+        (json, settings),
+        (description, persona.description.to_owned()),
+        (active, "# Open\n\nNothing yet.\n".to_owned()),
+    ])
 }

@@ -13,6 +13,7 @@ use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::domain::Timestamp;
 use crate::providers::{LoopOwner, ProviderError};
+use crate::runs::provider_health::probe;
 use crate::runs::provider_health::status::{self, Finding, Seat, User};
 use crate::store::ProviderCalls;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
@@ -290,6 +291,24 @@ async fn check(
     } else {
         Exit::Failed
     })
+}
+
+/// Checks the provider that answers by default, then has it say one word, which costs what it costs.
+///
+/// Errors: the provider's words with what to do.
+pub(super) async fn try_default(config: &Config) -> Result<String, Failure> {
+    let seats = status::seats(config);
+    let seat = find(&seats, &config.inference.provider)?;
+    let finding = status::check(seat, &SystemClock::new()).await;
+    if !finding.is_good() {
+        let message = format!("`{}` {}", seat.name, finding_text(&finding));
+        let failure = Failure::new(Exit::Unavailable, probe::clean(&message, &config.secrets));
+        return Err(failure.hint(advised(seat, &finding).join("; ")));
+    }
+    let provider = seat.provider.as_ref().map_err(|error| {
+        Failure::new(Exit::Unavailable, error.to_string()).hint(status::advice(seat, error.class))
+    })?;
+    test::say_a_word(config, seat, provider.as_ref()).await
 }
 
 /// Formats a finding, or the reason that there is none, on one line.

@@ -5,9 +5,9 @@ use crate::cli::args::text;
 use crate::cli::{CommandContext, Exit, Failure, screen};
 use crate::clock::SystemClock;
 use crate::config::{Config, dollars};
-use crate::providers::Response;
-use crate::runs::provider_health::probe::{self, Folder, Probe, Tried};
-use crate::runs::provider_health::status;
+use crate::providers::{Provider, Response};
+use crate::runs::provider_health::probe::{self, Folder, Probe, ProbeCall, Tried};
+use crate::runs::provider_health::status::{self, Seat};
 use clap::ArgMatches;
 use serde::Serialize;
 use serde_json::Value;
@@ -77,6 +77,38 @@ pub async fn test(
         );
     }
     Ok(if is_good { Exit::Ok } else { Exit::Failed })
+}
+
+/// Makes the first call of a test: a text.
+///
+/// Errors: the provider's words with what to do.
+pub(super) async fn say_a_word(
+    config: &Config,
+    seat: &Seat,
+    provider: &dyn Provider,
+) -> Result<String, Failure> {
+    let probe = Probe {
+        provider,
+        model: &config.inference.model,
+        clock: &SystemClock::new(),
+        folder: &config.workspace,
+        capture: None,
+    };
+    let tried = probe.make(ProbeCall::Text).await;
+    let tried = tried.map_err(|error| uncaptured(&error))?;
+    let line = tried_line(&tried).replace('\t', ", ");
+    let line = probe::clean(&line, &config.secrets);
+    match (&tried.outcome, tried.fault()) {
+        (Ok(_), None) => Ok(format!("`{}` answers: {line}", seat.name)),
+        (outcome, _) => {
+            let class = outcome.as_ref().err().map(|error| error.class);
+            let failure = Failure::new(Exit::Unavailable, format!("`{}`: {line}", seat.name));
+            Err(match class {
+                Some(class) => failure.hint(status::advice(seat, class)),
+                None => failure,
+            })
+        }
+    }
 }
 
 fn uncaptured(error: &std::io::Error) -> Failure {

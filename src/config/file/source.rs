@@ -19,6 +19,8 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 #[derive(Clone, Copy)]
 pub enum ConfigLocation<'a> {
     Folder(&'a Path),
+    /// A folder, with these texts in place of its files or beside them, by path.
+    Staged(&'a Path, &'a BTreeMap<String, String>),
     /// Reads no disk.
     Snapshot(&'a Snapshot),
 }
@@ -39,13 +41,16 @@ impl<'a> ConfigSource<'a> {
 
     /// Reports whether the files beside the configuration exist: keys, certificates, `.secrets`.
     pub fn has_world(&self) -> bool {
-        matches!(self.place, ConfigLocation::Folder(_))
+        !matches!(self.place, ConfigLocation::Snapshot(_))
     }
 
     /// Reports whether a file exists, readable or not.
     pub fn has(&self, file: &str) -> bool {
         match self.place {
             ConfigLocation::Folder(workspace) => workspace.join(file).symlink_metadata().is_ok(),
+            ConfigLocation::Staged(workspace, texts) => {
+                texts.contains_key(file) || workspace.join(file).symlink_metadata().is_ok()
+            }
             ConfigLocation::Snapshot(snapshot) => snapshot.files().contains_key(file),
         }
     }
@@ -56,6 +61,10 @@ impl<'a> ConfigSource<'a> {
             ConfigLocation::Folder(workspace) => {
                 text_file::read(&workspace.join(file), FILE_BYTES_MAX)?.into()
             }
+            ConfigLocation::Staged(workspace, texts) => match texts.get(file) {
+                Some(text) => text.as_str().into(),
+                None => text_file::read(&workspace.join(file), FILE_BYTES_MAX)?.into(),
+            },
             ConfigLocation::Snapshot(snapshot) => snapshot
                 .files()
                 .get(file)
@@ -85,30 +94,27 @@ impl<'a> ConfigSource<'a> {
 
     /// Names of the folders below `personas/`, unsorted.
     pub fn persona_folders(&self) -> io::Result<Vec<String>> {
-        let workspace = match self.place {
-            ConfigLocation::Folder(workspace) => workspace,
-            ConfigLocation::Snapshot(snapshot) => {
-                let below = snapshot
-                    .files()
-                    .keys()
-                    .filter_map(|file| file.strip_prefix("personas/"));
-                let names = below
-                    .filter_map(|file| file.split_once('/'))
-                    .map(|(name, _)| name.to_owned());
-                return Ok(names.collect::<BTreeSet<_>>().into_iter().collect());
+        match self.place {
+            ConfigLocation::Folder(workspace) => folders_below(workspace),
+            ConfigLocation::Staged(workspace, texts) => {
+                let mut names = persona_names(texts.keys());
+                match folders_below(workspace) {
+                    Ok(there) => names.extend(there),
+                    Err(error) if names.is_empty() => return Err(error),
+                    Err(_) => {}
+                }
+                Ok(names.into_iter().collect())
             }
-        };
-        let entries = std::fs::read_dir(workspace.join("personas"))?;
-        let folders = entries.flatten().filter(|entry| entry.path().is_dir());
-        Ok(folders
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .collect())
+            ConfigLocation::Snapshot(snapshot) => {
+                Ok(persona_names(snapshot.files().keys()).into_iter().collect())
+            }
+        }
     }
 
     /// Names of the folders of the owner's tools, sorted: those with a `tool.json`.
     pub fn own_tool_folders(&self) -> Vec<String> {
         let mut names: Vec<String> = match self.place {
-            ConfigLocation::Folder(workspace) => {
+            ConfigLocation::Folder(workspace) | ConfigLocation::Staged(workspace, _) => {
                 let entries = std::fs::read_dir(workspace.join(OWN_TOOLS_FOLDER));
                 let entries = entries.into_iter().flatten().flatten();
                 let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -133,6 +139,20 @@ impl<'a> ConfigSource<'a> {
     pub fn snapshot(self) -> Snapshot {
         Snapshot::of(self.read.into_inner())
     }
+}
+
+/// Names of the personas that have a file among these paths.
+fn persona_names<'p>(paths: impl Iterator<Item = &'p String>) -> BTreeSet<String> {
+    let below = paths.filter_map(|file| file.strip_prefix("personas/"));
+    let names = below.filter_map(|file| file.split_once('/'));
+    names.map(|(name, _)| name.to_owned()).collect()
+}
+
+fn folders_below(workspace: &Path) -> io::Result<Vec<String>> {
+    let entries = std::fs::read_dir(workspace.join("personas"))?;
+    let folders = entries.flatten().filter(|entry| entry.path().is_dir());
+    let names = folders.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    Ok(names.collect())
 }
 
 /// The smallest valid content of a file, for the hint about a missing one.

@@ -174,6 +174,21 @@ pub fn load_with(
     )
 }
 
+/// [`load_with`] as if these texts, by path, stood in the workspace, in place of its files or beside them.
+pub fn load_staged(
+    workspace: &Path,
+    names: &NameCatalog,
+    texts: &BTreeMap<String, String>,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, ConfigErrors> {
+    load_from(
+        ConfigLocation::Staged(workspace, texts),
+        workspace,
+        names,
+        environment,
+    )
+}
+
 /// Reads the secrets and the problems of their file; a snapshot has none.
 fn secrets_of<'e>(
     location: ConfigLocation<'_>,
@@ -182,7 +197,9 @@ fn secrets_of<'e>(
 ) -> (Secrets<'e>, Vec<Problem>) {
     let mut problems = Vec::new();
     let secrets = match location {
-        ConfigLocation::Folder(_) => Secrets::read(workspace, environment, &mut problems),
+        ConfigLocation::Folder(_) | ConfigLocation::Staged(..) => {
+            Secrets::read(workspace, environment, &mut problems)
+        }
         ConfigLocation::Snapshot(_) => Secrets::only(environment),
     };
     (secrets, problems)
