@@ -2,7 +2,7 @@
 
 use crate::app::Workspace;
 use crate::dns::{DnsStub, Record};
-use attache::config::{ResolverSettings, load};
+use attache::config::{ResolverSettings, load_with};
 use attache::gateway::dns_records::{
     self, CheckedRecord, DomainRecord, RecordPurpose, RecordState,
 };
@@ -21,7 +21,8 @@ const HERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
 fn records(changed: Value) -> Vec<DomainRecord> {
     let workspace = Workspace::new(&json!([]));
     workspace.write("keys/rsa.pem", RSA);
-    private(&workspace, "keys/rsa.pem");
+    let mode = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(workspace.path().join("keys/rsa.pem"), mode).expect("a mode");
     let mut gateway = json!({
         "mail_domain": "engine.test", "host_name": "mail.engine.test", "owners": ["olga@home.test"],
         "listeners": [{ "address": "0.0.0.0:25" }],
@@ -34,15 +35,10 @@ fn records(changed: Value) -> Vec<DomainRecord> {
         gateway[key] = value.clone();
     }
     workspace.write_json("configs/gateway.json", &gateway);
-    workspace.write(".secrets", "ATTACHE_IMAP_PASSWORD=made-up\n");
-    private(&workspace, ".secrets");
-    let config = load(workspace.path(), &attache::cli::name_catalog());
+    let names = attache::cli::name_catalog();
+    let password = |name: &str| name.ends_with("_PASSWORD").then(|| "made-up".to_owned());
+    let config = load_with(workspace.path(), &names, &password);
     dns_records::wanted(&config.expect("a good configuration"))
-}
-
-fn private(workspace: &Workspace, file: &str) {
-    let mode = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(workspace.path().join(file), mode).expect("a mode");
 }
 
 fn key_of(pem: &str) -> String {
@@ -208,68 +204,28 @@ fn text(text: &str) -> Record {
 
 #[tokio::test]
 async fn what_differs_is_shown_beside_what_should_be() {
+    use RecordPurpose::{Dkim, Dmarc, Mx, Spf};
     let mx = |host: &str| vec![Record::Mx(10, host.to_owned())];
     let (ed, rsa) = (key_of(ED25519), key_of(RSA));
-    let key = "s1._domainkey.engine.test";
-    use RecordPurpose::{Dkim, Dmarc, Mx, Spf};
+    let (here, key, policy) = (
+        "engine.test",
+        "s1._domainkey.engine.test",
+        "_dmarc.engine.test",
+    );
+    #[rustfmt::skip]
     let table: Vec<(&str, Vec<Record>, RecordPurpose, &str)> = vec![
-        (
-            "engine.test",
-            mx("mx.other.test"),
-            Mx,
-            "letters go to mx.other.test, not to mail.engine.test",
-        ),
-        ("engine.test", mx(""), Mx, "takes no mail"),
-        (
-            "mail.engine.test",
-            vec![],
-            Mx,
-            "mail.engine.test has no address",
-        ),
-        (
-            "engine.test",
-            vec![text("v=spf1 mx -all"), text("v=spf1 -all")],
-            Spf,
-            "there are 2 SPF records",
-        ),
-        (
-            "engine.test",
-            vec![text("v=spf1 nonsense -all")],
-            Spf,
-            "cannot read the SPF record",
-        ),
-        (
-            "engine.test",
-            vec![text("v=spf1 ip4:192.0.2.1 -all")],
-            Spf,
-            "does not permit mail.engine.test (192.0.2.7): fail",
-        ),
-        (
-            "engine.test",
-            vec![text("v=spf1 include:gone.test -all")],
-            Spf,
-            "cannot evaluate the SPF record",
-        ),
-        (
-            key,
-            vec![text(&ed)],
-            Dkim,
-            "another key than the one that signs",
-        ),
+        (here, mx("mx.other.test"), Mx, "letters go to mx.other.test, not to mail.engine.test"),
+        (here, mx(""), Mx, "takes no mail"),
+        ("mail.engine.test", vec![], Mx, "mail.engine.test has no address"),
+        (here, vec![text("v=spf1 mx -all"), text("v=spf1 -all")], Spf, "there are 2 SPF records"),
+        (here, vec![text("v=spf1 nonsense -all")], Spf, "cannot read the SPF record"),
+        (here, vec![text("v=spf1 ip4:192.0.2.1 -all")], Spf, "does not permit mail.engine.test (192.0.2.7): fail"),
+        (here, vec![text("v=spf1 include:gone.test -all")], Spf, "cannot evaluate the SPF record"),
+        (key, vec![text(&ed)], Dkim, "another key than the one that signs"),
         (key, vec![text("v=DKIM1; p=")], Dkim, "the key is revoked"),
         (key, vec![text("v=DKIM1 p")], Dkim, "cannot read the key"),
-        (
-            key,
-            vec![text(&rsa), text(&ed)],
-            Dkim,
-            "there are 2 records",
-        ),
-        (
-            "_dmarc.engine.test",
-            vec![text("v=DMARC1; p=none"), text("v=DMARC1; p=reject")],
-            Dmarc,
-            "there are 2 policies",
-        ),
+        (key, vec![text(&rsa), text(&ed)], Dkim, "there are 2 records"),
+        (policy, vec![text("v=DMARC1; p=none"), text("v=DMARC1; p=reject")], Dmarc, "there are 2 policies"),
     ];
     for (name, there, purpose, said) in table {
         let checked = with(name, there, purpose).await;
@@ -281,16 +237,17 @@ async fn what_differs_is_shown_beside_what_should_be() {
 
 #[tokio::test]
 async fn a_record_that_permits_others_is_extended_and_not_replaced() {
-    let there = vec![text("v=spf1 ip4:192.0.2.1 include:news.test -all")];
-    let checked = with("engine.test", there, RecordPurpose::Spf).await;
+    let stub = good_zone().await;
+    let there = "v=spf1 ip4:192.0.2.1 include:news.test -all";
+    stub.set_name("engine.test", vec![text(there)]);
+    stub.txt("news.test", "v=spf1 ip4:192.0.2.2 -all");
+    let checked = check(stub.address, &records(json!({}))).await;
+    let checked = of(&checked, RecordPurpose::Spf);
     assert_eq!(
         checked.record.value.as_deref(),
         Some("v=spf1 a:mail.engine.test ip4:192.0.2.1 include:news.test -all")
     );
-    assert_eq!(
-        checked.published,
-        ["v=spf1 ip4:192.0.2.1 include:news.test -all"]
-    );
+    assert_eq!(checked.published, [there]);
 }
 
 #[tokio::test]

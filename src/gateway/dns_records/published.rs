@@ -10,10 +10,10 @@ use futures_util::future::join_all;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// No name server answered.
-struct Unanswered;
+struct NoServerAnswers;
 
 /// Published values, and their verdict.
-struct Judged(Vec<String>, Verdict);
+struct JudgedRecord(Vec<String>, Verdict);
 
 /// Asks for every record at once.
 pub async fn check(resolver: &DnsResolver, records: &[DomainRecord]) -> Vec<CheckedRecord> {
@@ -30,15 +30,17 @@ async fn check_one(resolver: &DnsResolver, record: &DomainRecord) -> CheckedReco
     };
     let mut record = record.clone();
     let (published, state, message) = match judged {
-        Ok(Judged(published, Verdict::Good(message))) => (published, RecordState::Good, message),
-        Ok(Judged(published, Verdict::Missing(message))) => {
+        Ok(JudgedRecord(published, Verdict::Good(message))) => {
+            (published, RecordState::Good, message)
+        }
+        Ok(JudgedRecord(published, Verdict::Missing(message))) => {
             (published, RecordState::Missing, message)
         }
-        Ok(Judged(published, Verdict::Different(message, mended))) => {
+        Ok(JudgedRecord(published, Verdict::Different(message, mended))) => {
             record.value = mended.or(record.value);
             (published, RecordState::Different, message)
         }
-        Err(Unanswered) => {
+        Err(NoServerAnswers) => {
             let message = "no name server answered, so that nothing is known about it";
             (Vec::new(), RecordState::Unasked, message.to_owned())
         }
@@ -55,7 +57,7 @@ async fn exchangers(
     resolver: &DnsResolver,
     record: &DomainRecord,
     wanted: Option<&str>,
-) -> Result<Judged, Unanswered> {
+) -> Result<JudgedRecord, NoServerAnswers> {
     let published = records(resolver.exchangers(&record.name).await)?;
     let mut verdict = judge::exchangers(&published, wanted);
     if matches!(verdict, Verdict::Good(_)) {
@@ -72,19 +74,19 @@ async fn exchangers(
             verdict = Verdict::Different(message, None);
         }
     }
-    Ok(Judged(published, verdict))
+    Ok(JudgedRecord(published, verdict))
 }
 
 async fn sender(
     resolver: &DnsResolver,
     record: &DomainRecord,
     server: &SendingServer,
-) -> Result<Judged, Unanswered> {
+) -> Result<JudgedRecord, NoServerAnswers> {
     let texts = records(resolver.txt(&record.name).await)?;
-    let published = shown(&texts, |text| spf::is_spf(text));
+    let published = shown(&texts, spf::is_spf);
     let found = match judge::only_spf(&texts) {
         Ok(found) => found,
-        Err(verdict) => return Ok(Judged(published, verdict)),
+        Err(verdict) => return Ok(JudgedRecord(published, verdict)),
     };
     let (host, term) = match server {
         SendingServer::Host(host) => (host, term_of_host(host)),
@@ -95,7 +97,7 @@ async fn sender(
         } => {
             if *is_own || judge::includes(&found, include) {
                 let verdict = Verdict::Good(format!("published, and permits {include}"));
-                return Ok(Judged(published, verdict));
+                return Ok(JudgedRecord(published, verdict));
             }
             (host, format!("include:{include}"))
         }
@@ -103,29 +105,38 @@ async fn sender(
     let addresses = all_addresses(resolver, host).await?;
     if addresses.is_empty() {
         let message = format!("{host} has no address (A or AAAA record) that it could permit");
-        return Ok(Judged(published, Verdict::Different(message, None)));
+        return Ok(JudgedRecord(published, Verdict::Different(message, None)));
     }
     let sender = format!("postmaster@{}", record.name);
     let mut results = Vec::new();
     for address in addresses {
         let result = spf::check(resolver, address, host, &sender).await;
         if result == SpfResult::TempError {
-            return Err(Unanswered);
+            return Err(NoServerAnswers);
         }
         results.push((address, result));
     }
     let verdict = judge::permission(&found, &term, host, &results);
-    Ok(Judged(published, verdict))
+    Ok(JudgedRecord(published, verdict))
 }
 
-async fn key(resolver: &DnsResolver, record: &DomainRecord) -> Result<Judged, Unanswered> {
+async fn key(
+    resolver: &DnsResolver,
+    record: &DomainRecord,
+) -> Result<JudgedRecord, NoServerAnswers> {
     let texts = records(resolver.txt(&record.name).await)?;
     let wanted = record.value.as_deref().unwrap_or_default();
-    Ok(Judged(shown(&texts, |_| true), judge::key(&texts, wanted)))
+    Ok(JudgedRecord(
+        shown(&texts, |_| true),
+        judge::key(&texts, wanted),
+    ))
 }
 
 /// The policy of the domain, or of the nearest name above it that has one (RFC 9989 section 4.10).
-async fn policy(resolver: &DnsResolver, record: &DomainRecord) -> Result<Judged, Unanswered> {
+async fn policy(
+    resolver: &DnsResolver,
+    record: &DomainRecord,
+) -> Result<JudgedRecord, NoServerAnswers> {
     let domain = record.name.trim_start_matches("_dmarc.");
     for name in walk(domain) {
         let texts = records(resolver.txt(&name).await)?;
@@ -140,14 +151,17 @@ async fn policy(resolver: &DnsResolver, record: &DomainRecord) -> Result<Judged,
                 _ => continue,
             };
         }
-        return Ok(Judged(shown(&texts, |_| true), verdict));
+        return Ok(JudgedRecord(shown(&texts, |_| true), verdict));
     }
     let message = "no DMARC policy is published: large receivers may refuse mail of the domain";
-    Ok(Judged(Vec::new(), Verdict::Missing(message.to_owned())))
+    Ok(JudgedRecord(
+        Vec::new(),
+        Verdict::Missing(message.to_owned()),
+    ))
 }
 
 /// Every address of a host, which may be one itself.
-async fn all_addresses(resolver: &DnsResolver, host: &str) -> Result<Vec<IpAddr>, Unanswered> {
+async fn all_addresses(resolver: &DnsResolver, host: &str) -> Result<Vec<IpAddr>, NoServerAnswers> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     if let Ok(address) = bare.parse() {
         return Ok(vec![address]);
@@ -158,11 +172,11 @@ async fn all_addresses(resolver: &DnsResolver, host: &str) -> Result<Vec<IpAddr>
 }
 
 /// No records are an answer; no answer is none.
-fn records<T>(answer: Result<Vec<T>, NoAnswer>) -> Result<Vec<T>, Unanswered> {
+fn records<T>(answer: Result<Vec<T>, NoAnswer>) -> Result<Vec<T>, NoServerAnswers> {
     match answer {
         Ok(found) => Ok(found),
         Err(NoAnswer::NoRecords) => Ok(Vec::new()),
-        Err(NoAnswer::Temporary) => Err(Unanswered),
+        Err(NoAnswer::Temporary) => Err(NoServerAnswers),
     }
 }
 
