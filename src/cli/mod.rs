@@ -2,7 +2,7 @@
 //!
 //! - `process`: protection of the process, log lines, exit codes
 //! - `args`: arguments that several commands share; `screen`: tables, JSON, colours
-//! - setup: `init`, `config`, `persona`, `workspace`, `schedule`, `providers`
+//! - setup: `init`, `setup`, `config`, `persona`, `workspace`, `schedule`, `providers`
 //! - work: `demo`, `serve`, `ingest`, `import`, `drain`, `ask`, `chat`
 //! - inspection: `tail`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `export`, `gc`
@@ -14,6 +14,7 @@
 mod process;
 mod config;
 mod init;
+mod setup;
 mod notices;
 mod mcp;
 mod outbox;
@@ -86,6 +87,7 @@ pub fn worker(arguments: &[OsString]) -> Option<std::process::ExitCode> {
 static COMMANDS: &[&dyn Command] = &[
     // Setup.
     &init::Init,
+    &setup::SetupCommand,
     &config::ConfigCommand,
     &persona::PersonaCommand,
     &workspace::WorkspaceCommand,

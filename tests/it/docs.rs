@@ -1,6 +1,6 @@
 //! The book in `docs/` is true: commands run as shown, generated pages are what the program says, and what is named exists.
 //!
-//! A page that shows `attache init` begins in an empty folder; any other page begins in the workspace that the first part
+//! A page that shows `attache init` or `attache setup house` begins in an empty folder; any other page begins in the workspace that the first part
 //! of the README leaves, with one letter answered. `ATTACHE_BLESS=1 cargo test --test it docs::` writes the generated pages
 //! anew.
 
@@ -86,7 +86,9 @@ async fn every_command_of_every_page_works_as_shown() {
         }
         eprintln!("{path}");
         let mut place = Place::new().await;
-        if !pieces.iter().any(|piece| runs(piece, "attache init")) {
+        let begins =
+            |piece: &Piece| runs(piece, "attache init") || runs(piece, "attache setup house");
+        if !pieces.iter().any(begins) {
             for piece in first_part.iter().filter(|piece| !runs(piece, "cargo ")) {
                 place.follow(piece);
             }

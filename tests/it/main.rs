@@ -113,6 +113,7 @@ mod calendar;
 mod config;
 mod mistakes;
 mod init;
+mod setup;
 mod in_force;
 mod out_of_service;
 mod protection;

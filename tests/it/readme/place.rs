@@ -14,6 +14,9 @@ use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_attache");
+const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
+const MODELS: &str =
+    r#"{"data": [{"type": "model", "id": "claude-sonnet-4-5"}], "has_more": false}"#;
 /// Looks at work that must end; each look starts a process, which is pace enough.
 const LOOKS_MAX: usize = 1000;
 
@@ -43,16 +46,16 @@ impl Drop for Place {
 
 impl Place {
     pub async fn new() -> Self {
-        let model =
-            Model::answering(
-                |request, _| match request.head.starts_with("POST /v1/messages ") {
-                    true => {
-                        Reply::stream(include_str!("../../fixtures/providers/anthropic/text.sse"))
-                    }
-                    false => Reply::new(404, &[], ""),
-                },
-            )
-            .await;
+        let model = Model::answering(|request, _| {
+            match request.head.split('?').next().unwrap_or_default() {
+                head if head.starts_with("POST /v1/messages ") => {
+                    Reply::stream(include_str!("../../fixtures/providers/anthropic/text.sse"))
+                }
+                head if head.starts_with("GET /v1/models") => Reply::new(200, &JSON, MODELS),
+                _ => Reply::new(404, &[], ""),
+            }
+        })
+        .await;
         let offers = vec!["8BITMIME", "AUTH PLAIN LOGIN"];
         let smarthost = Server::start(Script {
             offers,
@@ -115,6 +118,15 @@ impl Place {
     pub fn run(&mut self, line: &str, shown: &[String]) {
         let typed = line.replace(":2525", &format!(":{}", self.port));
         let typed = typed.replace(":8025", &format!(":{}", self.pages));
+        let typed = typed.replace(
+            "--provider anthropic",
+            &format!("--provider anthropic --base-url {}", self.model.url),
+        );
+        let smarthost = format!(
+            "--smtp-host 127.0.0.1 --smtp-port {} --smtp-tls none",
+            self.smarthost.address.port()
+        );
+        let typed = typed.replace("--smtp-host smtp.provider.example", &smarthost);
         if let Some(folder) = line.strip_prefix("cd ") {
             self.folder.push(folder);
             return assert!(self.folder.is_dir(), "`{line}`: no such folder");

@@ -1,0 +1,286 @@
+//! The flags of `attache setup`: one for each answer, so that it can be typed or given.
+
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use std::path::PathBuf;
+
+/// An answer: the flag that gives it, and the words that ask for it on a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetupQuestion {
+    pub flag: &'static str,
+    pub asks: &'static str,
+    value: &'static str,
+    help: &'static str,
+}
+
+/// A secret: the flags that name where it is, and the words that ask for it on a terminal. No flag holds it: other
+/// users see the arguments of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SecretQuestion {
+    pub file: &'static str,
+    pub variable: &'static str,
+    pub asks: &'static str,
+    help: &'static str,
+}
+
+const fn question(
+    flag: &'static str,
+    value: &'static str,
+    asks: &'static str,
+    help: &'static str,
+) -> SetupQuestion {
+    SetupQuestion {
+        flag,
+        asks,
+        value,
+        help,
+    }
+}
+
+pub const OWNER: SetupQuestion = question(
+    "owner",
+    "ADDRESS",
+    "your own mail address",
+    "Your own address: notices and reports go there; several with commas between them",
+);
+pub const DOMAIN: SetupQuestion = question(
+    "domain",
+    "DOMAIN",
+    "mail domain of the persona, the part behind the @",
+    "Mail domain of the persona: the part behind the @",
+);
+pub const PERSONA: SetupQuestion = question(
+    "persona",
+    "ID",
+    "the persona's part before the @",
+    "The persona's folder below `personas/`, and its address before the @",
+);
+pub const NAME: SetupQuestion = question(
+    "name",
+    "NAME",
+    "the persona's name in its mails",
+    "Display name in its mails [default: its id]",
+);
+pub const HOST_NAME: SetupQuestion = question(
+    "host-name",
+    "NAME",
+    "name of this machine in mail, as in the MX record",
+    "Name of this machine in mail, as in the MX record [default: the domain]",
+);
+pub const IN: SetupQuestion = question(
+    "in",
+    "KIND",
+    "how letters come in: smtp, lmtp, imap or folder",
+    "How letters come in: `smtp`, `lmtp`, `imap` or `folder`",
+);
+pub const LISTEN: SetupQuestion = question(
+    "listen",
+    "ADDRESS",
+    "address to listen on",
+    "For smtp and lmtp: address and port, such as `127.0.0.1:2525`, or `unix:PATH`",
+);
+pub const AUTHSERV_ID: SetupQuestion = question(
+    "authserv-id",
+    "NAME",
+    "authserv-id of the mail server in front, whose results are trusted; - for none",
+    "Name with which the mail server in front begins its `Authentication-Results`, which are then trusted; `-` for none",
+);
+pub const IMAP_HOST: SetupQuestion = question(
+    "imap-host",
+    "HOST",
+    "IMAP server",
+    "For imap: host of the mailbox",
+);
+pub const IMAP_PORT: SetupQuestion = question(
+    "imap-port",
+    "PORT",
+    "its port; - for the usual one",
+    "For imap: port [default: 993, or 143 without `implicit`]",
+);
+pub const IMAP_TLS: SetupQuestion = question(
+    "imap-tls",
+    "MODE",
+    "its TLS: implicit, starttls or none",
+    "For imap: `implicit`, `starttls`, or `none` for this machine only [default: implicit]",
+);
+pub const IMAP_USER: SetupQuestion = question(
+    "imap-user",
+    "USER",
+    "user of the mailbox",
+    "For imap: user name",
+);
+pub const IMAP_PASSWORD: SecretQuestion = SecretQuestion {
+    file: "imap-password-file",
+    variable: "imap-password-variable",
+    asks: "the mailbox's password",
+    help: "For imap: file with the password; `-` is standard input",
+};
+pub const IN_FOLDER: SetupQuestion = question(
+    "in-folder",
+    "PATH",
+    "folder whose .eml files are letters",
+    "For folder: path, relative to the workspace",
+);
+pub const OUT: SetupQuestion = question(
+    "out",
+    "KIND",
+    "how answers leave: smarthost or folder",
+    "How answers leave: `smarthost`, or `folder`, which sends nothing",
+);
+pub const SMTP_HOST: SetupQuestion = question(
+    "smtp-host",
+    "HOST",
+    "mail server that sends",
+    "For smarthost: host",
+);
+pub const SMTP_PORT: SetupQuestion = question(
+    "smtp-port",
+    "PORT",
+    "its port; - for the usual one",
+    "For smarthost: port [default: 587, 465 for `implicit`, 25 for `none`]",
+);
+pub const SMTP_TLS: SetupQuestion = question(
+    "smtp-tls",
+    "MODE",
+    "its TLS: starttls, implicit or none",
+    "For smarthost: `starttls`, `implicit`, or `none` for this machine only [default: starttls]",
+);
+pub const SMTP_USER: SetupQuestion = question(
+    "smtp-user",
+    "USER",
+    "user there; - for none",
+    "For smarthost: user name; `-` for none",
+);
+pub const SMTP_PASSWORD: SecretQuestion = SecretQuestion {
+    file: "smtp-password-file",
+    variable: "smtp-password-variable",
+    asks: "the user's password",
+    help: "For smarthost: file with the password; `-` is standard input",
+};
+pub const BOUNCE: SetupQuestion = question(
+    "bounce-address",
+    "FORM",
+    "envelope sender: tagged, or plain where the server takes no other address",
+    "For smarthost: `tagged`, or `plain` where the server takes mail from the account's own address alone",
+);
+pub const OUT_FOLDER: SetupQuestion = question(
+    "out-folder",
+    "PATH",
+    "folder for the mails",
+    "For folder: path, relative to the workspace [default: data/outbox]",
+);
+pub const PROVIDER: SetupQuestion = question(
+    "provider",
+    "NAME",
+    "provider of the model",
+    "Provider of the model, such as `anthropic`, `openai`, `ollama` or `compat:NAME`",
+);
+pub const MODEL: SetupQuestion = question(
+    "model",
+    "MODEL",
+    "its model",
+    "Model, by the provider's name for it",
+);
+pub const BASE_URL: SetupQuestion = question(
+    "base-url",
+    "URL",
+    "URL of the server; - for the vendor's own",
+    "URL of another server with the provider's API; `-` for the vendor's own",
+);
+pub const KEY: SecretQuestion = SecretQuestion {
+    file: "key-file",
+    variable: "key-variable",
+    asks: "the provider's key",
+    help: "File with the provider's key; `-` is standard input",
+};
+
+const ANSWERS: [(&str, &[SetupQuestion]); 4] = [
+    ("Whose it is", &[OWNER, DOMAIN, PERSONA, NAME]),
+    (
+        "Way in",
+        &[
+            IN,
+            LISTEN,
+            HOST_NAME,
+            AUTHSERV_ID,
+            IMAP_HOST,
+            IMAP_PORT,
+            IMAP_TLS,
+            IMAP_USER,
+            IN_FOLDER,
+        ],
+    ),
+    (
+        "Way out",
+        &[
+            OUT, SMTP_HOST, SMTP_PORT, SMTP_TLS, SMTP_USER, BOUNCE, OUT_FOLDER,
+        ],
+    ),
+    ("Model", &[PROVIDER, MODEL, BASE_URL]),
+];
+const SECRETS: [(&str, SecretQuestion); 3] = [
+    ("Way in", IMAP_PASSWORD),
+    ("Way out", SMTP_PASSWORD),
+    ("Model", KEY),
+];
+
+pub fn command() -> clap::Command {
+    let answers = ANSWERS.iter().flat_map(|(heading, questions)| {
+        questions.iter().map(move |question| {
+            Arg::new(question.flag)
+                .long(question.flag)
+                .value_name(question.value)
+                .allow_hyphen_values(true)
+                .help_heading(*heading)
+                .help(question.help)
+        })
+    });
+    let secrets = SECRETS.iter().flat_map(|(heading, secret)| {
+        let from_variable = format!(
+            "Take the secret of --{} from this environment variable",
+            secret.file
+        );
+        [
+            Arg::new(secret.file)
+                .long(secret.file)
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help_heading(*heading)
+                .help(secret.help),
+            Arg::new(secret.variable)
+                .long(secret.variable)
+                .value_name("NAME")
+                .conflicts_with(secret.file)
+                .help_heading(*heading)
+                .help(from_variable),
+        ]
+    });
+    let flag = |name: &'static str, help: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .action(ArgAction::SetTrue)
+            .help(help)
+    };
+    clap::Command::new("setup")
+        .about("Ask for domain, ways in and out and model, check each at its server, and write the workspace")
+        .after_help(
+            "On a terminal it asks for what no flag gives; elsewhere the flags and what the workspace holds must be enough. \
+             It can be run again: what is there is the default, and a file that exists changes only after its difference was \
+             shown. Nothing is written before every check is good. Passwords and keys go to `.secrets`.",
+        )
+        .arg(
+            Arg::new("dir")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .help("Folder to write to [default: the workspace]"),
+        )
+        .arg(flag("yes", "Ask nothing, and change files that exist"))
+        .arg(flag("offline", "Ask no server: neither mail servers nor the model nor DNS"))
+        .args(answers)
+        .args(secrets)
+}
+
+/// The text of a flag, if it was given.
+pub fn given(args: &ArgMatches, question: SetupQuestion) -> Option<&str> {
+    args.get_one::<String>(question.flag)
+        .map(|text| text.trim())
+}

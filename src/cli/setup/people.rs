@@ -1,0 +1,82 @@
+//! Whose the workspace is: its owners, its domain, and the persona.
+
+use super::asker::Asker;
+use super::draft::{GATEWAY, INFERENCE, SECURITY, WorkspaceDraft};
+use super::flags::{DOMAIN, NAME, OWNER, PERSONA};
+use super::{existing, parse};
+use crate::cli::init::starter;
+use crate::cli::persona::PersonaFiles;
+use crate::cli::{Exit, Failure};
+use crate::config::check_name;
+use crate::domain::{Address, PersonaId};
+use serde_json::json;
+
+const CONTEXT: &str = "configs/context.json";
+
+pub async fn ask(asker: &mut Asker<'_>, draft: &mut WorkspaceDraft) -> anyhow::Result<()> {
+    let owners = asker.answer(OWNER, None, parse::addresses).await?;
+    let domain = asker.answer(DOMAIN, None, parse::mail_domain).await?;
+    let free = |text: &str| persona(text, &domain, &owners);
+    let id = asker.answer(PERSONA, Some("assistant"), free).await?;
+    let usual = existing::name(&draft.folder, &id).unwrap_or_else(|| id.to_string());
+    let name = asker.answer(NAME, Some(&usual), name).await?;
+    let owners: Vec<String> = owners.iter().map(Address::to_string).collect();
+    add_files(draft, &domain, &owners)?;
+    draft.set(GATEWAY, "/mail_domain", &json!(domain))?;
+    draft.set(GATEWAY, "/owners", &json!(owners))?;
+    let description = starter::description(&name, &owners);
+    let files = PersonaFiles {
+        name: &name,
+        address: id.as_str(),
+        description: &description,
+    };
+    draft.add_persona(&id, &files)?;
+    draft.set(
+        &format!("personas/{id}/persona.json"),
+        "/name",
+        &json!(name),
+    )?;
+    Ok(())
+}
+
+/// Adds the files that a workspace needs and this one does not have. What a workspace can do without was
+/// removed by its owner, and stays so.
+fn add_files(draft: &mut WorkspaceDraft, domain: &str, owners: &[String]) -> Result<(), Failure> {
+    let is_new = draft.text(GATEWAY)?.is_none();
+    let no_context = draft.text(CONTEXT)?.is_none();
+    let no_inference = draft.text(INFERENCE)?.is_none();
+    for (path, text) in starter::files(domain, owners) {
+        let is_needed = match path {
+            GATEWAY => false,
+            CONTEXT | INFERENCE | SECURITY => true,
+            "configs/script.json" => no_inference,
+            path if path.starts_with("configs/prompts/") => no_context,
+            _ => is_new,
+        };
+        if is_new && path != GATEWAY || is_needed {
+            draft.add(path, &text)?;
+        }
+    }
+    draft.add(GATEWAY, "{\n  \"$schema\": \"schema/gateway.json\"\n}\n")
+}
+
+fn persona(text: &str, domain: &str, owners: &[Address]) -> Result<PersonaId, Failure> {
+    let wrong = |message: String| Failure::new(Exit::BadData, message);
+    let id = PersonaId::parse(text).map_err(|error| {
+        wrong(error.to_string())
+            .hint("write a name of small letters, digits and `-`, such as `paul`")
+    })?;
+    let address = Address::parse(&format!("{id}@{domain}"));
+    let address = address.map_err(|error| wrong(error.to_string()))?;
+    if owners.iter().any(|owner| owner.key() == address.key()) {
+        let message = format!("`{address}` would be the persona's address and is an owner's");
+        return Err(wrong(message).hint("give the persona an address of its own"));
+    }
+    Ok(id)
+}
+
+fn name(text: &str) -> Result<String, Failure> {
+    let name = text.trim();
+    check_name(name).map_err(|error| Failure::new(Exit::BadData, error.to_string()))?;
+    Ok(name.to_owned())
+}

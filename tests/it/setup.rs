@@ -1,0 +1,265 @@
+//! `attache setup`: answers are checked at real servers on loopback, and a workspace is written that answers a letter.
+
+mod mistakes;
+mod terminal;
+mod world;
+
+use crate::dns::Record;
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
+use world::{KEY, SECRETS, SMTP_PASSWORD, World};
+
+const LETTER: &str = "From: Bob <bob@friends.test>\r\nTo: ada@engine.test\r\nSubject: Bicycles\r\n\
+    Message-ID: <1@friends.test>\r\nDate: Thu, 26 Nov 2026 08:00:00 +0000\r\n\r\nAre there bicycles?\r\n";
+
+#[tokio::test]
+async fn flags_make_a_workspace_that_answers_a_letter() {
+    let world = World::new().await;
+    world.half("configs/security.json", &world.security());
+    let said = world.setup(&world.flags()).await;
+    assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
+    for line in [
+        "persona  ada@engine.test answers",
+        "letters; the server tells of new letters",
+        "can be used: connected without TLS; logged in; takes mail from <ada@engine.test>",
+        "model    `openai` answers: text, says `",
+        "DNS      MX of engine.test: missing: ",
+        "publish   engine.test. IN TXT \"v=spf1 a:engine.test ~all\"",
+        "wrote    configs/gateway.json",
+        "wrote    personas/ada/PERSONA.md",
+        "wrote    .secrets: ATTACHE_SMTP_PASSWORD",
+        "then write to ada@engine.test from olga@home.test",
+    ] {
+        assert!(said.stdout.contains(line), "{line}\n{}", said.stdout);
+    }
+    let mode = |path: &str| {
+        let metadata = std::fs::metadata(world.house().join(path)).expect(path);
+        metadata.permissions().mode() & 0o777
+    };
+    assert_eq!(
+        (mode(".secrets"), mode("configs/gateway.json")),
+        (0o600, 0o600)
+    );
+    world.write("letter.eml", LETTER);
+    world.ok(&["config", "check"]).await;
+    world.ok(&["ingest", "../letter.eml"]).await;
+    world.ok(&["drain"]).await;
+    world.smarthost.heard(|heard| {
+        let mails = heard.accepted();
+        assert_eq!(mails.len(), 1, "{:?}", heard.commands);
+        assert_eq!(
+            (mails[0].from.as_str(), mails[0].to.as_slice()),
+            (
+                "MAIL FROM:<ada@engine.test>",
+                &["bob@friends.test".to_owned()][..]
+            )
+        );
+    });
+}
+
+#[tokio::test]
+async fn a_second_run_changes_nothing() {
+    let world = World::new().await;
+    world.half("configs/security.json", &world.security());
+    let first = world.setup(&world.flags()).await;
+    assert_eq!(first.code, 0, "{}{}", first.stdout, first.stderr);
+    let before = world.files();
+    assert!(before.len() > 15, "the workspace was not read");
+    for flags in [world.flags(), Vec::new()] {
+        let again = world.setup(&flags).await;
+        assert_eq!(again.code, 0, "{}{}", again.stdout, again.stderr);
+        assert!(again.stdout.contains("nothing changes"), "{}", again.stdout);
+        assert!(world.files() == before, "a file changed");
+    }
+}
+
+#[tokio::test]
+async fn another_smarthost_is_shown_as_a_difference_and_the_rest_stays() {
+    let world = World::new().await;
+    world.half("configs/security.json", &world.security());
+    assert_eq!(world.setup(&world.flags()).await.code, 0);
+    let path = "configs/gateway.json";
+    let mine = world.read(path).replace(
+        "\"mail_domain\"",
+        "\"limits\":   { \"letter_bytes_max\": 1000000 },\n  \"mail_domain\"",
+    );
+    world.half(path, &mine);
+    let other = world.another_smarthost().await;
+    let port = other.address.port().to_string();
+    let flags = ["--smtp-port", &port, "--bounce-address", "tagged"].map(str::to_owned);
+    let shown = world.setup(&flags).await;
+    assert_eq!(shown.code, 73, "{}{}", shown.stdout, shown.stderr);
+    assert!(shown.stderr.contains("nothing was written") && shown.stderr.contains("--yes"));
+    let signed = |sign: &str| -> Vec<String> {
+        let lines = shown.stdout.lines().filter(|line| line.starts_with(sign));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(
+        (signed("- ").len(), signed("+ ").len()),
+        (2, 2),
+        "{}",
+        shown.stdout
+    );
+    assert!(signed("+ ")[0].contains(&format!("\"port\": {port}")));
+    assert_eq!(world.read(path), mine, "not without --yes");
+    let agreed = world
+        .setup(&[&flags[..], &["--yes".to_owned()]].concat())
+        .await;
+    assert_eq!(agreed.code, 0, "{}{}", agreed.stdout, agreed.stderr);
+    let written = world.read(path);
+    assert!(
+        written.contains("\"limits\":   { \"letter_bytes_max\": 1000000 }"),
+        "{written}"
+    );
+    let value: Value = serde_json::from_str(&written).expect("JSON");
+    assert_eq!(
+        (
+            &value["outbound"]["port"],
+            &value["outbound"]["bounce_address"]
+        ),
+        (&json!(other.address.port()), &json!("tagged"))
+    );
+    assert_eq!(
+        other.heard(|heard| heard.count("AUTH")),
+        2,
+        "each run asks it"
+    );
+}
+
+#[tokio::test]
+async fn half_an_installation_is_completed() {
+    let world = World::new().await;
+    world.half(
+        "configs/gateway.json",
+        r#"{ "mail_domain": "engine.test", "owners": ["olga@home.test"] }"#,
+    );
+    world.half("configs/security.json", &world.security());
+    world.half("personas/ada/PERSONA.md", "# Mine\n");
+    let flags = world.flags();
+    let said = world
+        .setup(&[&flags[..], &["--yes".to_owned()]].concat())
+        .await;
+    assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
+    assert_eq!(world.read("personas/ada/PERSONA.md"), "# Mine\n");
+    assert_eq!(world.read("configs/security.json"), world.security());
+    world.ok(&["config", "check"]).await;
+}
+
+#[tokio::test]
+async fn secrets_come_from_standard_input_and_from_variables_too() {
+    let world = World::new().await;
+    let (password, key) = ("smtp-password-file", "key-file");
+    let quoted = |flag: String| format!("'{flag}'");
+    let flags = world.with(&[("offline", ""), (password, "/dev/stdin"), (key, "-")]);
+    let flags: Vec<String> = flags.into_iter().map(quoted).collect();
+    let line = format!(
+        "printf '%s\\n' '{SMTP_PASSWORD}' | MY_KEY={KEY} {} setup house --key-variable MY_KEY {}",
+        env!("CARGO_BIN_EXE_attache"),
+        flags.join(" ").replace("'/dev/stdin'", "-")
+    );
+    let said = world.outside("sh", &["-c", &line]).await;
+    assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
+    let secrets = world.read(".secrets");
+    for kept in [
+        format!("ATTACHE_SMTP_PASSWORD=\"{SMTP_PASSWORD}\"\n"),
+        format!("OPENAI_API_KEY={KEY}\n"),
+    ] {
+        assert!(secrets.contains(&kept), "{secrets}");
+    }
+}
+
+#[tokio::test]
+async fn another_persona_is_added_only_by_name() {
+    let world = World::new().await;
+    let first = world.setup(&world.with(&[("offline", "")])).await;
+    assert_eq!(first.code, 0, "{}{}", first.stdout, first.stderr);
+    let second = world.with(&[("offline", ""), ("persona", "paul"), ("name", "Paul")]);
+    assert_eq!(
+        world.setup(&second).await.code,
+        0,
+        "a new persona overwrites nothing"
+    );
+    let before = world.files();
+    let flags = ["--offline".to_owned(), "--yes".to_owned()];
+    assert_eq!(world.setup(&flags).await.code, 0);
+    assert!(world.files() == before, "two personas stay two");
+    assert!(
+        world
+            .read("personas/paul/persona.json")
+            .contains("\"Paul\"")
+    );
+}
+
+#[tokio::test]
+async fn offline_asks_nobody_and_says_so() {
+    let world = World::new().await;
+    let flags = world.with(&[
+        ("offline", ""),
+        ("in", "lmtp"),
+        ("listen", "unix:data/lmtp.sock"),
+    ]);
+    let said = world.setup(&flags).await;
+    assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
+    for part in ["way in", "way out", "model", "DNS"] {
+        let line = format!("{part:<9}not asked, because of --offline\n");
+        assert!(said.stdout.contains(&line), "{line}{}", said.stdout);
+    }
+    assert_eq!(world.smarthost.heard(|heard| heard.connections), 0);
+    assert_eq!(world.model.connections(), 0);
+    assert!(world.dns.asked().is_empty());
+    let gateway: Value = serde_json::from_str(&world.read("configs/gateway.json")).expect("JSON");
+    assert_eq!(
+        gateway["listeners"],
+        json!([{ "kind": "lmtp", "address": "unix:data/lmtp.sock" }])
+    );
+}
+
+#[tokio::test]
+async fn records_that_are_published_are_called_good_and_the_report_is_json() {
+    let world = World::new().await;
+    world.half("configs/security.json", &world.security());
+    let dns = &world.dns;
+    dns.add("engine.test", Record::Mx(10, "mx.rented.test".to_owned()));
+    for host in ["mx.rented.test", "engine.test"] {
+        dns.add(host, Record::A([192, 0, 2, 7].into()));
+    }
+    dns.txt("engine.test", "v=spf1 a -all");
+    dns.txt("_dmarc.engine.test", "v=DMARC1; p=none");
+    let flags = [&world.flags()[..], &["--json".to_owned()]].concat();
+    let said = world.setup(&flags).await;
+    assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
+    let report: Value = serde_json::from_str(&said.stdout).expect("one JSON value");
+    let states: Vec<&Value> = report["records"]
+        .as_array()
+        .expect("records")
+        .iter()
+        .map(|record| &record["state"])
+        .collect();
+    assert_eq!(states, ["good", "good", "good"], "{report:#}");
+    assert_eq!(
+        report["secrets"],
+        json!([
+            "ATTACHE_IMAP_PASSWORD",
+            "ATTACHE_SMTP_PASSWORD",
+            "OPENAI_API_KEY"
+        ])
+    );
+    assert!(SECRETS.iter().all(|secret| !said.stdout.contains(secret)));
+}
+
+#[tokio::test]
+async fn a_mail_server_in_front_is_trusted_by_its_name_alone() {
+    let world = World::new().await;
+    let more = [
+        ("offline", ""),
+        ("in", "lmtp"),
+        ("authserv-id", "mx.engine.test"),
+    ];
+    let said = world.setup(&world.with(&more)).await;
+    assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
+    let security: Value = serde_json::from_str(&world.read("configs/security.json")).expect("JSON");
+    assert_eq!(
+        security["authentication"]["trusted_relays"],
+        json!([{ "peers": ["127.0.0.1", "::1"], "authserv_id": "mx.engine.test" }])
+    );
+}
