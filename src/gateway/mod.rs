@@ -7,7 +7,7 @@
 //! - `engine_mail`: a mail that the engine writes itself. `engine_mail_worker`: calls those who write one.
 //! - `commands`: commands of owners by mail. `notices`: what owners are told. `sender_notes`: what senders are told.
 //! - `config_edits`: files of the configuration that are edited while the engine serves.
-//! - `outbound`: committed deliveries are sent.
+//! - `outbound`: committed deliveries are sent. `failing`: servers that fail now.
 
 pub mod intake_contract;
 pub mod identity;
@@ -23,4 +23,5 @@ pub mod config_edits;
 mod engine_mail;
 pub mod engine_mail_worker;
 pub mod outbound;
+pub mod failing;
 mod authentication;

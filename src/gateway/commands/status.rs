@@ -1,14 +1,12 @@
 //! What `/status` reports of one persona, read from the store. Every list is bounded.
 
 use crate::config::Config;
-use crate::domain::{BudgetAccountId, BudgetScope, PersonaId, RunState, Timestamp, day_of};
-use crate::store::{PersonaHalt, Result, RunFilter, Store, TransportState};
-use std::time::Duration;
+use crate::domain::{BudgetAccountId, BudgetScope, PersonaId, RunState, day_of};
+use crate::gateway::failing::failing_servers;
+use crate::store::{PersonaHalt, Result, RunFilter, Store};
 
 /// Most open runs that are counted.
 pub const RUNS_COUNTED_MAX: u32 = 500;
-/// Age from which the failure of a provider is old.
-const PROVIDER_FAILURE_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// State of a persona and of the servers that it needs.
 #[derive(Debug, Default)]
@@ -30,9 +28,10 @@ pub struct PersonaStatus {
 
 impl PersonaStatus {
     pub async fn read(store: &Store, config: &Config, persona: &PersonaId) -> Result<Self> {
+        let failing = failing_servers(store, &config.gateway.mailboxes).await?;
         let mut status = Self {
             halts: store.halts().await?,
-            failing: failing_servers(store, config).await?,
+            failing: failing.iter().map(ToString::to_string).collect(),
             ..Self::default()
         };
         status.halts.retain(|halt| halt.stops(persona));
@@ -67,44 +66,4 @@ impl PersonaStatus {
         status.spent_tokens = balance.spent_tokens;
         Ok(status)
     }
-}
-
-async fn failing_servers(store: &Store, config: &Config) -> Result<Vec<String>> {
-    let now = store.clock().now();
-    let mut failing = Vec::new();
-    if let Some(health) = store.transport_health().await? {
-        let since = health.since;
-        match health.state {
-            TransportState::Well => {}
-            TransportState::Unreachable => {
-                failing.push(format!("the mail server is away since {since}"));
-            }
-            TransportState::AuthFailed => {
-                failing.push(format!("the mail server refuses the login since {since}"));
-            }
-        }
-    }
-    for mailbox in &config.gateway.mailboxes {
-        let Some(health) = store.mailbox_health(&mailbox.name).await? else {
-            continue;
-        };
-        if let Some(at) = health
-            .last_error_at
-            .filter(|at| Some(*at) > health.last_fetch_at)
-        {
-            failing.push(format!("mailbox `{}` failed at {at}", mailbox.name));
-        }
-    }
-    for provider in store.provider_calls().await? {
-        let is_recent = |at: &Timestamp| now.since(*at) <= PROVIDER_FAILURE_AGE_MAX;
-        let last = provider.last_failure_at.filter(is_recent);
-        if let Some(at) = last.filter(|at| Some(*at) > provider.last_success_at) {
-            let class = provider.last_failure_class.unwrap_or_default();
-            failing.push(format!(
-                "provider `{}` failed at {at} ({class}) and has not answered since",
-                provider.provider
-            ));
-        }
-    }
-    Ok(failing)
 }
