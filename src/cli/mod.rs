@@ -4,7 +4,7 @@
 //! - `args`: arguments that several commands share; `screen`: tables, JSON, colours
 //! - setup: `init`, `setup`, `config`, `persona`, `workspace`, `schedule`, `providers`
 //! - work: `demo`, `serve`, `ingest`, `import`, `drain`, `ask`, `chat`
-//! - inspection: `tail`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
+//! - inspection: `status`, `tail`, `top`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `export`, `gc`
 //! - permission: `approvals`, `drafts`, `memory`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
 //! - for browsers and programs: `web`, `webhooks`; for agents: `mcp`; for packages: `packaging`
@@ -31,6 +31,7 @@ mod chat;
 mod serve;
 mod tail;
 mod top;
+mod status;
 mod threads;
 mod runs;
 mod usage;
@@ -104,6 +105,7 @@ static COMMANDS: &[&dyn Command] = &[
     // Inspection.
     &tail::TailCommand,
     &top::TopCommand,
+    &status::StatusCommand,
     &threads::ThreadsCommand,
     &runs::RunsCommand,
     &usage::UsageCommand,

@@ -1,5 +1,7 @@
 //! `attache serve`: runs the engine until SIGTERM or SIGINT.
 
+use super::process::addresses::unbound_hint;
+use super::process::other::is_stopped;
 use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::app::{self, Engine, service_manager};
 use crate::clock::SystemClock;
@@ -95,16 +97,6 @@ fn refuse_stopped(context: &CommandContext, config: &Config) -> Result<(), Failu
     let Some(pid) = working_engine(&context.workspace) else {
         return Ok(());
     };
-    // The state follows the name of the program, which may hold any character and ends at the last
-    // bracket (proc_pid_stat(5)).
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat
-        .rsplit(')')
-        .next()
-        .unwrap_or_default()
-        .trim_start()
-        .chars()
-        .next();
     let is_taken = |address: &ListenAddress| match address {
         ListenAddress::Tcp(address) => std::net::TcpListener::bind(address).is_err(),
         ListenAddress::Unix { path, .. } => std::os::unix::net::UnixStream::connect(path).is_ok(),
@@ -115,7 +107,7 @@ fn refuse_stopped(context: &CommandContext, config: &Config) -> Result<(), Failu
     let keeps = mail
         .chain(pages.map(|listener| &listener.address))
         .any(is_taken);
-    if !matches!(state, Some('T' | 't')) || !keeps {
+    if !is_stopped(&pid) || !keeps {
         return Ok(());
     }
     let says =
@@ -172,22 +164,15 @@ fn unbound(cause: &anyhow::Error, take_over: bool) -> &'static str {
         .chain()
         .find_map(|cause| cause.downcast_ref::<std::io::Error>())
         .map(std::io::Error::kind);
-    match kind {
-        Some(ErrorKind::PermissionDenied) => {
-            "ports below 1024 need a right: `setcap cap_net_bind_service=+ep PROGRAM`, or `AmbientCapabilities=CAP_NET_BIND_SERVICE` \
-             in a unit of systemd; or write a higher port in `listeners` of configs/gateway.json"
-        }
-        Some(ErrorKind::AddrNotAvailable) => {
-            "this machine does not have that address: `ip address` lists those it has; `listeners` in configs/gateway.json \
-             names ours"
-        }
-        _ if take_over => {
-            "an engine that is stopped keeps its addresses: end its process, then start this one again"
-        }
-        _ => {
-            "another program has that address (`ss -lntxp` shows which); `listeners` in configs/gateway.json names ours"
-        }
+    if take_over
+        && !matches!(
+            kind,
+            Some(ErrorKind::PermissionDenied | ErrorKind::AddrNotAvailable)
+        )
+    {
+        return "an engine that is stopped keeps its addresses: end its process, then start this one again";
     }
+    unbound_hint(kind)
 }
 
 /// Prints the line that says that letters are accepted.

@@ -136,9 +136,16 @@ pub fn end_of<Z: TimeZone>(period: &str, now: Timestamp, zone: &Z) -> Timestamp 
             first.and_then(|first| first.checked_add_months(Months::new(1)))
         }
     };
-    let next = next
-        .unwrap_or_else(|| date(now, zone))
-        .and_time(NaiveTime::MIN);
+    begin_of(next.unwrap_or_else(|| date(now, zone)), now, zone)
+}
+
+/// Returns the first instant of the day of an instant.
+pub fn midnight<Z: TimeZone>(now: Timestamp, zone: &Z) -> Timestamp {
+    begin_of(date(now, zone), now, zone)
+}
+
+fn begin_of<Z: TimeZone>(day: NaiveDate, now: Timestamp, zone: &Z) -> Timestamp {
+    let next = day.and_time(NaiveTime::MIN);
     // A midnight that a change of the clocks skips: the hour after it exists.
     let later = next + chrono::TimeDelta::hours(1);
     let instant = zone

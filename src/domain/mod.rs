@@ -36,7 +36,7 @@ pub use approval::{
 pub use breaker::{Breaker, BreakerState, Tolerance};
 pub use budget::{
     Allowance, Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, OnBudget, Origin,
-    ThreadBudget, day_of, end_of, first_day, month_of,
+    ThreadBudget, day_of, end_of, first_day, midnight, month_of,
 };
 pub use digest::{hex, sha256_hex, stable_seed};
 pub use feed::{FeedKind, WebhookEvent};

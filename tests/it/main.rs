@@ -28,6 +28,7 @@ mod shutdown;
 mod behaviour;
 mod feed;
 mod tail;
+mod status;
 
 // Mail in
 mod smtp;

@@ -6,7 +6,7 @@ use crate::store::{OpenError, StoreError};
 use std::fmt;
 use std::process::ExitCode;
 
-/// Exit codes. Above 2 they follow BSD's `sysexits.h`.
+/// Exit codes. From 64 on they follow BSD's `sysexits.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
@@ -16,6 +16,8 @@ pub enum Exit {
     Failed = 1,
     /// The command line was wrong.
     Usage = 2,
+    /// No engine serves, as `attache status` found; `systemctl status` gives the same.
+    NotServing = 3,
     /// Data was wrong: a configuration file, a letter, a script (`EX_DATAERR`).
     BadData = 65,
     /// A file, a run or a persona that was named does not exist (`EX_NOINPUT`).
@@ -116,7 +118,8 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
     cause.downcast_ref::<OpenError>().map(of_open)
 }
 
-fn of_open(error: &OpenError) -> (Exit, Option<String>) {
+/// Exit code of a database that cannot be opened, and its hint.
+pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
     let (exit, hint) = match error {
         OpenError::InUse { .. } => {
             let hint = "stop that engine, or name another workspace with --workspace; `attache serve --take-over` \

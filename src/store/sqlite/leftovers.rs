@@ -4,6 +4,7 @@
 
 use crate::store::OpenError;
 use crate::store::sqlite::files::log_of;
+use crate::store::sqlite::locks::VERSION;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -15,9 +16,9 @@ static OPENED: &str = "opened";
 const MODE_AT: u64 = 18;
 const WAL_MODE: [u8; 2] = [2, 2];
 
-/// Records that the database exists, in the lock that its engine holds.
+/// Records that the database exists, and the version of the program, in the lock that its engine holds.
 pub(in crate::store) fn note_opened(lock: &mut File) -> io::Result<()> {
-    writeln!(lock, "{OPENED}")
+    writeln!(lock, "{OPENED}\n{VERSION}{}", env!("CARGO_PKG_VERSION"))
 }
 
 /// Refuses leftovers. Errors: [`OpenError::Gone`] where a database is missing,

@@ -1,8 +1,10 @@
 //! Locks of a workspace: the lock of its engine, and the lock for opening.
 
+use crate::domain::Timestamp;
 use crate::store::sqlite::open_error::OpenError;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,6 +13,8 @@ pub(in crate::store) const OPENING_LOOKS_MAX: usize = 1000;
 pub(in crate::store) const OPENING_PAUSE: Duration = Duration::from_millis(10);
 
 pub(in crate::store) const LOCK_LOOKS_MAX: usize = 1000;
+/// Begin of the line of a lock that says which program holds it.
+pub(in crate::store) static VERSION: &str = "attache ";
 
 /// Takes a lock. Errors: [`OpenError::InUse`] with the process that has it.
 pub(in crate::store) fn acquire(path: &Path) -> std::result::Result<File, OpenError> {
@@ -85,16 +89,53 @@ pub(in crate::store) fn replace(path: &Path) -> std::result::Result<File, OpenEr
 }
 
 pub(in crate::store) fn pid_in(file: &mut File) -> String {
-    let mut pid = String::new();
-    let _unknown_pid = file.read_to_string(&mut pid);
-    pid.lines().next().unwrap_or_default().trim().to_owned()
+    let mut text = String::new();
+    let _unknown_pid = file.read_to_string(&mut text);
+    first_line(&text)
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim().to_owned()
 }
 
 /// Returns the process that works on a workspace; `None` when there is none.
 pub fn working_engine(workspace: &Path) -> Option<String> {
-    let mut file = File::open(workspace.join("data/engine.lock")).ok()?;
+    engine_at_work(workspace).map(|engine| engine.pid)
+}
+
+/// The engine that holds the lock of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineAtWork {
+    pub pid: String,
+    /// When it took the workspace.
+    pub since: Option<Timestamp>,
+    /// Version of its program; `None`: one that does not note it, or one that is still opening.
+    pub version: Option<String>,
+}
+
+/// Returns the process that opens the database of a workspace now, or hangs while it does; `None` when there is none.
+pub fn opening_process(workspace: &Path) -> Option<String> {
+    let mut file = File::open(workspace.join("data/opening.lock")).ok()?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Some(pid_in(&mut file)),
         _ => None,
     }
+}
+
+/// Returns the engine that works on a workspace; `None` when there is none.
+pub fn engine_at_work(workspace: &Path) -> Option<EngineAtWork> {
+    let mut file = File::open(workspace.join("data/engine.lock")).ok()?;
+    let Err(TryLockError::WouldBlock) = file.try_lock_shared() else {
+        return None;
+    };
+    let mut text = String::new();
+    let _unknown_pid = file.read_to_string(&mut text);
+    let version = text.lines().find_map(|line| line.strip_prefix(VERSION));
+    // The lock is written when it is taken, and not again.
+    let written = file.metadata().ok();
+    Some(EngineAtWork {
+        pid: first_line(&text),
+        since: written.map(|file| Timestamp::from_millis(file.mtime() * 1000)),
+        version: version.map(str::to_owned),
+    })
 }

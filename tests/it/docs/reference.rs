@@ -263,7 +263,7 @@ fn exit_codes() -> String {
         .and_then(|rest| rest.split("\n}").next())
         .expect("the enum");
     let mut page = format!(
-        "# Exit codes\n\n{HOW}\n\nAbove 2 they follow `sysexits.h` of BSD.\n\n| code | meaning |\n| --- | --- |\n"
+        "# Exit codes\n\n{HOW}\n\nFrom 64 on they follow `sysexits.h` of BSD.\n\n| code | meaning |\n| --- | --- |\n"
     );
     let mut says = String::new();
     for line in body.lines().map(str::trim) {

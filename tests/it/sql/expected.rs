@@ -18,6 +18,17 @@ pub const HOT: &[(&str, &[&str])] = &[
     ("runs::CLAIM_RUNS", &["runs_ready", "runs_running"]),
     ("agent_files::EXPECTED", &["thread_tool_events_of_files"]),
     ("runs::OPEN_RUNS", &["runs_open"]),
+    (
+        "status::WAITING_WORK",
+        &[
+            "runs_open",
+            "runs_running",
+            "approvals_open",
+            "memory_proposed",
+            "deliveries_open",
+            "webhook_deliveries_queued",
+        ],
+    ),
     ("feed::FEED_AFTER", &["INTEGER PRIMARY KEY"]),
     (
         "persona_file_versions::PRUNE_VERSIONS",

@@ -222,6 +222,22 @@ pub const WALKS: &[(&str, &str)] = &[
         "restored::OPEN_QUESTIONS",
         "once, at the first start on a restored backup; only open ones",
     ),
+    (
+        "status::WAITING_WORK",
+        "indexes of what is open: letters held, questions, entries that wait, events of webhooks",
+    ),
+    (
+        "status::FAILED_WORK",
+        "a person asked; the feed has at most a hundred thousand rows",
+    ),
+    (
+        "status::NEWEST_INSTANT",
+        "the last row of each table by its number, at which it ends",
+    ),
+    (
+        "status::PERSONA_RECORDS",
+        "a person asked, once per command; reads the index of personas and no row",
+    ),
     ("halts::HALTS", "one row per persona at most"),
     ("mcp_tools::TOOLS_OFF", "one row per approved tool at most"),
 ];

@@ -1,0 +1,268 @@
+//! `attache status`: whether an engine serves, and what an operator must know of it, on one screen.
+//!
+//! It reads files and indexes and changes nothing; `attache top` keeps up with what is at work. Absent on purpose: tests of
+//! servers, files and modes (`attache doctor`).
+
+mod state;
+
+use super::screen::{one_line, quoted};
+use super::{Command, CommandContext, Exit};
+use crate::clock::{Clock, SystemClock};
+use crate::config::dollars;
+use crate::store::BudgetRecord;
+use crate::text::{plural, shortened};
+use clap::ArgMatches;
+use futures_util::future::BoxFuture;
+use state::{EngineState, RecordsStatus, WorkspaceStatus};
+
+pub struct StatusCommand;
+
+/// Most budgets, servers and halts that are shown, each.
+const SHOWN_MAX: usize = 5;
+const REASON_CHARS_MAX: usize = 100;
+
+impl Command for StatusCommand {
+    fn clap(&self) -> clap::Command {
+        clap::Command::new("status")
+            .about("Say whether an engine serves, what waits, what failed and what it costs today; exits with 3 when none serves")
+            .after_help("It looks and changes nothing. `attache doctor` examines the installation.")
+    }
+    fn run<'a>(
+        &'a self,
+        context: &'a CommandContext,
+        _: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(status(context))
+    }
+}
+
+async fn status(context: &CommandContext) -> anyhow::Result<Exit> {
+    let workspace = context.require_workspace()?;
+    let store = match workspace.join("data/attache.db").exists() {
+        true => Some(super::tail::store_to_read(context).await?),
+        false => None,
+    };
+    let now = SystemClock::new().now();
+    let status = WorkspaceStatus::of(context, store.as_ref(), now).await?;
+    let exit = match status.engine {
+        EngineState::Serving => Exit::Ok,
+        EngineState::Stopped | EngineState::None => Exit::NotServing,
+    };
+    match context.json() {
+        true => context.screen.json(&status)?,
+        false => context.screen.fields(&fields(&status))?,
+    }
+    Ok(exit)
+}
+
+fn fields(status: &WorkspaceStatus) -> Vec<(&'static str, String)> {
+    let mut fields = vec![("Engine", engine(status))];
+    if !status.not_in_force.is_empty() {
+        let files = status.not_in_force.join(", ");
+        fields.push(("Not in force", format!("{files}: start the engine anew")));
+    }
+    if status.configuration_problems > 0 {
+        let problems = plural(status.configuration_problems, "problem");
+        let text = format!("{problems}: `attache config check` lists them");
+        fields.push(("Configuration", text));
+    }
+    let Some(records) = &status.records else {
+        fields.push((
+            "Database",
+            "none yet: the first start of an engine makes it".to_owned(),
+        ));
+        return fields;
+    };
+    fields.push(("Waiting", waiting(records)));
+    fields.push(("Failed today", failed(records)));
+    fields.push(("Cost today", cost(records)));
+    let budgets = records.budgets.iter().map(budget).collect();
+    if let Some(budgets) = listed(budgets, "attache usage --budgets") {
+        fields.push(("Budgets", budgets));
+    }
+    fields.push(("Halted", halted(records)));
+    fields.push(("Away", away(records)));
+    fields.push(("Next task", next(records)));
+    fields.push(("Last backup", backup(records)));
+    fields
+}
+
+fn engine(status: &WorkspaceStatus) -> String {
+    let pid = status.pid.map_or("?".to_owned(), |pid| pid.to_string());
+    let since = status.since.map(|at| format!(" since {at}"));
+    let since = since.unwrap_or_default();
+    let version = status.version.as_ref();
+    let version = version.map(|version| format!(", attache {version}"));
+    match status.engine {
+        EngineState::Serving => format!(
+            "at work{since}, process {pid}{}",
+            version.unwrap_or_default()
+        ),
+        EngineState::Stopped => format!(
+            "process {pid} holds the workspace{since} and is stopped: `kill -CONT {pid}` lets it go on"
+        ),
+        EngineState::None => "none is at work: `attache serve` starts one".to_owned(),
+    }
+}
+
+/// Names the counts that are not zero, each with its words for one and for several.
+fn counts(counts: &[(u64, &str, &str)]) -> Option<String> {
+    let named = counts.iter().filter(|(count, ..)| *count > 0);
+    let words = |(count, one, several): &(u64, &str, &str)| match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {several}"),
+    };
+    let named: Vec<String> = named.map(words).collect();
+    (!named.is_empty()).then(|| named.join(", "))
+}
+
+fn waiting(records: &RecordsStatus) -> String {
+    let waiting = &records.waiting;
+    let found = counts(&[
+        (waiting.letters_held, "letter held", "letters held"),
+        (waiting.runs_queued, "run queued", "runs queued"),
+        (waiting.runs_running, "run at work", "runs at work"),
+        (
+            waiting.runs_waiting_retry,
+            "run to be tried again",
+            "runs to be tried again",
+        ),
+        (
+            waiting.runs_waiting_approval,
+            "run waits for an approval",
+            "runs wait for an approval",
+        ),
+        (waiting.mails, "mail to be sent", "mails to be sent"),
+        (
+            waiting.webhook_events,
+            "event for webhooks",
+            "events for webhooks",
+        ),
+        (waiting.questions, "question to you", "questions to you"),
+        (waiting.drafts, "draft", "drafts"),
+        (
+            waiting.memory_proposed,
+            "entry of memory to decide",
+            "entries of memory to decide",
+        ),
+    ]);
+    found.unwrap_or_else(|| "nothing".to_owned())
+}
+
+fn failed(records: &RecordsStatus) -> String {
+    let failed = &records.failed_today;
+    let found = counts(&[
+        (failed.runs, "run", "runs"),
+        (failed.mails, "mail", "mails"),
+        (
+            failed.slots_missed,
+            "scheduled task missed",
+            "scheduled tasks missed",
+        ),
+    ]);
+    let found = found.unwrap_or_else(|| "nothing".to_owned());
+    let since = match failed.is_whole {
+        true => "",
+        false => ", as far as the feed goes back",
+    };
+    match failed.notices {
+        0 => format!("{found}{since}"),
+        notices => format!(
+            "{found}{since}; {} (`attache notices list`)",
+            plural(notices, "notice")
+        ),
+    }
+}
+
+fn cost(records: &RecordsStatus) -> String {
+    let cost = &records.cost_today;
+    let unknown = match cost.unknown_cost {
+        0 => String::new(),
+        some => format!(", {} without a known price", plural(some, "call")),
+    };
+    format!(
+        "${} in {} since midnight in {}{unknown}",
+        dollars(cost.cost_micros),
+        plural(cost.calls, "call"),
+        cost.timezone
+    )
+}
+
+fn budget(line: &BudgetRecord) -> String {
+    let whose = match line.owner.as_str() {
+        "" => "the engine",
+        owner => owner,
+    };
+    let amount = |amount: Option<i64>| match line.unit {
+        "micros" => format!("${}", dollars(amount.unwrap_or_default())),
+        _ => format!("{} tokens", amount.unwrap_or_default()),
+    };
+    let (left, max, span) = (amount(line.left), amount(line.max), line.span);
+    format!("{whose}: {left} of {max} left this {span}")
+}
+
+fn halted(records: &RecordsStatus) -> String {
+    let halts = records.halts.iter().map(|halt| {
+        let persona = halt.persona.as_ref().map(ToString::to_string);
+        let whom = persona.unwrap_or_else(|| "every persona".to_owned());
+        let reason = match halt.reason.as_str() {
+            "" => String::new(),
+            reason => format!(" ({})", short(reason)),
+        };
+        format!("{whom} since {}{reason}", halt.halted_at)
+    });
+    listed(halts.collect(), "attache halt --list").unwrap_or_else(|| "nothing".to_owned())
+}
+
+fn away(records: &RecordsStatus) -> String {
+    let servers = records
+        .away
+        .iter()
+        .map(|server| match server.reason.as_str() {
+            "" => server.to_string(),
+            reason => format!("{server}: {}", short(reason)),
+        });
+    let webhooks = records.webhooks_away.iter().map(|webhook| {
+        let state = match (webhook.disabled_at, webhook.rests_until) {
+            (Some(at), _) => format!("is off since {at}"),
+            (None, Some(until)) => format!("rests until {until}"),
+            (None, None) => "is not asked".to_owned(),
+        };
+        format!("webhook `{}` {state}", webhook.name)
+    });
+    let all = servers.chain(webhooks).collect();
+    listed(all, "attache status --json").unwrap_or_else(|| "nothing that is known".to_owned())
+}
+
+fn next(records: &RecordsStatus) -> String {
+    match &records.next_slot {
+        Some(next) => format!(
+            "{} of {} at {}",
+            one_line(&next.name),
+            next.persona,
+            next.at
+        ),
+        None => "none".to_owned(),
+    }
+}
+
+fn backup(records: &RecordsStatus) -> String {
+    match &records.last_backup {
+        Some(backup) => format!("{}, {}", backup.at, quoted(&one_line(&backup.file))),
+        None => "none is known: `attache backup FILE` makes one".to_owned(),
+    }
+}
+
+fn short(text: &str) -> String {
+    shortened(&one_line(text), REASON_CHARS_MAX)
+}
+
+/// Joins a list; of a long one the first, with the command that shows the others. `None`: it is empty.
+fn listed(mut all: Vec<String>, command: &str) -> Option<String> {
+    let unlisted = all.len().saturating_sub(SHOWN_MAX);
+    all.truncate(SHOWN_MAX);
+    if unlisted > 0 {
+        all.push(format!("{unlisted} more (`{command}`)"));
+    }
+    (!all.is_empty()).then(|| all.join("; "))
+}

@@ -1,0 +1,180 @@
+//! What waits and what failed, as counts: cheap whatever the size of the database.
+//!
+//! Absent on purpose: mails that are held, which no index names.
+
+use crate::domain::{PersonaId, Timestamp};
+use crate::store::sql::{persona_id, timestamp};
+use crate::store::{Result, Store};
+use serde::Serialize;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+/// Numbers of what waits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct WaitingWork {
+    /// Letters whose senders a name server could not tell yet.
+    pub letters_held: u64,
+    pub runs_queued: u64,
+    pub runs_running: u64,
+    /// Runs that wait for another attempt, or for money.
+    pub runs_waiting_retry: u64,
+    pub runs_waiting_approval: u64,
+    /// Questions to the owners, those of runs that wait among them.
+    pub questions: u64,
+    /// Mails that wait for a person to send them.
+    pub drafts: u64,
+    /// Entries of memory that wait for the owners.
+    pub memory_proposed: u64,
+    /// Mails that are queued, or being sent.
+    pub mails: u64,
+    /// Events that webhooks are to be told.
+    pub webhook_events: u64,
+}
+
+/// Numbers of what has failed since an instant, as far as the feed goes back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FailedWork {
+    pub since: Timestamp,
+    pub runs: u64,
+    pub mails: u64,
+    pub slots_missed: u64,
+    /// Facts of which the owners were told, or are to be.
+    pub notices: u64,
+    /// `false`: the feed is pruned up to a later instant, so there may be more.
+    pub is_whole: bool,
+}
+
+/// Rows of a persona, for comparison with its folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PersonaRecords {
+    pub persona: PersonaId,
+    /// Runs that have not ended.
+    pub open_runs: u64,
+}
+
+/// What the records tell of an installation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstallRecords {
+    pub bytes: u64,
+    /// Bytes of pages that hold nothing.
+    pub free_bytes: u64,
+    /// `None`: nothing was stored yet.
+    pub newest_at: Option<Timestamp>,
+    pub personas: Vec<PersonaRecords>,
+    pub last_backup: Option<LastBackup>,
+}
+
+/// The newest backup that this database knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LastBackup {
+    pub at: Timestamp,
+    pub file: String,
+}
+
+/// The conditions on states are those of the indexes of open rows.
+pub(in crate::store) const WAITING_WORK: &str = "
+    SELECT (SELECT count(*) FROM held_letters) AS letters_held,
+      (SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
+        AND state = 'queued') AS runs_queued,
+      (SELECT count(*) FROM runs WHERE state = 'running') AS runs_running,
+      (SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
+        AND state = 'waiting_retry') AS runs_waiting_retry,
+      (SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
+        AND state = 'waiting_approval') AS runs_waiting_approval,
+      a.open - a.drafts AS questions, a.drafts,
+      (SELECT count(*) FROM memory WHERE status = 'proposed') AS memory_proposed,
+      (SELECT count(*) FROM deliveries WHERE state IN ('queued', 'sending', 'committing')) AS mails,
+      (SELECT count(*) FROM webhook_deliveries WHERE state = 'queued') AS webhook_events
+    FROM (SELECT count(*) AS open, count(draft_id) AS drafts FROM approvals WHERE state = 'open' AND expires_at > '') a";
+pub(in crate::store) const FAILED_WORK: &str = "
+    SELECT count(DISTINCT CASE WHEN kind = 'run.failed' THEN run_id END) AS runs,
+      count(DISTINCT CASE WHEN kind = 'delivery.failed' THEN delivery_id END) AS mails,
+      count(DISTINCT CASE WHEN kind = 'slot.missed' THEN item END) AS slots_missed,
+      count(CASE WHEN kind = 'notice.opened' THEN 1 END) AS notices,
+      coalesce((SELECT seq = 1 OR at < $1 FROM feed ORDER BY seq LIMIT 1), 1) AS is_whole
+    FROM feed WHERE at >= $1";
+pub(in crate::store) const LAST_BACKUP: &str =
+    "SELECT at, detail FROM maintenance WHERE kind = 'backup'";
+/// The newest instants of the tables that every engine writes.
+pub(in crate::store) const NEWEST_INSTANT: &str = "
+    SELECT max(coalesce((SELECT at FROM feed ORDER BY seq DESC LIMIT 1), ''),
+      coalesce((SELECT received_at FROM messages ORDER BY seq DESC LIMIT 1), ''),
+      coalesce((SELECT created_at FROM runs ORDER BY seq DESC LIMIT 1), '')) AS at";
+
+pub(in crate::store) const DATABASE_SIZE: &str = "
+    SELECT page_count * page_size AS bytes, freelist_count * page_size AS free_bytes
+    FROM pragma_page_count, pragma_page_size, pragma_freelist_count";
+pub(in crate::store) const PERSONA_RECORDS: &str = "
+    WITH open_runs (persona_id) AS MATERIALIZED (SELECT persona_id FROM runs
+      WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') ORDER BY seq)
+    SELECT p.persona_id, (SELECT count(*) FROM open_runs o WHERE o.persona_id = p.persona_id) AS open_runs
+    FROM (SELECT DISTINCT persona_id FROM threads) p ORDER BY p.persona_id";
+
+impl Store {
+    /// Counts what waits.
+    pub async fn waiting_work(&self) -> Result<WaitingWork> {
+        let row = sqlx::query(WAITING_WORK).fetch_one(self.readers()).await?;
+        let count = |column: &str| row.get::<i64, _>(column).unsigned_abs();
+        Ok(WaitingWork {
+            letters_held: count("letters_held"),
+            runs_queued: count("runs_queued"),
+            runs_running: count("runs_running"),
+            runs_waiting_retry: count("runs_waiting_retry"),
+            runs_waiting_approval: count("runs_waiting_approval"),
+            questions: count("questions"),
+            drafts: count("drafts"),
+            memory_proposed: count("memory_proposed"),
+            mails: count("mails"),
+            webhook_events: count("webhook_events"),
+        })
+    }
+
+    /// Counts what has failed since that instant.
+    pub async fn failed_work(&self, since: Timestamp) -> Result<FailedWork> {
+        let rows = sqlx::query(FAILED_WORK).bind(since.to_string());
+        let row = rows.fetch_one(self.readers()).await?;
+        let count = |column: &str| row.get::<i64, _>(column).unsigned_abs();
+        Ok(FailedWork {
+            since,
+            runs: count("runs"),
+            mails: count("mails"),
+            slots_missed: count("slots_missed"),
+            notices: count("notices"),
+            is_whole: row.get("is_whole"),
+        })
+    }
+
+    /// Returns the newest backup; `None`: none was made of this database, or its row is older.
+    pub async fn last_backup(&self) -> Result<Option<LastBackup>> {
+        let row = sqlx::query(LAST_BACKUP).fetch_optional(self.readers());
+        let backup = |row: &SqliteRow| -> Result<LastBackup> {
+            Ok(LastBackup {
+                at: timestamp(row, "at")?,
+                file: row.get("detail"),
+            })
+        };
+        row.await?.as_ref().map(backup).transpose()
+    }
+
+    /// Returns what the records tell of the installation.
+    pub async fn install_records(&self) -> Result<InstallRecords> {
+        let newest = sqlx::query_scalar(NEWEST_INSTANT);
+        let newest: String = newest.fetch_one(self.readers()).await?;
+        let size = sqlx::query(DATABASE_SIZE).fetch_one(self.readers()).await?;
+        let bytes = |column: &str| size.get::<i64, _>(column).unsigned_abs();
+        let personas = sqlx::query(PERSONA_RECORDS).fetch_all(self.readers());
+        let records = |row: &SqliteRow| -> Result<PersonaRecords> {
+            Ok(PersonaRecords {
+                persona: persona_id(row)?,
+                open_runs: row.get::<i64, _>("open_runs").unsigned_abs(),
+            })
+        };
+        Ok(InstallRecords {
+            bytes: bytes("bytes"),
+            free_bytes: bytes("free_bytes"),
+            newest_at: Timestamp::parse(&newest),
+            personas: personas.await?.iter().map(records).collect::<Result<_>>()?,
+            last_backup: self.last_backup().await?,
+        })
+    }
+}
