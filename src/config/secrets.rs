@@ -88,6 +88,36 @@ impl<'e> Secrets<'e> {
             .or_else(|| self.file.get(name).map(|(_, value)| value.clone()))
     }
 
+    /// Values that are probably not the keys that they are meant to be; no message repeats one.
+    pub fn doubtful(&self, known: &[&str]) -> Vec<Problem> {
+        let written = self.file.iter().filter_map(|(name, (line, value))| {
+            let (what, hint) = doubt(value.expose_secret())?;
+            Some(at_line(*line, format!("the value of `{name}` {what}")).hint(hint))
+        });
+        let mut doubtful: Vec<Problem> = written.collect();
+        for name in known {
+            let Some(set) = (self.environment)(name) else {
+                continue;
+            };
+            let in_file = self.file.get(*name);
+            let problem = match (set.trim(), in_file) {
+                ("", _) => Problem::of_file(
+                    FILE,
+                    format!("`{name}` is set in the environment, and empty: it counts as not set"),
+                )
+                .hint("give it its value there, or take it out of the environment"),
+                (value, Some((line, other))) if value != other.expose_secret() => at_line(
+                    *line,
+                    format!("`{name}` has another value in the environment, and that one counts"),
+                )
+                .hint("take one of the two out"),
+                _ => continue,
+            };
+            doubtful.push(problem);
+        }
+        doubtful
+    }
+
     /// Names in `.secrets` that no setting refers to.
     pub fn unknown<'a>(&'a self, known: &'a [&'a str]) -> impl Iterator<Item = Problem> + 'a {
         let strangers = self
@@ -126,7 +156,8 @@ fn parse(text: &str, problems: &mut Vec<Problem>) -> BTreeMap<String, (usize, Se
         }
         let value = unquoted(value);
         if value.is_empty() {
-            problems.push(at_line(index + 1, format!("`{name}` has no value")));
+            let problem = at_line(index + 1, format!("`{name}` has no value"));
+            problems.push(problem.hint("write the key behind `=`, or take the line out"));
         } else if found
             .insert(name.to_owned(), (index + 1, SecretString::from(value)))
             .is_some()
@@ -175,6 +206,31 @@ fn has_comment(value: &str) -> bool {
         None => value,
     };
     behind.contains(" #") || behind.contains("\t#")
+}
+
+/// Returns why a value is hardly a key, and what to do.
+fn doubt(value: &str) -> Option<(&'static str, &'static str)> {
+    const PLACEHOLDERS: [&str; 4] = ["changeme", "change-me", "your-key", "your_key"];
+    let is_half_quoted = value.starts_with(['"', '\'']) || value.ends_with(['"', '\'']);
+    let lower = value.to_ascii_lowercase();
+    let is_placeholder = PLACEHOLDERS.contains(&lower.as_str())
+        || value.contains(['…', '<', '>'])
+        || lower.ends_with("...");
+    Some(match () {
+        () if is_half_quoted => (
+            "begins or ends with a quotation mark, which is part of it",
+            "put the value between two quotation marks of one kind, or take the one out",
+        ),
+        () if is_placeholder => (
+            "looks like a placeholder",
+            "write the key that the provider shows",
+        ),
+        () if lower.starts_with("bearer ") => (
+            "begins with `Bearer`, which is sent in front of it anyway",
+            "write the key alone",
+        ),
+        () => return None,
+    })
 }
 
 fn is_name(name: &str) -> bool {

@@ -81,6 +81,7 @@ const CHECKS: &[fn(&CheckedFiles<'_>) -> Vec<Problem>] = &[
     allowed_and_denied,
     keys_elsewhere,
     mailbox_domains,
+    doubtful_keys,
     names,
 ];
 
@@ -345,6 +346,11 @@ fn keys_elsewhere(files: &CheckedFiles<'_>) -> Vec<Problem> {
         })
     });
     sent.collect()
+}
+
+/// Keys that are probably not the ones that are meant.
+fn doubtful_keys(files: &CheckedFiles<'_>) -> Vec<Problem> {
+    files.ctx.doubtful_secrets.clone()
 }
 
 fn names(files: &CheckedFiles<'_>) -> Vec<Problem> {

@@ -415,7 +415,11 @@ fn resolve_tls(file: &Document, typed: &TypedCertificate, ctx: &mut CheckContext
     let mut file = |key: &str, typed: &str| {
         let path = below(ctx.workspace, typed);
         if ctx.source.has_world() && !path.is_file() {
-            ctx.report(file.problem_at(&child("/tls", key), format!("there is no file `{typed}`")));
+            let problem =
+                file.problem_at(&child("/tls", key), format!("there is no file `{typed}`"));
+            ctx.report(problem.hint(
+                "name the PEM file that the program which renews your certificate writes, or take `tls` out",
+            ));
         }
         path
     };

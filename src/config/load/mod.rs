@@ -380,6 +380,7 @@ impl TypedFiles {
             .chain(search)
             .collect::<Vec<_>>();
         ctx.problems.extend(ctx.secrets.unknown(&known));
+        ctx.doubtful_secrets = ctx.secrets.doubtful(&known);
         known
             .iter()
             .filter_map(|name| ctx.secrets.get(name))

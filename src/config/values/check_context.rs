@@ -32,6 +32,8 @@ pub struct CheckContext<'a> {
     /// Models of the providers' blocks.
     pub models: BTreeMap<String, String>,
     pub problems: Vec<Problem>,
+    /// Warnings about values of secrets.
+    pub doubtful_secrets: Vec<Problem>,
     /// Names of the owner's tools.
     pub own_tools: Vec<String>,
     /// Problems of personas, by the name of their folder below `personas/`.
@@ -57,6 +59,7 @@ impl<'a> CheckContext<'a> {
             key_variables: BTreeMap::new(),
             models: BTreeMap::new(),
             problems,
+            doubtful_secrets: Vec::new(),
             of_personas: BTreeMap::new(),
         }
     }

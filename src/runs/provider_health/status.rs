@@ -259,6 +259,11 @@ pub fn advice(seat: &Seat, class: ErrorClass) -> String {
             let binary = seat.binary.as_deref().unwrap_or(adapter(&seat.name));
             format!("install `{binary}`, or name its path as `binary` in configs/inference.json")
         }
+        ErrorClass::Config | ErrorClass::Protocol
+            if seat.loop_owner() == Some(LoopOwner::Agent) =>
+        {
+            "start the program by hand and see what it says".to_owned()
+        }
         ErrorClass::Config | ErrorClass::Protocol | ErrorClass::ModelNotFound => {
             "look at `base_url` in configs/inference.json".to_owned()
         }
