@@ -96,6 +96,7 @@ mod crash_points;
 mod kills;
 mod recovery;
 mod maintenance;
+mod doctor;
 mod sql;
 
 // Looking back

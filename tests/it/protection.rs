@@ -120,6 +120,55 @@ fn everything_written_is_for_its_owner_alone_whatever_the_umask() {
 }
 
 #[test]
+fn what_a_serving_engine_writes_is_for_its_owner_alone_whatever_the_umask() {
+    let place = workspace();
+    let gateway = place.path().join("configs/gateway.json");
+    let text = std::fs::read_to_string(&gateway).expect("a file");
+    let mut settings: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    settings["listeners"] = json!([
+        { "kind": "smtp", "address": "127.0.0.1:0" },
+        { "kind": "http", "address": "unix:data/sockets/pages.sock" },
+    ]);
+    settings["folders"] = json!([{ "path": "data/incoming" }]);
+    place.write_json("configs/gateway.json", &settings);
+    attache(place.path(), &["ingest", "letter.eml"]);
+    attache(place.path(), &["schedule", "run", "Note"]);
+    let log = std::fs::File::create(place.path().join("log")).expect("a file");
+    let mut engine = Command::new("/bin/sh")
+        .args([
+            "-c",
+            "umask 0; exec \"$0\" serve",
+            env!("CARGO_BIN_EXE_attache"),
+        ])
+        .current_dir(place.path())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .expect("the binary runs");
+    let begun = Instant::now();
+    let data = place.path().join("data");
+    let is_done = || data.join("sockets/pages.sock").exists() && data.join("outbox").exists();
+    while !is_done() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "it does not serve"
+        );
+        blink();
+    }
+    let open = open_to_others(&data);
+    engine.kill().expect("SIGKILL");
+    engine.wait().expect("it is gone");
+    assert_eq!(open, Vec::<PathBuf>::new());
+    attache(place.path(), &["drain"]);
+    attache(
+        place.path(),
+        &["gc", "--older-than", "1d", "--kind", "turns"],
+    );
+    attache(place.path(), &["doctor", "--quick"]);
+    assert_eq!(open_to_others(&data), Vec::<PathBuf>::new());
+}
+
+#[test]
 fn what_others_may_read_from_before_is_said_and_nothing_changed() {
     let place = workspace();
     attache(place.path(), &["ingest", "letter.eml"]);

@@ -1,7 +1,7 @@
 //! `attache config check|show|schema`: the problems, the effective values and the permitted keys of
 //! the configuration.
 
-pub(in crate::cli) mod vectors;
+mod vectors;
 mod summary;
 
 use super::args::in_force;
@@ -75,17 +75,18 @@ impl Command for ConfigCommand {
 
 /// Result of the check, as `--json` prints it.
 #[derive(Serialize)]
-struct CheckReport {
-    problems: Vec<Problem>,
-    warnings: Vec<Problem>,
+pub(in crate::cli) struct CheckReport {
+    pub(in crate::cli) problems: Vec<Problem>,
+    pub(in crate::cli) warnings: Vec<Problem>,
     /// `None` unless the configuration is usable.
     summary: Option<Summary>,
     /// Files that were edited after the engine that works here was started.
-    not_in_force: Vec<String>,
+    pub(in crate::cli) not_in_force: Vec<String>,
 }
 
 impl CheckReport {
-    async fn of(context: &CommandContext) -> Self {
+    /// Checks the configuration of a workspace.
+    pub(in crate::cli) async fn of(context: &CommandContext) -> Self {
         let not_in_force = in_force::edited(context);
         match context.config() {
             Ok(config) => {

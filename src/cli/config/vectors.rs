@@ -7,14 +7,6 @@ use crate::config::{Config, Problem};
 use crate::store::{Store, VectorSwitch};
 use std::sync::Arc;
 
-/// Returns what concerns vectors: that letters leave this machine, and switches that do not count.
-pub(in crate::cli) async fn all(context: &CommandContext, config: &Config) -> Vec<Problem> {
-    let is_of_vectors = |problem: &&Problem| problem.path == "embeddings";
-    let leave = config.warnings.iter().filter(is_of_vectors).cloned();
-    let switches = unused_switches(context, config).await;
-    leave.chain(switches).collect()
-}
-
 /// Returns personas for which another model was measured. A database that cannot be read says nothing here: `attache doctor`
 /// reports it.
 pub(super) async fn unused_switches(context: &CommandContext, config: &Config) -> Vec<Problem> {

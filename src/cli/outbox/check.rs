@@ -3,9 +3,9 @@
 
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
-use crate::config::{BounceAddress, Config};
+use crate::config::{BounceAddress, Config, TransportSettings};
 use crate::domain::bounce_address;
-use crate::gateway::outbound::{self, Checked, Setup};
+use crate::gateway::outbound::{self, Checked, Obstacle, Setup, SetupError};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -44,6 +44,19 @@ pub async fn way_out(config: &Config) -> anyhow::Result<Checked> {
             .hint("name one in `outbound` of configs/gateway.json")
             .into());
     };
+    probe(config, transport).await?.map_err(|obstacle| {
+        let message = format!("`{}` cannot be used: {}", obstacle.to, obstacle.reply);
+        Failure::new(Exit::Unavailable, message)
+            .hint(obstacle.at.remedy())
+            .into()
+    })
+}
+
+/// Goes through all phases that are possible without sending mail. Errors: the transport cannot be built.
+pub async fn probe(
+    config: &Config,
+    transport: &TransportSettings,
+) -> Result<Result<Checked, Obstacle>, SetupError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let setup = Setup {
         transport,
@@ -51,12 +64,7 @@ pub async fn way_out(config: &Config) -> anyhow::Result<Checked> {
         clock: &clock,
     };
     let transport = outbound::transport(&setup)?;
-    transport.check(&senders(config)).await.map_err(|obstacle| {
-        let message = format!("`{}` cannot be used: {}", obstacle.to, obstacle.reply);
-        Failure::new(Exit::Unavailable, message)
-            .hint(obstacle.at.remedy())
-            .into()
-    })
+    Ok(transport.check(&senders(config)).await)
 }
 
 /// The distinct envelope senders of the personas' mails.

@@ -5,7 +5,7 @@
 //! Works beside a running engine, which sees the changes at its next poll.
 
 mod change;
-pub(super) mod check;
+pub(in crate::cli) mod check;
 mod list;
 mod show;
 

@@ -2,6 +2,7 @@
 //! [`crate::gateway::intake_contract::LetterIntake`].
 
 pub mod archive;
+pub mod certificate;
 pub mod in_flight;
 pub mod folder;
 pub mod imap;

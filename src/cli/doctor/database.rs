@@ -1,0 +1,143 @@
+//! The database's files: whether they are those of one database that this program can open.
+
+use super::finding::{ExaminedArea, FindingArea, FindingSeverity, InstallFinding};
+use crate::cli::process::exit::of_open;
+use crate::clock::SystemClock;
+use crate::store::{InstallRecords, OpenError, Store, StoreError};
+use std::error::Error;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Size from which free pages are worth a smaller copy, in bytes.
+const FREE_BYTES_MIN: u64 = 256 * 1024 * 1024;
+/// What a rollback journal ends with, of a program that has opened the database in another mode.
+const JOURNAL: &str = "data/attache.db-journal";
+
+/// The database of a workspace as far as it can be read.
+pub enum DatabaseState {
+    /// There is none, and nothing is left of one.
+    Missing,
+    Opened(InstallRecords),
+    Unopened(OpenError),
+    Unread(StoreError),
+}
+
+impl DatabaseState {
+    /// Opens the database to read it; no migration is made.
+    pub async fn of(workspace: &Path) -> Self {
+        let data = workspace.join("data");
+        if data.exists() && !data.is_dir() {
+            let source = io::Error::from(io::ErrorKind::AlreadyExists);
+            let path = "data".to_owned();
+            return Self::Unopened(OpenError::Folder { path, source });
+        }
+        let store = match Store::open_to_read(workspace, Arc::new(SystemClock::new())).await {
+            Ok(store) => store,
+            // What another database has left is told before SQLite is asked.
+            Err(OpenError::Sql(_)) if !data.join("attache.db").exists() => return Self::Missing,
+            Err(error) => return Self::Unopened(error),
+        };
+        let records = store.install_records().await;
+        store.close().await;
+        match records {
+            Ok(records) => Self::Opened(records),
+            Err(error) => Self::Unread(error),
+        }
+    }
+
+    /// Returns what the records tell; `None`: they cannot be read.
+    pub fn records(&self) -> Option<&InstallRecords> {
+        match self {
+            Self::Opened(records) => Some(records),
+            _ => None,
+        }
+    }
+}
+
+/// The database's files as they are found.
+pub struct DatabaseFacts<'a> {
+    pub state: &'a DatabaseState,
+    pub has_journal: bool,
+}
+
+static CHECKS: &[fn(&DatabaseFacts<'_>) -> Vec<InstallFinding>] =
+    &[missing, unopened, journal, free_pages];
+
+pub fn examine(workspace: &Path, state: &DatabaseState) -> ExaminedArea {
+    let facts = DatabaseFacts {
+        state,
+        has_journal: workspace.join(JOURNAL).exists(),
+    };
+    ExaminedArea::of(CHECKS, &facts)
+}
+
+fn finding(severity: FindingSeverity, what: String, remedy: &str) -> InstallFinding {
+    InstallFinding::new(FindingArea::Database, severity, what, remedy)
+}
+
+fn missing(facts: &DatabaseFacts<'_>) -> Vec<InstallFinding> {
+    if !matches!(facts.state, DatabaseState::Missing) {
+        return Vec::new();
+    }
+    let what = "there is no database yet".to_owned();
+    let remedy = "the first start of an engine makes it: `attache serve`, or `attache drain`";
+    vec![finding(FindingSeverity::Note, what, remedy).of_file("data/attache.db")]
+}
+
+fn unopened(facts: &DatabaseFacts<'_>) -> Vec<InstallFinding> {
+    let usual = || "see whose files in `data` are, and that the disk is well".to_owned();
+    let (severity, what, remedy) = match facts.state {
+        // The journal is the reason, and a finding of its own.
+        DatabaseState::Unopened(OpenError::Sql(_)) if facts.has_journal => return Vec::new(),
+        DatabaseState::Unopened(error) => {
+            let severity = match error {
+                OpenError::Older(_) | OpenError::Archive => FindingSeverity::Warning,
+                _ => FindingSeverity::Fault,
+            };
+            (severity, with_causes(error), of_open(error).1)
+        }
+        DatabaseState::Unread(error) => (FindingSeverity::Fault, with_causes(error), None),
+        _ => return Vec::new(),
+    };
+    let found = finding(severity, what, &remedy.unwrap_or_else(usual));
+    vec![found.of_file("data/attache.db")]
+}
+
+fn with_causes(error: &dyn Error) -> String {
+    let mut what = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        what = format!("{what}: {inner}");
+        cause = inner.source();
+    }
+    what
+}
+
+fn journal(facts: &DatabaseFacts<'_>) -> Vec<InstallFinding> {
+    if !facts.has_journal {
+        return Vec::new();
+    }
+    let what = "a rollback journal lies beside the database, which this program never makes: another has changed the database, \
+                or it belongs to another database"
+        .to_owned();
+    let remedy = "if the database was restored from a backup, move the journal away; else stop the engine, keep a copy of the \
+                  folder `data`, and have SQLite undo what was not finished: `sqlite3 data/attache.db .tables`";
+    vec![finding(FindingSeverity::Fault, what, remedy).of_file(JOURNAL)]
+}
+
+fn free_pages(facts: &DatabaseFacts<'_>) -> Vec<InstallFinding> {
+    let Some(opened) = facts.state.records() else {
+        return Vec::new();
+    };
+    let is_hollow = opened.free_bytes >= FREE_BYTES_MIN && opened.free_bytes > opened.bytes / 2;
+    if !is_hollow {
+        return Vec::new();
+    }
+    let what = format!(
+        "{} of {} bytes of it are free pages",
+        opened.free_bytes, opened.bytes
+    );
+    let remedy = "`attache backup FILE` writes a copy without them; put it in the place of the database while no engine works";
+    vec![finding(FindingSeverity::Note, what, remedy).of_file("data/attache.db")]
+}

@@ -1,0 +1,311 @@
+//! `attache doctor`: examines an installation, and whether its records agree.
+//!
+//! It looks and changes nothing, also beside a serving engine: it takes no lock and makes no migration. `--fix` mends modes.
+//! Each area gathers what it finds and judges it by pure functions:
+//!
+//! - `finding`: what is wrong, where, what to do; `configuration`: what `config check` finds
+//! - `listeners`, `certificates`, `clock`, `disk`: the machine; `servers`, `dns`: others, with `--online`
+//! - `database`, `modes`, `engine`, `backups`: the files below `data`
+//! - `personas`, `programs`: what runs need
+//! - `records`: the audit of the database
+//!
+//! Absent on purpose: repairs of anything but modes.
+
+mod finding;
+mod configuration;
+mod listeners;
+mod certificates;
+mod clock;
+mod disk;
+mod database;
+mod modes;
+mod engine;
+mod personas;
+mod programs;
+mod servers;
+mod dns;
+mod backups;
+mod records;
+
+use super::config::CheckReport;
+use super::screen::progress;
+use super::{Command, CommandContext, Exit, Failure};
+use crate::clock::{Clock, SystemClock};
+use crate::config::Config;
+use crate::domain::Timestamp;
+use crate::store::audit::{Audit, AuditScope};
+use crate::store::{EngineAtWork, engine_at_work};
+use crate::text::plural;
+use clap::{Arg, ArgAction, ArgMatches};
+use database::DatabaseState;
+use finding::{ExaminedArea, FindingSeverity, InstallFinding};
+use futures_util::future::{BoxFuture, join};
+use modes::MendedMode;
+use records::{AuditRecord, MadeAudit};
+use serde::Serialize;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+pub struct Doctor;
+
+/// What a person asked for.
+struct DoctorArgs {
+    scope: AuditScope,
+    only_records: bool,
+    is_online: bool,
+    fixes: bool,
+}
+
+/// Result of an examination, as `--json` prints it.
+#[derive(Serialize)]
+struct DoctorRecord<'a> {
+    /// `false`: there is a fault.
+    ok: bool,
+    checks: usize,
+    findings: &'a [InstallFinding],
+    /// Modes that `--fix` has mended.
+    mended: &'a [MendedMode],
+    /// The audit of the database; `None`: it cannot be read, or there is none yet.
+    records: Option<AuditRecord<'a>>,
+}
+
+impl Command for Doctor {
+    fn clap(&self) -> clap::Command {
+        let flag = |name, help| {
+            Arg::new(name)
+                .long(name)
+                .action(ArgAction::SetTrue)
+                .help(help)
+        };
+        clap::Command::new("doctor")
+            .about("Examine the installation and its records, and say what to do; exits with 1 when there is a fault")
+            .after_help(
+                "It looks and changes nothing, beside a serving engine too; without --online nothing leaves this machine. \
+                 A fault does not work, or loses mail; a warning works, and will not for long.",
+            )
+            .arg(flag("audit", "Only the records: every check of the database"))
+            .arg(flag("quick", "Without reading every page and hashing all mail"))
+            .arg(flag(
+                "at-rest",
+                "Also that nothing is left open: holds after `attache drain`, while no engine serves",
+            ))
+            .arg(flag(
+                "online",
+                "Also ask others: log in to the mail server and mailboxes, ask providers for their models and name servers for your records",
+            ))
+            .arg(flag(
+                "fix",
+                "Take the rights of other users from files below `data` and `personas`; nothing else is changed",
+            ))
+    }
+    fn run<'a>(
+        &'a self,
+        context: &'a CommandContext,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        let wanted = DoctorArgs {
+            scope: AuditScope {
+                bytes: !args.get_flag("quick"),
+                at_rest: args.get_flag("at-rest"),
+            },
+            only_records: args.get_flag("audit"),
+            is_online: args.get_flag("online"),
+            fixes: args.get_flag("fix"),
+        };
+        Box::pin(async move {
+            context.require_workspace()?;
+            match wanted.only_records {
+                true => audit(context, &wanted).await,
+                false => examine(context, &wanted).await,
+            }
+        })
+    }
+}
+
+/// Examines the records alone, and the room for more of them.
+async fn audit(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Result<Exit> {
+    if !context.workspace.join("data/attache.db").is_file() {
+        let failure = Failure::new(Exit::NoInput, "there is no database yet");
+        return Err(failure.hint("the first start of an engine makes it").into());
+    }
+    let made = make_audit(context, wanted.scope).await?;
+    let engine = engine_at_work(&context.workspace).map(|engine| engine.pid);
+    let findings = &made.findings;
+    if context.json() {
+        context
+            .screen
+            .json(&AuditRecord::new(&made, engine.as_deref()))?;
+    } else {
+        records::print(context, findings, engine.as_deref())?;
+        let disk = disk::examine(&context.workspace, context.config().ok().as_ref());
+        let faults = disk.findings.iter();
+        for finding in faults.filter(|one| one.severity == FindingSeverity::Fault) {
+            context.screen.line(&finding.what)?;
+        }
+        let checks = plural(findings.made, "check");
+        context.screen.line(match findings.broken.len() {
+            0 => format!("{checks}, nothing is wrong"),
+            wrong => format!("{checks}, {wrong} of them broken"),
+        })?;
+    }
+    Ok(match findings.broken.is_empty() {
+        true => Exit::Ok,
+        false => Exit::Failed,
+    })
+}
+
+async fn make_audit(context: &CommandContext, scope: AuditScope) -> anyhow::Result<MadeAudit> {
+    let mut audit = Audit::open(&context.workspace.join("data/attache.db")).await?;
+    let looking = audit.examine(scope);
+    let findings = progress::turning(context, "looking the database over", looking).await?;
+    Ok(MadeAudit {
+        findings,
+        scope,
+        log_bytes: audit.log_bytes(),
+    })
+}
+
+/// Examines the installation, and its records where they can be read.
+async fn examine(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Result<Exit> {
+    let mut modes = modes::gather(&context.workspace);
+    let mut mended = Vec::new();
+    if wanted.fixes {
+        mended = modes::mend(&context.workspace, &modes)?;
+        modes = modes::gather(&context.workspace);
+    }
+    let engine = engine_at_work(&context.workspace);
+    let database = DatabaseState::of(&context.workspace).await;
+    let mut areas = installation(context, engine.as_ref(), &database).await;
+    areas.push(modes::examine(&modes));
+    if wanted.is_online {
+        let config = context.config().ok();
+        let config = config.as_ref();
+        let asking = join(
+            servers::examine(config, &context.workspace),
+            dns::examine(config),
+        );
+        let asked = progress::turning(context, "asking the servers", asking).await;
+        areas.extend(<[ExaminedArea; 2]>::from(asked));
+    }
+    let made = match database {
+        DatabaseState::Opened(_) => Some(make_audit(context, wanted.scope).await?),
+        _ => None,
+    };
+    let checks = areas.iter().map(|area| area.checks).sum();
+    let findings = finding::ordered(areas.into_iter().flat_map(|area| area.findings).collect());
+    let engine = engine.map(|engine| engine.pid);
+    tell(
+        context,
+        (checks, &findings, &mended),
+        (made.as_ref(), engine.as_deref()),
+    )
+}
+
+async fn installation(
+    context: &CommandContext,
+    engine: Option<&EngineAtWork>,
+    database: &DatabaseState,
+) -> Vec<ExaminedArea> {
+    let (workspace, now) = (context.workspace.as_path(), SystemClock::new().now());
+    let config = context.config().ok();
+    let config = config.as_ref();
+    let records = database.records();
+    vec![
+        configuration::examine(&CheckReport::of(context).await),
+        listeners::examine(config, engine.and_then(|engine| process(workspace, engine))),
+        certificates::examine(config, now),
+        clock::examine(now, records.and_then(|records| records.newest_at)),
+        disk::examine(workspace, config),
+        database::examine(workspace, database),
+        engine::examine(workspace, engine),
+        personas::examine(workspace, records.map(|records| records.personas.clone())),
+        programs::examine(config).await,
+        backups::examine(&backup_facts(config, database, now)),
+    ]
+}
+
+/// Returns process and user of the engine: its lock is its own.
+fn process(workspace: &Path, engine: &EngineAtWork) -> Option<(u32, u32)> {
+    let lock = workspace.join("data/engine.lock").metadata().ok()?;
+    Some((engine.pid.parse().ok()?, lock.uid()))
+}
+
+fn backup_facts(
+    _: Option<&Config>,
+    database: &DatabaseState,
+    now: Timestamp,
+) -> backups::BackupFacts {
+    backups::BackupFacts {
+        last: database
+            .records()
+            .and_then(|records| records.last_backup.clone()),
+        every: None,
+        now,
+    }
+}
+
+/// Prints everything, and says by the exit code whether there is a fault.
+fn tell(
+    context: &CommandContext,
+    (checks, findings, mended): (usize, &[InstallFinding], &[MendedMode]),
+    (audit, engine): (Option<&MadeAudit>, Option<&str>),
+) -> anyhow::Result<Exit> {
+    let broken = audit.map_or(0, |audit| audit.findings.broken.len());
+    let count = |severity| {
+        findings
+            .iter()
+            .filter(|one| one.severity == severity)
+            .count()
+    };
+    let faults = count(FindingSeverity::Fault) + broken;
+    let checks = checks + audit.map_or(0, |audit| audit.findings.made);
+    let exit = if faults == 0 { Exit::Ok } else { Exit::Failed };
+    if context.json() {
+        context.screen.json(&DoctorRecord {
+            ok: faults == 0,
+            checks,
+            findings,
+            mended,
+            records: audit.map(|audit| AuditRecord::new(audit, engine)),
+        })?;
+        return Ok(exit);
+    }
+    for mode in mended {
+        let MendedMode {
+            file,
+            before,
+            after,
+        } = mode;
+        context
+            .screen
+            .line(format!("mended: {file} had mode {before}, and has {after}"))?;
+    }
+    let mut area = None;
+    for finding in findings {
+        if area.replace(finding.area) != Some(finding.area) {
+            context.screen.heading(finding.area.as_str())?;
+        }
+        let severity = finding.severity.as_str();
+        context
+            .screen
+            .line(format!("  {severity}: {}", finding.sentence()))?;
+        context.screen.line(format!("  hint: {}", finding.remedy))?;
+    }
+    if let Some(audit) = audit {
+        records::print(context, &audit.findings, engine)?;
+    }
+    let wrong = match (faults, count(FindingSeverity::Warning)) {
+        (0, 0) => "nothing is wrong".to_owned(),
+        (0, warnings) => plural(warnings, "warning"),
+        (faults, 0) => plural(faults, "fault"),
+        (faults, warnings) => format!(
+            "{}, {}",
+            plural(faults, "fault"),
+            plural(warnings, "warning")
+        ),
+    };
+    context
+        .screen
+        .line(format!("{}, {wrong}", plural(checks, "check")))?;
+    Ok(exit)
+}

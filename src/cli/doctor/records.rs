@@ -1,0 +1,129 @@
+//! The records: whether they agree with each other (`attache doctor --audit`).
+
+use crate::cli::CommandContext;
+use crate::store::audit::{AuditScope, Broken, Findings, PendingWork};
+use crate::text::plural;
+use serde::Serialize;
+
+/// Findings of an audit.
+#[derive(Serialize)]
+pub struct AuditRecord<'a> {
+    ok: bool,
+    checks: usize,
+    violations: Vec<Violation<'a>>,
+    engine_pid: Option<u32>,
+    engine_works: bool,
+    pending: PendingRecord,
+    read_everything: bool,
+    bytes_hashed: u64,
+    log_bytes: u64,
+}
+
+/// A check that failed.
+#[derive(Serialize)]
+struct Violation<'a> {
+    group: &'a str,
+    check: &'a str,
+    says: &'a str,
+    hint: &'a str,
+    count: u64,
+    what: &'a [String],
+}
+
+/// Numbers of open rows.
+#[derive(Serialize)]
+struct PendingRecord {
+    runs: u64,
+    deliveries: u64,
+    calls: u64,
+    letters: u64,
+}
+
+/// An audit that was made.
+pub struct MadeAudit {
+    pub findings: Findings,
+    pub scope: AuditScope,
+    /// Length of the write-ahead log.
+    pub log_bytes: u64,
+}
+
+impl<'a> AuditRecord<'a> {
+    pub fn new(audit: &'a MadeAudit, engine: Option<&str>) -> Self {
+        let findings = &audit.findings;
+        let violation = |broken: &'a Broken| Violation {
+            group: broken.group,
+            check: broken.name,
+            says: broken.says,
+            hint: broken.hint,
+            count: broken.count,
+            what: &broken.what,
+        };
+        let PendingWork {
+            runs,
+            deliveries,
+            calls,
+            letters,
+        } = findings.pending;
+        Self {
+            ok: findings.broken.is_empty(),
+            checks: findings.made,
+            violations: findings.broken.iter().map(violation).collect(),
+            engine_pid: engine.and_then(|pid| pid.parse().ok()),
+            engine_works: engine.is_some(),
+            pending: PendingRecord {
+                runs,
+                deliveries,
+                calls,
+                letters,
+            },
+            read_everything: audit.scope.bytes,
+            bytes_hashed: findings.bytes_hashed,
+            log_bytes: audit.log_bytes,
+        }
+    }
+}
+
+/// Prints what does not agree, and what is open.
+pub fn print(
+    context: &CommandContext,
+    findings: &Findings,
+    engine: Option<&str>,
+) -> anyhow::Result<()> {
+    for broken in &findings.broken {
+        context
+            .screen
+            .heading(format!("{} {}: {}", broken.group, broken.name, broken.says))?;
+        for what in &broken.what {
+            context.screen.line(format!("  {what}"))?;
+        }
+        let unlisted = broken.count - broken.what.len() as u64;
+        if unlisted > 0 {
+            context.screen.line(format!("  and {unlisted} more"))?;
+        }
+        context.screen.line(format!("  hint: {}", broken.hint))?;
+    }
+    let PendingWork {
+        runs,
+        deliveries,
+        calls,
+        letters,
+    } = findings.pending;
+    if letters > 0 {
+        let (letters, wait) = (
+            plural(letters, "letter"),
+            if letters == 1 { "waits" } else { "wait" },
+        );
+        context.screen.line(format!(
+            "{letters} {wait} until a name server says who sent them"
+        ))?;
+    }
+    if engine.is_none() && runs + deliveries + calls > 0 {
+        context.screen.line(format!(
+            "no engine works here: its next start takes back {}, {} and {}",
+            plural(runs, "run"),
+            plural(deliveries, "mail"),
+            plural(calls, "open call")
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Servers elsewhere, which only `--online` asks: the mail server, mailboxes, providers. No mail is sent, no model called.
+
+use super::finding::{ExaminedArea, FindingArea, FindingSeverity, InstallFinding};
+use crate::cli::outbox::check;
+use crate::clock::{Clock, SystemClock};
+use crate::config::Config;
+use crate::gateway::ingress::imap;
+use crate::providers::LoopOwner;
+use crate::runs::provider_health::status::{self, Seat};
+use futures_util::future::join_all;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A server that did not do what is needed of it.
+pub struct RefusingServer {
+    pub what: String,
+    pub remedy: String,
+    pub file: &'static str,
+}
+
+const GATEWAY: &str = "configs/gateway.json";
+const INFERENCE: &str = "configs/inference.json";
+
+/// Asks every server of the configuration. The number of checks is that of the servers.
+pub async fn examine(config: Option<&Config>, workspace: &Path) -> ExaminedArea {
+    let Some(config) = config else {
+        return ExaminedArea::default();
+    };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let asks = |seat: &Seat| !seat.users.is_empty() && seat.loop_owner() == Some(LoopOwner::Engine);
+    let seats: Vec<Seat> = status::seats(config).into_iter().filter(asks).collect();
+    let mailboxes = config.gateway.mailboxes.iter().map(|mailbox| {
+        let clock = clock.clone();
+        async move {
+            let probed = imap::probe(mailbox, workspace, clock).await;
+            probed.err().map(|error| RefusingServer {
+                what: format!(
+                    "mailbox `{}` cannot be read: {}",
+                    mailbox.name,
+                    error.in_words()
+                ),
+                remedy: format!(
+                    "see its `host`, `user` and password; `attache mailboxes check {}` tries again",
+                    mailbox.name
+                ),
+                file: GATEWAY,
+            })
+        }
+    });
+    let providers = seats.iter().map(|seat| provider(seat, clock.as_ref()));
+    let (out, mailboxes, providers) =
+        futures_util::join!(outbound(config), join_all(mailboxes), join_all(providers));
+    let checks = usize::from(config.gateway.outbound.is_some()) + mailboxes.len() + providers.len();
+    let refusing = out.into_iter().chain(mailboxes.into_iter().flatten());
+    let refusing = refusing.chain(providers.into_iter().flatten());
+    ExaminedArea {
+        checks,
+        findings: refusing.map(|server| finding(&server)).collect(),
+    }
+}
+
+fn finding(server: &RefusingServer) -> InstallFinding {
+    let fault = FindingSeverity::Fault;
+    InstallFinding::new(FindingArea::Servers, fault, &server.what, &server.remedy)
+        .of_file(server.file)
+}
+
+async fn outbound(config: &Config) -> Option<RefusingServer> {
+    let transport = config.gateway.outbound.as_ref()?;
+    let (what, remedy) = match check::probe(config, transport).await {
+        Ok(Ok(_)) => return None,
+        Ok(Err(obstacle)) => (
+            format!(
+                "mail cannot go out by `{}`: {}",
+                obstacle.to, obstacle.reply
+            ),
+            obstacle.at.remedy().to_owned(),
+        ),
+        Err(error) => (
+            format!("mail cannot go out: {error}"),
+            "see `outbound` in configs/gateway.json".to_owned(),
+        ),
+    };
+    Some(RefusingServer {
+        what,
+        remedy,
+        file: GATEWAY,
+    })
+}
+
+async fn provider(seat: &Seat, clock: &dyn Clock) -> Option<RefusingServer> {
+    let found = status::check(seat, clock).await;
+    let refusing = |what, remedy| RefusingServer {
+        what,
+        remedy,
+        file: INFERENCE,
+    };
+    if let Err(error) = &found.health {
+        let what = format!("provider `{}`: {}: {error}", seat.name, error.class);
+        return Some(refusing(what, status::advice(seat, error.class)));
+    }
+    let unlisted = found.models.iter().find(|model| !model.is_listed)?;
+    let near = unlisted
+        .near
+        .as_ref()
+        .map(|near| format!("did you mean `{near}`? "));
+    let remedy = format!(
+        "{}`attache providers models {}` lists its models",
+        near.unwrap_or_default(),
+        seat.name
+    );
+    let what = format!("provider `{}` has no model `{}`", seat.name, unlisted.model);
+    Some(refusing(what, remedy))
+}
