@@ -144,4 +144,10 @@ fn it_says_what_it_can_of_a_broken_configuration() {
     assert_eq!(code, Some(3));
     assert_ne!(broken["configuration_problems"], 0, "{broken}");
     assert_eq!(broken["records"]["waiting"]["mails"], 0, "{broken}");
+    std::fs::write(place.path().join("data/attache.db"), [7; 200]).expect("written");
+    let (damaged, code) = status(place.path());
+    let error = damaged["database_error"].as_str().unwrap_or_default();
+    let words = "does not belong to the database";
+    assert!(code == Some(3) && error.contains(words), "{damaged}");
+    assert_eq!(damaged["records"], Value::Null);
 }

@@ -36,6 +36,7 @@ use crate::domain::Timestamp;
 use crate::store::audit::{Audit, AuditScope};
 use crate::store::{EngineAtWork, engine_at_work};
 use crate::text::plural;
+use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches};
 use database::DatabaseState;
 use finding::{ExaminedArea, FindingSeverity, InstallFinding};
@@ -170,7 +171,7 @@ async fn examine(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Resul
     let mut modes = modes::gather(&context.workspace);
     let mut mended = Vec::new();
     if wanted.fixes {
-        mended = modes::mend(&context.workspace, &modes)?;
+        mended = modes::mend(&context.workspace, &modes).context("not every mode can be mended")?;
         modes = modes::gather(&context.workspace);
     }
     let engine = engine_at_work(&context.workspace);

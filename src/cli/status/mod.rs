@@ -9,11 +9,12 @@ use super::screen::{one_line, quoted};
 use super::{Command, CommandContext, Exit};
 use crate::clock::{Clock, SystemClock};
 use crate::config::dollars;
-use crate::store::BudgetRecord;
+use crate::store::{BudgetRecord, Store};
 use crate::text::{plural, shortened};
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
 use state::{EngineState, RecordsStatus, WorkspaceStatus};
+use std::sync::Arc;
 
 pub struct StatusCommand;
 
@@ -38,12 +39,14 @@ impl Command for StatusCommand {
 
 async fn status(context: &CommandContext) -> anyhow::Result<Exit> {
     let workspace = context.require_workspace()?;
+    let clock = Arc::new(SystemClock::new());
+    let now = clock.now();
+    // No migration is made: whoever only looks must not change a database beside an older engine.
     let store = match workspace.join("data/attache.db").exists() {
-        true => Some(super::tail::store_to_read(context).await?),
+        true => Some(Store::open_to_read(workspace, clock).await),
         false => None,
     };
-    let now = SystemClock::new().now();
-    let status = WorkspaceStatus::of(context, store.as_ref(), now).await?;
+    let status = WorkspaceStatus::of(context, store, now).await?;
     let exit = match status.engine {
         EngineState::Serving => Exit::Ok,
         EngineState::Stopped | EngineState::None => Exit::NotServing,
@@ -67,10 +70,10 @@ fn fields(status: &WorkspaceStatus) -> Vec<(&'static str, String)> {
         fields.push(("Configuration", text));
     }
     let Some(records) = &status.records else {
-        fields.push((
-            "Database",
-            "none yet: the first start of an engine makes it".to_owned(),
-        ));
+        let none = || "none yet: the first start of an engine makes it".to_owned();
+        let unread = status.database_error.as_ref();
+        let unread = unread.map(|error| format!("{error}: `attache doctor` says what to do"));
+        fields.push(("Database", unread.unwrap_or_else(none)));
         return fields;
     };
     fields.push(("Waiting", waiting(records)));

@@ -7,8 +7,8 @@ use crate::config::Config;
 use crate::domain::{BudgetScope, PersonaId, Timestamp, day_of, midnight};
 use crate::gateway::failing::{FailingServer, failing_servers};
 use crate::store::{
-    BudgetRecord, EngineAtWork, FailedWork, LastBackup, PersonaHalt, Store, StoredResponsibility,
-    UsageSince, WaitingWork, WebhookStatus, engine_at_work,
+    BudgetRecord, EngineAtWork, FailedWork, LastBackup, OpenError, PersonaHalt, Store,
+    StoredResponsibility, UsageSince, WaitingWork, WebhookStatus, engine_at_work,
 };
 use chrono_tz::Tz;
 use serde::Serialize;
@@ -29,8 +29,10 @@ pub struct WorkspaceStatus {
     pub not_in_force: Vec<String>,
     /// Problems of the configuration because of which the next start would fail.
     pub configuration_problems: usize,
-    /// `None`: there is no database yet.
+    /// `None`: there is no database yet, or it cannot be read.
     pub records: Option<RecordsStatus>,
+    /// Why it cannot be read.
+    pub database_error: Option<String>,
 }
 
 /// State of an engine.
@@ -82,7 +84,7 @@ impl WorkspaceStatus {
     /// Reads the state. `store` is `None` where there is no database yet.
     pub async fn of(
         context: &CommandContext,
-        store: Option<&Store>,
+        store: Option<Result<Store, OpenError>>,
         now: Timestamp,
     ) -> anyhow::Result<Self> {
         // A configuration that cannot be read is no reason to show nothing.
@@ -91,9 +93,13 @@ impl WorkspaceStatus {
             Err(errors) => (None, errors.problems.len()),
         };
         let (engine, of) = engine(engine_at_work(&context.workspace));
-        let records = match store {
-            Some(store) => Some(RecordsStatus::of(store, config.as_ref(), now).await?),
-            None => None,
+        let (records, database_error) = match store {
+            Some(Ok(store)) => {
+                let records = RecordsStatus::of(&store, config.as_ref(), now).await?;
+                (Some(records), None)
+            }
+            Some(Err(error)) => (None, Some(error.to_string())),
+            None => (None, None),
         };
         Ok(Self {
             at: now,
@@ -104,6 +110,7 @@ impl WorkspaceStatus {
             not_in_force: in_force::edited(context),
             configuration_problems,
             records,
+            database_error,
         })
     }
 }
