@@ -21,6 +21,7 @@ use crate::gateway::intake::Intake;
 use crate::gateway::intake_contract::LetterIntake;
 use crate::gateway::outbound::{self, Outbound};
 use crate::http::{self, BoundPages, WebParts};
+use crate::keeping;
 use crate::runs::deps::WorkerDeps;
 use crate::runs::preflight::{self, price_problems};
 use crate::runs::worker::Worker;
@@ -379,6 +380,8 @@ impl Engine {
             work.road
                 .spawn(service_manager::keep_alive(store, timeout, stop));
         }
+        let keeping = keeping::work(&self.store, &self.config, shutdown.clone());
+        work.road.spawn(keeping);
         let edits = ConfigEdits::new(&self.store, &self.config);
         work.intake.spawn(edits.watch(shutdown.clone()));
         work

@@ -167,6 +167,20 @@ mod armed {
             "SC6",
             "as many failures as are allowed; the pause stands in a transaction that is not committed",
         ),
+        (
+            "U1",
+            "the database as it was, and a copy of it under a temporary name",
+        ),
+        ("U2", "the database as it was, and a whole copy of it"),
+        (
+            "U3",
+            "the database with some of the migrations that it lacked",
+        ),
+        ("K1", "a whole backup under a temporary name"),
+        (
+            "K2",
+            "a restored workspace, but for the database, which is there under a temporary name",
+        ),
         ("W1", "what was there before a group of writes"),
         ("W2", "the group of writes; nobody was told"),
     ];

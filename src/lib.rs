@@ -25,5 +25,6 @@ pub mod replay;
 pub mod mcp;
 pub mod http;
 pub mod webhooks;
+pub mod keeping;
 pub mod app;
 pub mod cli;

@@ -5,16 +5,21 @@
 //! Deletes only kinds for which an age was given, and nothing that an open row still needs;
 //! `store/gc.rs` describes each kind and the rows that are never deleted.
 
+mod report;
+
 use super::args::instant;
 use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::domain::Timestamp;
 use crate::replay::fork;
+use crate::store::Store;
 use crate::store::gc::{KINDS, Pruned, PrunedKind};
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 pub struct Gc;
 
@@ -31,7 +36,7 @@ impl Command for Gc {
                 Arg::new("older-than")
                     .long("older-than")
                     .value_name("AGE")
-                    .required(true)
+                    .required_unless_present_any(["configured", "report"])
                     .help("Only what is older: `90d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z"),
             )
             .arg(
@@ -42,6 +47,20 @@ impl Command for Gc {
                     .value_delimiter(',')
                     .value_parser(PossibleValuesParser::new(KINDS.iter().map(|kind| kind.name)))
                     .help("Only this kind; may be given again [default: all]"),
+            )
+            .arg(
+                Arg::new("configured")
+                    .long("configured")
+                    .action(ArgAction::SetTrue)
+                    .conflicts_with_all(["older-than", "kind"])
+                    .help("Each kind by its age in `retention` of configs/keeping.json, as the engine does it by itself"),
+            )
+            .arg(
+                Arg::new("report")
+                    .long("report")
+                    .action(ArgAction::SetTrue)
+                    .conflicts_with_all(["older-than", "kind", "configured", "dry-run"])
+                    .help("Only say when the engine last went over each kind, and what went"),
             )
             .arg(
                 Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Only say what would go"),
@@ -58,44 +77,88 @@ impl Command for Gc {
 
 async fn prune_kind(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let age = args
-        .get_one::<String>("older-than")
-        .map_or("", String::as_str);
-    let before = instant(age)?;
+    let ages = match args.contains_id("older-than") {
+        true => BTreeMap::new(),
+        false => configured(context)?,
+    };
+    if args.get_flag("report") {
+        return report::report(context, &store, &ages).await;
+    }
     let dry = args.get_flag("dry-run");
-    require_past(before, store.clock().now(), age)?;
-    let named: Vec<&str> = args
+    let done = match args.get_one::<String>("older-than") {
+        Some(age) => {
+            let before = instant(age)?;
+            require_past(before, store.clock().now(), age)?;
+            let wanted = named(args).map(|kind| (kind, before));
+            prune_all(context, &store, wanted, dry).await?
+        }
+        None => {
+            let now = store.clock().now();
+            let aged = |kind: &'static PrunedKind| Some((kind, now.minus(*ages.get(kind.name)?)));
+            prune_all(context, &store, KINDS.iter().filter_map(aged), dry).await?
+        }
+    };
+    if !dry {
+        while store.redact_ended_runs().await? > 0 {}
+        let rows: u64 = done.iter().map(|(_, _, pruned)| pruned.rows).sum();
+        store.note_maintenance("gc", format!("{rows} rows")).await?;
+    }
+    print(context, &done, dry)
+}
+
+/// A kind with the instant before which its rows go, and what went.
+type DonePrune = (&'static PrunedKind, Timestamp, Pruned);
+
+/// Returns the ages of the configuration.
+fn configured(context: &CommandContext) -> anyhow::Result<BTreeMap<&'static str, Duration>> {
+    let kinds = context.config()?.keeping.retention.kinds();
+    let aged = kinds
+        .into_iter()
+        .filter_map(|(kind, age)| Some((kind, age?)));
+    Ok(aged.collect())
+}
+
+/// Returns the kinds that were named; all without a name.
+fn named(args: &ArgMatches) -> impl Iterator<Item = &'static PrunedKind> + use<> {
+    let named: Vec<String> = args
         .get_many::<String>("kind")
         .into_iter()
         .flatten()
-        .map(String::as_str)
+        .cloned()
         .collect();
-    let wanted = KINDS
+    KINDS
         .iter()
-        .filter(|kind| named.is_empty() || named.contains(&kind.name));
-    let mut done: Vec<(&PrunedKind, Pruned)> = Vec::new();
-    for kind in wanted {
+        .filter(move |kind| named.is_empty() || named.iter().any(|name| name == kind.name))
+}
+
+async fn prune_all(
+    context: &CommandContext,
+    store: &Store,
+    wanted: impl Iterator<Item = (&'static PrunedKind, Timestamp)>,
+    dry: bool,
+) -> anyhow::Result<Vec<DonePrune>> {
+    let mut done = Vec::new();
+    for (kind, before) in wanted {
         let mut pruned = store.prune_kind(kind, before, dry).await?;
         if kind.has_folders() {
             let kept = store.forks_kept(before).await?;
             pruned.bytes += fork::sweep(&context.workspace, &kept, before, dry)
                 .context("removing folders of forks")?;
         }
-        done.push((kind, pruned));
+        done.push((kind, before, pruned));
     }
-    if !dry {
-        while store.redact_ended_runs().await? > 0 {}
-        let rows: u64 = done.iter().map(|(_, pruned)| pruned.rows).sum();
-        store
-            .note_maintenance("gc", format!("{rows} rows older than {before}"))
-            .await?;
-    }
+    Ok(done)
+}
+
+fn print(context: &CommandContext, done: &[DonePrune], dry: bool) -> anyhow::Result<Exit> {
     if context.json() {
-        let kind = |(kind, pruned): &(&PrunedKind, Pruned)| PrunedRecord {
+        let kind = |(kind, before, pruned): &DonePrune| PrunedRecord {
             kind: kind.name,
+            before: *before,
             rows: pruned.rows,
             bytes: pruned.bytes,
         };
+        let before = done.iter().map(|(_, before, _)| *before).max();
         context.screen.json(&PruneRecord {
             before,
             dry_run: dry,
@@ -103,7 +166,7 @@ async fn prune_kind(context: &CommandContext, args: &ArgMatches) -> anyhow::Resu
         })?;
         return Ok(Exit::Ok);
     }
-    let row = |(kind, pruned): &(&PrunedKind, Pruned)| {
+    let row = |(kind, _, pruned): &DonePrune| {
         vec![
             kind.name.to_owned(),
             pruned.rows.to_string(),
@@ -138,7 +201,8 @@ fn require_past(before: Timestamp, now: Timestamp, typed: &str) -> Result<(), Fa
 /// Outcome of a pruning.
 #[derive(Serialize)]
 struct PruneRecord {
-    before: Timestamp,
+    /// The youngest age; `null`: the configuration names none.
+    before: Option<Timestamp>,
     dry_run: bool,
     kinds: Vec<PrunedRecord>,
 }
@@ -147,6 +211,7 @@ struct PruneRecord {
 #[derive(Serialize)]
 struct PrunedRecord {
     kind: &'static str,
+    before: Timestamp,
     rows: u64,
     bytes: u64,
 }

@@ -5,7 +5,7 @@
 //! - setup: `init`, `setup`, `config`, `persona`, `workspace`, `schedule`, `providers`
 //! - work: `demo`, `serve`, `ingest`, `import`, `drain`, `ask`, `chat`
 //! - inspection: `status`, `tail`, `top`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
-//! - maintenance: `doctor`, `backup`, `export`, `gc`
+//! - maintenance: `doctor`, `backup`, `restore`, `upgrade`, `export`, `gc`
 //! - permission: `approvals`, `drafts`, `memory`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
 //! - for browsers and programs: `web`, `webhooks`; for agents: `mcp`; for packages: `packaging`
 //!
@@ -39,6 +39,8 @@ mod replay;
 mod demo;
 mod doctor;
 mod backup;
+mod restore;
+mod upgrade;
 mod export;
 mod gc;
 mod halt;
@@ -116,6 +118,8 @@ static COMMANDS: &[&dyn Command] = &[
     // Maintenance.
     &doctor::Doctor,
     &backup::Backup,
+    &restore::RestoreCommand,
+    &upgrade::UpgradeCommand,
     &export::Export,
     &gc::Gc,
     // Permission.

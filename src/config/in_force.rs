@@ -6,8 +6,8 @@
 //! which are read for each run.
 
 use crate::config::file::{
-    ConfigLocation, ConfigSource, HOOKS_FILE, MCP_FILE, MCP_LOCK_FILE, POLICY_FILE, PRICES_FILE,
-    SKILLS_FILE, Snapshot, WEB_FILE, own_tool_file, persona_file, persona_policy_file,
+    ConfigLocation, ConfigSource, HOOKS_FILE, KEEPING_FILE, MCP_FILE, MCP_LOCK_FILE, POLICY_FILE,
+    PRICES_FILE, SKILLS_FILE, Snapshot, WEB_FILE, own_tool_file, persona_file, persona_policy_file,
     write_private,
 };
 use crate::config::secrets;
@@ -22,10 +22,11 @@ use std::time::SystemTime;
 const FILE: &str = "data/in-force.json";
 
 /// Files that a workspace need not have.
-const OPTIONAL: [&str; 7] = [
+const OPTIONAL: [&str; 8] = [
     PRICES_FILE,
     POLICY_FILE,
     HOOKS_FILE,
+    KEEPING_FILE,
     WEB_FILE,
     SKILLS_FILE,
     MCP_FILE,

@@ -14,7 +14,7 @@
 //! - `security`: `configs/security.json`, with `authentication` and `mcp_server`
 //! - `policy`: `configs/policy.json` and `personas/<id>/policy.json`
 //! - `hooks`: `configs/hooks.json`
-//! - `skills`: `configs/skills.json`
+//! - `skills`: `configs/skills.json`; `keeping`: `configs/keeping.json`
 //! - `web`: `configs/web.json`; `own_tools`: `configs/tools/NAME/tool.json`; `mcp`: `configs/mcp.json`
 //! - `persona`: `personas/<id>/persona.json`; `letters`: its options of letters by their address;
 //!   `personas` holds all of them
@@ -37,6 +37,7 @@ mod authentication;
 mod policy;
 mod hooks;
 mod web;
+mod keeping;
 mod skills;
 mod own_tools;
 mod mcp;
@@ -83,6 +84,7 @@ pub use inference::settings_in_force::{Setting, SettingsInForce};
 pub use inference::spending::{Spending, spending};
 pub use inference::think::Think;
 pub use inference::tool_timeouts::{TOOL_TIMEOUT, TOOL_TIMEOUT_MAX, ToolTimeouts};
+pub use keeping::{KeepingSettings, RetentionAges, ScheduledBackup};
 pub use letters::{LetterRule, LetterRules};
 pub use load::{
     load, load_for_one, load_foreign, load_snapshot, load_staged, load_with, load_without_secrets,

@@ -6,6 +6,7 @@ use crate::config::file::json_schema;
 use crate::config::gateway::TypedGateway;
 use crate::config::hooks::TypedHooks;
 use crate::config::inference::TypedInference;
+use crate::config::keeping::TypedKeeping;
 use crate::config::mcp::TypedMcp;
 use crate::config::own_tools::TypedOwnTool;
 use crate::config::persona::TypedPersona;
@@ -51,6 +52,10 @@ pub static KINDS: &[ConfigFileKind] = &[
     ConfigFileKind {
         name: "hooks",
         schema: json_schema::of::<TypedHooks>,
+    },
+    ConfigFileKind {
+        name: "keeping",
+        schema: json_schema::of::<TypedKeeping>,
     },
     ConfigFileKind {
         name: "web",

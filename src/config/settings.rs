@@ -8,6 +8,7 @@ use crate::config::file::{Problem, Snapshot};
 use crate::config::gateway::Gateway;
 use crate::config::hooks::Hook;
 use crate::config::inference::Inference;
+use crate::config::keeping::KeepingSettings;
 use crate::config::mcp::McpServer;
 use crate::config::own_tools::OwnTool;
 use crate::config::personas::Personas;
@@ -59,6 +60,8 @@ pub struct Config {
     pub policy: PolicySettings,
     /// Programs of the owner that are asked, in order.
     pub hooks: Vec<Hook>,
+    /// Backups and retention; neither when there is no `configs/keeping.json`.
+    pub keeping: KeepingSettings,
     /// What may be fetched from the web; nothing when there is no `configs/web.json`.
     pub web: WebSettings,
     /// Skills that the owner has approved.

@@ -13,8 +13,8 @@ use crate::config::authentication;
 use crate::config::context::ContextStep;
 use crate::config::file::duration::spell;
 use crate::config::file::{
-    CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, MCP_FILE, POLICY_FILE, PRICES_FILE,
-    SECURITY_FILE, SKILLS_FILE, WEB_FILE, own_tool_file, persona_file,
+    CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, KEEPING_FILE, MCP_FILE, POLICY_FILE,
+    PRICES_FILE, SECURITY_FILE, SKILLS_FILE, WEB_FILE, own_tool_file, persona_file,
 };
 use crate::config::gateway::Gateway;
 use crate::config::inference::Inference;
@@ -59,6 +59,7 @@ pub fn effective(config: &Config) -> Map<String, Value> {
     let shown = json!({"rules": policy.rules, "approvals": policy.approvals});
     files.insert(POLICY_FILE.to_owned(), shown);
     files.insert(HOOKS_FILE.to_owned(), json!({"hooks": config.hooks}));
+    files.insert(KEEPING_FILE.to_owned(), json!(config.keeping));
     files.insert(WEB_FILE.to_owned(), json!(config.web));
     files.insert(SKILLS_FILE.to_owned(), json!({ "skills": config.skills }));
     let servers = config

@@ -60,6 +60,8 @@ word_enum!(
         McpServerFailed = "mcp_server_failed",
         /// A webhook is asked no more: its server failed for days, or wants no more events.
         WebhookDisabled = "webhook_disabled",
+        /// A backup that the engine makes by itself was not made, or is not good.
+        BackupFailed = "backup_failed",
         /// Events did not reach a webhook that takes others.
         WebhookFailed = "webhook_failed",
     }
@@ -85,5 +87,6 @@ word_enum!(
         ConfigFile = "config_file",
         McpServer = "mcp_server",
         Webhook = "webhook",
+        Backup = "backup",
     }
 );

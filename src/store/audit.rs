@@ -11,8 +11,8 @@ mod memory;
 mod runs;
 mod whole;
 mod hashes;
+use crate::store::maintenance::versions::require_newest;
 use crate::store::sqlite::files::log_of;
-use crate::store::sqlite::open::{NEWEST_MIGRATION, require_newest};
 use crate::store::sqlite::read_only::only_to_read;
 use crate::store::{OpenError, Result};
 use futures_util::TryStreamExt;
@@ -129,10 +129,7 @@ impl Audit {
             .row_buffer_size(2)
             .disable_statement_logging();
         let mut conn = options.connect().await?;
-        let newest: Option<i64> = sqlx::query_scalar(NEWEST_MIGRATION)
-            .fetch_one(&mut conn)
-            .await?;
-        require_newest(newest.unwrap_or(0))?;
+        require_newest(&mut conn).await?;
         Ok(Self {
             conn,
             path: path.to_owned(),

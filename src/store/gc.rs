@@ -11,7 +11,8 @@
 use crate::domain::Timestamp;
 use crate::store::sql::json_list;
 use crate::store::{Result, Store};
-use sqlx::{Row, SqliteExecutor};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection, SqliteExecutor};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -42,6 +43,17 @@ impl PrunedKind {
     /// returns the forks that stay.
     pub fn has_folders(&self) -> bool {
         self.name == "forks"
+    }
+
+    /// Prunes the rows with these keys, a JSON list, if they still may be pruned; returns their number.
+    pub(super) async fn prune_keys(
+        &self,
+        conn: &mut SqliteConnection,
+        keys: String,
+        now: Timestamp,
+    ) -> Result<u64> {
+        let pruned = sqlx::query(self.prune).bind(keys).bind(now.to_string());
+        Ok(pruned.execute(conn).await?.rows_affected())
     }
 }
 
@@ -255,29 +267,15 @@ impl Store {
         before: Timestamp,
         dry: bool,
     ) -> Result<Pruned> {
-        let before = before.min(self.clock().now().minus(kind.kept_for));
         let mut pruned = Pruned::default();
         let mut after = i64::MIN;
-        loop {
-            let find = sqlx::query(kind.find)
-                .bind(after)
-                .bind(before.to_string())
-                .bind(BATCH_ROWS);
-            let rows = find.fetch_all(self.readers()).await?;
-            let Some(last) = rows.last() else { break };
-            after = last.get("position");
-            let sum = |column: &str| {
-                rows.iter()
-                    .map(|row| row.get::<Option<i64>, _>(column).unwrap_or(0))
-                    .sum::<i64>()
+        while let Some(found) = self.find_step(kind, before, after).await? {
+            after = found.last;
+            pruned.bytes += found.bytes;
+            pruned.rows += match dry {
+                true => found.rows,
+                false => self.prune(kind, found.keys).await?,
             };
-            pruned.bytes += sum("size_bytes").unsigned_abs();
-            if dry {
-                pruned.rows += sum("row_count").unsigned_abs();
-            } else {
-                let keys: Vec<&str> = rows.iter().map(|row| row.get("key")).collect();
-                pruned.rows += self.prune(kind, json_list(keys.into_iter())).await?;
-            }
         }
         if kind.name == "turns" {
             let texts = self.throw_texts_away(before, dry).await?;
@@ -285,6 +283,27 @@ impl Store {
             pruned.bytes += texts.bytes;
         }
         Ok(pruned)
+    }
+
+    /// Finds the rows of the next transaction, behind a position; `None`: there are no more.
+    pub(super) async fn find_step(
+        &self,
+        kind: &'static PrunedKind,
+        before: Timestamp,
+        after: i64,
+    ) -> Result<Option<StepFound>> {
+        let before = before.min(self.clock().now().minus(kind.kept_for));
+        let find = sqlx::query(kind.find)
+            .bind(after)
+            .bind(before.to_string())
+            .bind(BATCH_ROWS);
+        let rows = find.fetch_all(self.readers()).await?;
+        Ok(StepFound::of(&rows))
+    }
+
+    /// Deletes the texts that no turn names any more after a pass over the turns.
+    pub(super) async fn prune_unnamed_texts(&self, before: Timestamp) -> Result<Pruned> {
+        self.throw_texts_away(before, false).await
     }
 
     /// Returns the forks whose record stays when records before this instant are pruned.
@@ -352,18 +371,56 @@ impl Store {
     }
 
     async fn prune(&self, kind: &'static PrunedKind, keys: String) -> Result<u64> {
-        let now = self.clock().now().to_string();
-        self.write(move |conn| {
-            Box::pin(async move {
-                Ok(sqlx::query(kind.prune)
-                    .bind(keys)
-                    .bind(now)
-                    .execute(conn)
-                    .await?
-                    .rows_affected())
-            })
+        let now = self.clock().now();
+        self.write(move |conn| Box::pin(kind.prune_keys(conn, keys, now)))
+            .await
+    }
+}
+
+/// Rows of one transaction.
+#[derive(Debug)]
+pub(super) struct StepFound {
+    /// Position of the last of them.
+    pub last: i64,
+    /// JSON list.
+    pub keys: String,
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+impl StepFound {
+    /// Takes as many as make [`BATCH_ROWS`] rows, and one at least: a run has many turns, a letter many attachments.
+    fn of(found: &[SqliteRow]) -> Option<Self> {
+        let number = |row: &SqliteRow, column: &str| {
+            let number: Option<i64> = row.get(column);
+            number.unwrap_or(0).unsigned_abs()
+        };
+        let (mut keys, mut step) = (Vec::new(), None);
+        for row in found {
+            let so_far = step.take().unwrap_or(StepFound {
+                last: i64::MIN,
+                keys: String::new(),
+                rows: 0,
+                bytes: 0,
+            });
+            let rows = so_far.rows + number(row, "row_count");
+            if rows > BATCH_ROWS.unsigned_abs() && !keys.is_empty() {
+                step = Some(so_far);
+                break;
+            }
+            keys.push(row.get::<&str, _>("key"));
+            step = Some(StepFound {
+                last: row.get("position"),
+                rows,
+                bytes: so_far.bytes + number(row, "size_bytes"),
+                ..so_far
+            });
+        }
+        let step = step?;
+        Some(StepFound {
+            keys: json_list(keys.into_iter()),
+            ..step
         })
-        .await
     }
 }
 

@@ -23,7 +23,7 @@
 //! - `feed`: what happens, in the order of commits, for whoever watches.
 //! - `web_access`: sessions of browsers, keys of programs. `webhooks`: programs that are told what happens.
 //! - `views`: read models for lists, pages and exports.
-//! - `audit`, `gc`: checks of all tables, and pruning.
+//! - `audit`, `gc`: checks of all tables, and pruning. `maintenance`: upgrades and copies.
 //!
 //! In each room values stand below transactions: a file with row types imports no transaction.
 //! Not here: SMTP, model providers, tables on a screen. The text of an event is stored with its row:
@@ -51,6 +51,7 @@ mod schedules;
 mod feed;
 mod web_access;
 mod webhooks;
+mod maintenance;
 pub mod files;
 pub mod views;
 pub mod audit;
@@ -102,6 +103,13 @@ pub use mailboxes::cursors::{
     RefusedLetter,
 };
 pub use mailboxes::quarantine::Quarantined;
+pub use maintenance::backups::{BackupEnd, LastScheduled};
+pub use maintenance::before_upgrade::SPARE_BYTES;
+pub use maintenance::migrate::{PendingMigration, UpgradeBackup};
+pub use maintenance::retention::{RetentionPass, RetentionStep};
+pub use maintenance::upgrade_check::UpgradeForecast;
+pub use maintenance::verify::{DatabaseVerdict, VerifyError, verify_database};
+pub use maintenance::versions::{ProgramVersion, THIS_VERSION};
 pub use mcp_tools::{McpToolOff, NewMcpToolOff};
 pub use memory::aliases::ContactAlias;
 pub use memory::audience::{AudienceMemory, ReachableMemory};
@@ -152,6 +160,7 @@ pub use threads::summaries::{
     NewThreadSummary, SUMMARISED_CHARS_MAX, StoredThreadSummary, SummaryInputs, SummarySoFar,
     ThreadSummaryText,
 };
+pub use views::backups::{BackupRow, LastBackup};
 pub use views::bundles::BundleRow;
 pub use views::calls::JudgedCallRow;
 pub use views::feed_lines::{FeedLine, FeedRecipient};

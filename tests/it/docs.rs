@@ -21,6 +21,7 @@ const OF_A_WORKSPACE: &[&str] = &[
     "configs/mcp.json",
     "configs/mcp.lock.json",
     "configs/web.json",
+    "configs/keeping.json",
     "configs/skills.json",
     "skills/",
     "configs/tools/",

@@ -8,3 +8,6 @@ mod workspace;
 mod leftovers;
 mod older_index;
 mod texts;
+mod retention;
+pub mod upgrades;
+pub mod whole_backup;

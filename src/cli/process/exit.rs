@@ -148,7 +148,8 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
             (Exit::TryAgain, hint)
         }
         OpenError::Migrate(_) => {
-            let hint = "see to what it says and start again: what was brought up to date stays, and nothing is half done";
+            let hint = "see to what it says and start again: what was brought up to date stays, and nothing is half done; \
+                `data/backups` has the database as it was";
             (Exit::TryAgain, hint)
         }
         OpenError::Gone { .. } => {
@@ -172,14 +173,45 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
             let hint = "start the engine once, which brings the database up to date";
             (Exit::Failed, hint)
         }
-        OpenError::Newer(_) => {
-            let hint = "use the attache that was here last, or a copy of `data` from before";
-            (Exit::Failed, hint)
-        }
+        OpenError::Newer { .. }
+        | OpenError::EngineIsOlder { .. }
+        | OpenError::NoRoom { .. }
+        | OpenError::NotBackedUp { .. } => return of_upgrade(error),
         OpenError::Archive => {
             let hint =
                 "`attache replay show|diff` work there; name another workspace with --workspace";
             (Exit::Workspace, hint)
+        }
+        _ => return (Exit::Failed, None),
+    };
+    (exit, Some(hint.to_owned()))
+}
+
+/// Exit code and hint of a database that is not brought up to date.
+fn of_upgrade(error: &OpenError) -> (Exit, Option<String>) {
+    let (exit, hint) = match error {
+        OpenError::Newer { version, .. } => {
+            let newer = version.as_deref().unwrap_or("that was here last");
+            let hint = format!(
+                "use attache {newer}; to go back, stop the engine and put a copy from before, of `data/backups` for example, \
+                 in the place of `data/attache.db`, without the `-wal` and `-shm` beside it"
+            );
+            return (Exit::Failed, Some(hint));
+        }
+        OpenError::EngineIsOlder { .. } => {
+            let hint = "stop that engine and start it again as this program, which brings the database up to date; \
+                `attache upgrade --check` says what that will do";
+            (Exit::TryAgain, hint)
+        }
+        OpenError::NoRoom { .. } => {
+            let hint = "make room, or make that folder a link to one on another disk; `attache upgrade --without-backup` \
+                brings the database up to date without a copy";
+            (Exit::CannotCreate, hint)
+        }
+        OpenError::NotBackedUp { .. } => {
+            let hint = "nothing was changed: see to the disk and start again; `attache doctor --audit` of the version that was \
+                here says whether the database itself is sound";
+            (Exit::Broken, hint)
         }
         _ => return (Exit::Failed, None),
     };

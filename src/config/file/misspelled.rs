@@ -1,8 +1,8 @@
 //! Files and folders whose names are nearly those that are read: nobody would notice that they are not.
 
 use super::paths::{
-    CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, MCP_FILE, MCP_LOCK_FILE, POLICY_FILE,
-    PRICES_FILE, SECURITY_FILE, SKILLS_FILE, WEB_FILE,
+    CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, KEEPING_FILE, MCP_FILE, MCP_LOCK_FILE,
+    POLICY_FILE, PRICES_FILE, SECURITY_FILE, SKILLS_FILE, WEB_FILE,
 };
 use super::problem::{Problem, nearest};
 use std::path::Path;
@@ -11,11 +11,12 @@ use std::path::Path;
 const ENTRIES_MAX: usize = 1000;
 const JSON: &str = ".json";
 const CONFIGS: &str = "configs";
-const IN_CONFIGS: [&str; 12] = [
+const IN_CONFIGS: [&str; 13] = [
     CONTEXT_FILE,
     GATEWAY_FILE,
     HOOKS_FILE,
     INFERENCE_FILE,
+    KEEPING_FILE,
     MCP_FILE,
     MCP_LOCK_FILE,
     POLICY_FILE,

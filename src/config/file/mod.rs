@@ -34,7 +34,7 @@ pub use document::{Document, child};
 pub use duration::{TypedDuration, spell};
 pub use misspelled::misspelled;
 pub use paths::{
-    CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, MCP_FILE, MCP_LOCK_FILE,
+    CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, KEEPING_FILE, MCP_FILE, MCP_LOCK_FILE,
     OWN_TOOLS_FOLDER, POLICY_FILE, PRICES_FILE, SECURITY_FILE, SKILLS_FILE, WEB_FILE, below,
     is_program, is_text_without_interpreter, own_tool_file, persona_file, persona_policy_file,
 };

@@ -8,6 +8,7 @@ pub const PRICES_FILE: &str = "configs/prices.json";
 pub const CONTEXT_FILE: &str = "configs/context.json";
 pub const HOOKS_FILE: &str = "configs/hooks.json";
 pub const POLICY_FILE: &str = "configs/policy.json";
+pub const KEEPING_FILE: &str = "configs/keeping.json";
 pub const WEB_FILE: &str = "configs/web.json";
 pub const SKILLS_FILE: &str = "configs/skills.json";
 pub const MCP_FILE: &str = "configs/mcp.json";

@@ -14,13 +14,14 @@ use super::values::name_catalog::NameCatalog;
 use crate::config::context::{ContextProfile, TypedContext};
 use crate::config::file::{
     CONTEXT_FILE, ConfigErrors, ConfigFile, ConfigLocation, GATEWAY_FILE, HOOKS_FILE,
-    INFERENCE_FILE, POLICY_FILE, PRICES_FILE, Problem, SECURITY_FILE, SKILLS_FILE, Snapshot,
-    WEB_FILE,
+    INFERENCE_FILE, KEEPING_FILE, POLICY_FILE, PRICES_FILE, Problem, SECURITY_FILE, SKILLS_FILE,
+    Snapshot, WEB_FILE,
 };
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::hooks::{Hook, TypedHooks};
 use crate::config::inference::headers::ProviderHeader;
 use crate::config::inference::{Inference, TypedInference, providers};
+use crate::config::keeping::{KeepingSettings, TypedKeeping};
 use crate::config::mcp::{McpFiles, McpServer};
 use crate::config::own_tools::{OwnTool, OwnToolFiles};
 use crate::config::persona::{Persona, TypedPersona};
@@ -34,7 +35,7 @@ use crate::config::values::check_context::adapter_of;
 use crate::config::warnings::CheckedFiles;
 use crate::config::web::{TypedWeb, WebSettings};
 use crate::config::{
-    context, gateway, hooks, inference, mcp, own_tools, policy, secrets, security, skills,
+    context, gateway, hooks, inference, keeping, mcp, own_tools, policy, secrets, security, skills,
     warnings, web,
 };
 use crate::domain::LoopKey;
@@ -249,6 +250,7 @@ fn load_from(
         security: settings.security.ok_or_else(|| missing("security"))?,
         policy,
         hooks: settings.hooks,
+        keeping: settings.keeping,
         web: settings.web,
         skills: settings.skills,
         own_tools: settings.own_tools,
@@ -274,6 +276,7 @@ struct TypedFiles {
     security: Option<ConfigFile<TypedSecurity>>,
     policy: Option<ConfigFile<TypedPolicy>>,
     hooks: Option<ConfigFile<TypedHooks>>,
+    keeping: Option<ConfigFile<TypedKeeping>>,
     web: Option<ConfigFile<TypedWeb>>,
     skills: Option<ConfigFile<TypedSkills>>,
     own_tools: OwnToolFiles,
@@ -289,6 +292,7 @@ struct ResolvedFiles {
     security: Option<Security>,
     policy: Option<PolicySettings>,
     hooks: Vec<Hook>,
+    keeping: KeepingSettings,
     web: WebSettings,
     skills: Vec<PinnedSkill>,
     own_tools: Vec<OwnTool>,
@@ -305,6 +309,7 @@ impl TypedFiles {
             security: ctx.read(SECURITY_FILE),
             policy: ctx.read_if_there(POLICY_FILE),
             hooks: ctx.read_if_there(HOOKS_FILE),
+            keeping: ctx.read_if_there(KEEPING_FILE),
             web: ctx.read_if_there(WEB_FILE),
             skills: ctx.read_if_there(SKILLS_FILE),
             own_tools: own_tools::read(ctx),
@@ -333,6 +338,8 @@ impl TypedFiles {
                 .map(|file| security::resolve(file, ctx)),
             policy: self.policy.as_ref().map(|file| policy::resolve(file, ctx)),
             hooks: (self.hooks.as_ref()).map_or_else(Vec::new, |file| hooks::resolve(file, ctx)),
+            keeping: (self.keeping.as_ref())
+                .map_or_else(KeepingSettings::default, |file| keeping::resolve(file, ctx)),
             web: (self.web.as_ref())
                 .map_or_else(WebSettings::default, |file| web::resolve(file, ctx)),
             skills: (self.skills.as_ref()).map_or_else(Vec::new, |file| skills::resolve(file, ctx)),

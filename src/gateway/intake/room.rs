@@ -4,10 +4,8 @@
 //! runs that letters queue are subtracted from an allowance, and only when it is used up are the
 //! rows counted again, at most once a second.
 
-use super::Intake;
+use super::{Intake, free_disk_bytes};
 use crate::store::StoreError;
-use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -90,10 +88,4 @@ impl Intake {
             Err(_) => true,
         }
     }
-}
-
-/// Bytes that are free for us on the disk of a folder. Errors: the system does not tell.
-pub fn free_disk_bytes(folder: &Path) -> io::Result<u64> {
-    let disk = rustix::fs::statvfs(folder)?;
-    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }

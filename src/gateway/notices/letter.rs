@@ -139,6 +139,7 @@ fn further_headline(kind: NoticeKind, count: u64, (of, subject): (&str, &str)) -
         NoticeKind::McpToolOff => tools_off(count, subject),
         NoticeKind::McpServerFailed => format!("the MCP server {} failed", quoted(subject)),
         NoticeKind::WebhookDisabled => format!("the webhook {} is off", quoted(subject)),
+        NoticeKind::BackupFailed => "no good backup could be made".to_owned(),
         NoticeKind::WebhookFailed => {
             format!("events did not reach the webhook {}", quoted(subject))
         }

@@ -81,7 +81,8 @@ fn link(event: &Notice, responsibilities: &[StoredResponsibility]) -> (String, &
         | NoticeSubject::Mailbox
         | NoticeSubject::Folder
         | NoticeSubject::Ingress
-        | NoticeSubject::Webhook => ("/doctor".to_owned(), "How the engine is"),
+        | NoticeSubject::Webhook
+        | NoticeSubject::Backup => ("/doctor".to_owned(), "How the engine is"),
     }
 }
 

@@ -7,13 +7,15 @@
 //! so never ends while an engine is busy. The copy is not in WAL mode, by which a log of the
 //! replaced database is recognised as foreign (`leftovers.rs`).
 
+use crate::store::OpenError;
 use crate::store::sqlite::files::log_of;
 use crate::store::sqlite::read_only::only_to_read;
-use crate::store::{OpenError, Result, Store};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Row};
-use std::fs::File;
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Most bytes of the write-ahead log while the database is copied.
@@ -26,10 +28,6 @@ pub(in crate::store) const CONTENT: &str = "
     SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM runs), (SELECT count(*) FROM deliveries),
       (SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')),
       (SELECT count(*) FROM deliveries WHERE state IN ('queued', 'sending', 'committing'))";
-pub(in crate::store) const NOTE_MAINTENANCE: &str = "
-    INSERT INTO maintenance (kind, at, detail) VALUES ($1, $2, $3)
-    ON CONFLICT (kind) DO UPDATE SET at = excluded.at, detail = excluded.detail";
-
 pub(in crate::store) const HAS_COPIES: &str =
     "SELECT count(*) FROM pragma_table_info('database_copies')";
 pub(in crate::store) const NOTE_COPY: &str =
@@ -113,21 +111,57 @@ pub async fn content(database: &Path) -> std::result::Result<CopyCounts, OpenErr
     })
 }
 
-impl Store {
-    /// Records that maintenance was done: `backup` or `gc`.
-    pub async fn note_maintenance(&self, kind: &'static str, detail: String) -> Result<()> {
-        let now = self.clock().now().to_string();
-        self.write(move |conn| {
-            Box::pin(async move {
-                sqlx::query(NOTE_MAINTENANCE)
-                    .bind(kind)
-                    .bind(now)
-                    .bind(detail)
-                    .execute(conn)
-                    .await?;
-                Ok(())
-            })
+/// A copy under a temporary name, removed on drop unless it is finished.
+pub struct CopyFile {
+    path: PathBuf,
+    is_finished: bool,
+}
+
+impl CopyFile {
+    /// Creates the file beside the copy's final name, with a mode for its owner alone: it holds all the mail.
+    pub fn beside(file: &Path) -> io::Result<Self> {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let path = file.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
+        let mut made = OpenOptions::new();
+        made.write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Self {
+            path,
+            is_finished: false,
         })
-        .await
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Renames the copy to its final name, so that a file of that name is always complete.
+    ///
+    /// Errors: [`io::ErrorKind::AlreadyExists`] for a name that is taken, unless it is to be replaced.
+    pub fn finish(mut self, file: &Path, replaces: bool) -> io::Result<()> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        let flags = if replaces {
+            RenameFlags::empty()
+        } else {
+            RenameFlags::NOREPLACE
+        };
+        match renameat_with(CWD, &self.path, CWD, file, flags) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::EXIST) => return Err(io::ErrorKind::AlreadyExists.into()),
+            // This file system has no rename that fails on an existing name (`RENAME_NOREPLACE`).
+            Err(_) if replaces || !file.exists() => std::fs::rename(&self.path, file)?,
+            Err(_) => return Err(io::ErrorKind::AlreadyExists.into()),
+        }
+        self.is_finished = true;
+        // The name is durable only after an `fsync` of the folder.
+        let folder = file.parent().unwrap_or(Path::new("/"));
+        File::open(folder).and_then(|folder| folder.sync_all())
+    }
+}
+
+impl Drop for CopyFile {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let _nothing_to_do = std::fs::remove_file(&self.path);
+        }
     }
 }

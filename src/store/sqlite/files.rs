@@ -1,7 +1,17 @@
 //! SQLite's files beside a database.
 
 use crate::store::sqlite::identity::Inode;
+use std::io;
 use std::path::{Path, PathBuf};
+
+/// Returns the disk space that a process without privileges may still fill below a folder.
+pub fn free_disk_bytes(folder: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(folder)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+/// Name of a database that is being restored, beside its place.
+pub static RESTORING: &str = ".attache.db.restoring";
 
 /// Returns the path of the write-ahead log of a database file.
 pub(in crate::store) fn log_of(database: &Path) -> PathBuf {
@@ -27,4 +37,10 @@ pub(in crate::store) fn beside(database: &Path, ending: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
+}
+
+/// Returns the paths of the files that SQLite may leave beside a database.
+pub fn side_files(database: &Path) -> Vec<PathBuf> {
+    let endings = ["-wal", "-shm", "-journal"];
+    endings.map(|ending| beside(database, ending)).to_vec()
 }

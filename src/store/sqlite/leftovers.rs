@@ -3,7 +3,7 @@
 //! old log into a file that was restored.
 
 use crate::store::OpenError;
-use crate::store::sqlite::files::log_of;
+use crate::store::sqlite::files::{RESTORING, log_of};
 use crate::store::sqlite::locks::VERSION;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -47,7 +47,10 @@ pub(in crate::store) fn refuse_leftovers(data: &Path) -> Result<(), OpenError> {
                 .is_some_and(|ending| ending == "eml")
         })
     };
+    let restoring = data.join(RESTORING);
     let left = match () {
+        // A restore was interrupted: a new database would take its place.
+        () if restoring.exists() => restoring,
         () if length(&log) > 0 => log,
         () if was_opened => lock,
         () if has_mails() => outbox,

@@ -25,6 +25,12 @@ pub(in crate::store) static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     Migrator::with_migrations(FILES.iter().map(migration).collect())
 });
 
+/// Returns the number of the newest migration that this program knows.
+pub(in crate::store) fn newest_known() -> i64 {
+    let numbers = MIGRATIONS.iter().map(|migration| migration.version);
+    numbers.max().unwrap_or(0)
+}
+
 /// What 0059 leaves to be done when all letters are in its index: at once in a new database, else after the last step of
 /// `search/index_build.rs`.
 pub(in crate::store) const DROP_OLD_INDEX: &str =
@@ -103,6 +109,8 @@ const FILES: &[(i64, &str, &str)] = files! {
     77 "0077_ingest_tokens",
     79 "0079_persona_file_versions",
     80 "0080_usage_days",
+    81 "0081_program_versions",
+    82 "0082_keeping",
 };
 
 #[cfg(test)]

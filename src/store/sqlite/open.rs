@@ -2,21 +2,21 @@
 
 use crate::clock::Clock;
 use crate::crash::is_unsafe_sync;
-use crate::domain::LoopKey;
+use crate::domain::{LoopKey, Timestamp};
 use crate::store::Result;
 use crate::store::journal::packed::SharedParts;
+use crate::store::maintenance::migrate::{Opening, UpgradeBackup, migrate};
+use crate::store::maintenance::versions::{note_version, require_newest};
 use crate::store::runs::poison_runs::PoisonRuns;
 use crate::store::sqlite::identity::FileIdentity;
 use crate::store::sqlite::job::Job;
 use crate::store::sqlite::leftovers::{note_opened, refuse_leftovers};
 use crate::store::sqlite::locks::{acquire, replace, turn_to_open};
 use crate::store::sqlite::log::Log;
-use crate::store::sqlite::migrations::{DROP_OLD_INDEX, MIGRATIONS};
 use crate::store::sqlite::open_error::OpenError;
 use crate::store::sqlite::read_only::{can_change, only_to_read};
 use crate::store::sqlite::writer::GroupWriter;
 use futures_util::future::BoxFuture;
-use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
     SqliteSynchronous,
@@ -88,7 +88,7 @@ impl Store {
         let _opening = turn_to_open(&data).await?;
         refuse_leftovers(&data)?;
         let lock = lock(&data.join("engine.lock"))?;
-        Self::open_database(write_options(&data), clock, (Some(lock), true)).await
+        Self::open_database(write_options(&data), clock, OpenedAs::Engine(lock)).await
     }
 
     /// Opens the database while an engine runs, for listings and for requests such as a
@@ -102,11 +102,21 @@ impl Store {
         if database.exists() && !can_change(&database) {
             return Self::open_to_read(workspace, clock).await;
         }
+        Self::upgrade(workspace, clock, UpgradeBackup::Made).await
+    }
+
+    /// Opens the database like [`Store::open_shared`], after bringing it up to date with a copy before or without.
+    pub async fn upgrade(
+        workspace: &Path,
+        clock: Arc<dyn Clock>,
+        backup: UpgradeBackup,
+    ) -> std::result::Result<Self, OpenError> {
         let data = data_folder(workspace)?;
         // The first process creates the database and runs the migrations.
         let _opening = turn_to_open(&data).await?;
         refuse_leftovers(&data)?;
-        Self::open_database(write_options(&data), clock, (None, true)).await
+        let access = OpenedAs::Shared(backup);
+        Self::open_database(write_options(&data), clock, access).await
     }
 
     /// Opens the database by read-only connections, without migrations: every write is an error.
@@ -120,28 +130,32 @@ impl Store {
         refuse_leftovers(&data)?;
         let options = only_to_read(connect_options(&data))?;
         let mut conn = options.connect().await?;
-        let newest: Option<i64> = sqlx::query_scalar(NEWEST_MIGRATION)
-            .fetch_one(&mut conn)
-            .await?;
-        require_newest(newest.unwrap_or(0))?;
+        require_newest(&mut conn).await?;
         conn.close().await?;
-        Self::open_database(options, clock, (None, false)).await
+        Self::open_database(options, clock, OpenedAs::ToRead).await
     }
 
     async fn open_database(
         options: SqliteConnectOptions,
         clock: Arc<dyn Clock>,
-        (mut lock, can_write): (Option<File>, bool),
+        access: OpenedAs,
     ) -> std::result::Result<Self, OpenError> {
         let file = options.get_filename().to_path_buf();
         let mut conn = options.connect().await?;
-        if lock.is_some() {
+        if access.is_engine() {
             look_over(&mut conn).await?;
         }
+        let can_write = !matches!(access, OpenedAs::ToRead);
         if can_write {
             read_back(&mut conn).await?;
-            migrate(&mut conn).await?;
+            let now = clock.now();
+            let opening = access.opening(&file, now);
+            // A command beside an engine of the same version writes nothing here, so that it works on a full disk.
+            if migrate(&mut conn, &opening).await? || opening.is_engine {
+                note_version(&mut conn, now).await?;
+            }
         }
+        let mut lock = access.lock();
         let engine = if lock.is_some() {
             RAISE_EPOCH
         } else {
@@ -271,6 +285,41 @@ impl Store {
     }
 }
 
+/// How a process opens the database.
+enum OpenedAs {
+    /// An engine, with its lock.
+    Engine(File),
+    /// A command, perhaps beside an engine.
+    Shared(UpgradeBackup),
+    ToRead,
+}
+
+impl OpenedAs {
+    fn is_engine(&self) -> bool {
+        matches!(self, OpenedAs::Engine(_))
+    }
+
+    fn opening<'a>(&self, database: &'a Path, now: Timestamp) -> Opening<'a> {
+        let backup = match self {
+            OpenedAs::Shared(backup) => *backup,
+            OpenedAs::Engine(_) | OpenedAs::ToRead => UpgradeBackup::Made,
+        };
+        Opening {
+            database,
+            is_engine: self.is_engine(),
+            backup,
+            now,
+        }
+    }
+
+    fn lock(self) -> Option<File> {
+        match self {
+            OpenedAs::Engine(lock) => Some(lock),
+            OpenedAs::Shared(_) | OpenedAs::ToRead => None,
+        }
+    }
+}
+
 pub(in crate::store) const DATABASE_BYTES: &str =
     "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
 /// Raises the epoch. In an archive no engine has an epoch, so no run is claimed, no provider called
@@ -280,39 +329,6 @@ pub(in crate::store) const RAISE_EPOCH: &str = "
     RETURNING epoch, loop_key";
 /// A reader writes nothing, so that it works on a full disk.
 pub(in crate::store) const READ_EPOCH: &str = "SELECT epoch, loop_key FROM engine WHERE id = 1";
-
-/// Number of the newest migration that was applied.
-pub(in crate::store) const NEWEST_MIGRATION: &str = "SELECT max(version) FROM _sqlx_migrations";
-
-/// Gives 1 for a database to which no migration was ever applied.
-pub(in crate::store) const IS_NEW: &str =
-    "SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations')";
-
-async fn migrate(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
-    // sqlx commits twice for each migration, and every commit waits for the disk: a new database
-    // gets its tables in one. An older one keeps what each migration did, so that the log does not
-    // have to hold all of them.
-    let is_new: bool = sqlx::query_scalar(IS_NEW).fetch_one(&mut *conn).await?;
-    if is_new {
-        let mut whole = conn.begin().await?;
-        apply(&mut whole).await?;
-        sqlx::query(DROP_OLD_INDEX).execute(&mut *whole).await?;
-        return Ok(whole.commit().await?);
-    }
-    apply(conn).await
-}
-
-async fn apply(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
-    // `run` would take the connection by sqlx's `Acquire`, which makes this future `Send` for one
-    // lifetime only.
-    MIGRATIONS
-        .run_direct(None, conn, false)
-        .await
-        .map_err(|error| match error {
-            MigrateError::VersionMissing(number) => OpenError::Newer(number),
-            other => OpenError::Migrate(other),
-        })
-}
 
 fn write_options(data: &Path) -> SqliteConnectOptions {
     connect_options(data)
@@ -375,20 +391,6 @@ async fn look_over(conn: &mut SqliteConnection) -> std::result::Result<(), OpenE
         Ok(())
     } else {
         Err(OpenError::Damaged { found })
-    }
-}
-
-/// Checks that the newest migration of the database is the newest of this program.
-pub(in crate::store) fn require_newest(migration: i64) -> std::result::Result<(), OpenError> {
-    let known = MIGRATIONS
-        .iter()
-        .map(|migration| migration.version)
-        .max()
-        .unwrap_or(0);
-    match migration.cmp(&known) {
-        std::cmp::Ordering::Less => Err(OpenError::Older(known)),
-        std::cmp::Ordering::Greater => Err(OpenError::Newer(migration)),
-        std::cmp::Ordering::Equal => Ok(()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reasons why a database could not be opened.
 
+use crate::store::sqlite::migrations::newest_known;
 use sqlx::migrate::MigrateError;
 
 /// Reason why a workspace's database could not be opened.
@@ -29,9 +30,31 @@ pub enum OpenError {
     Opening { pid: String },
     #[error("cannot bring the database up to date")]
     Migrate(#[source] MigrateError),
-    /// The database has a migration of this number, which this program does not know.
-    #[error("the database was written by a newer attache (it has migration {0})")]
-    Newer(i64),
+    /// The database has a migration of this number, which this program does not know. `version`: who wrote it, if it says so.
+    #[error("{}", newer(*migration, version.as_deref()))]
+    Newer {
+        migration: i64,
+        version: Option<String>,
+    },
+    /// An engine of an earlier version works with the tables as they are.
+    #[error(
+        "the engine that works here (process {pid}) is of an earlier version than this program, which would change its tables"
+    )]
+    EngineIsOlder { pid: String },
+    /// The copy that is made before an upgrade does not fit.
+    #[error(
+        "the database is copied before it is brought up to date; that needs {needed} bytes in `{folder}`, and {free} are free"
+    )]
+    NoRoom {
+        needed: u64,
+        free: u64,
+        folder: String,
+    },
+    /// The copy that was made before an upgrade is not what it should be.
+    #[error(
+        "the copy `{file}`, made before the database is brought up to date, is not good: {found}"
+    )]
+    NotBackedUp { file: String, found: String },
     /// The database was filled by `attache replay import`.
     #[error("this workspace holds runs that were brought from elsewhere; no engine works there")]
     Archive,
@@ -49,6 +72,19 @@ pub enum OpenError {
     /// The database lacks migrations, and was opened read-only.
     #[error("the database was written by an older attache (it lacks migration {0})")]
     Older(i64),
+}
+
+/// Names both versions.
+fn newer(migration: i64, version: Option<&str>) -> String {
+    let by = version.map_or("a newer attache".to_owned(), |version| {
+        format!("attache {version}")
+    });
+    format!(
+        "the database was written by {by} (it has migration {migration}), which this program, attache {}, does not \
+         know: its newest is {}",
+        env!("CARGO_PKG_VERSION"),
+        newest_known()
+    )
 }
 
 impl From<sqlx::Error> for OpenError {

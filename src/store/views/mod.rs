@@ -4,6 +4,7 @@
 //!   `outcome`: what has become of threads. `record`: a run whole.
 //! - `bundles`: runs as files, out and in. `export`: a persona's mail. `calls`: calls with the decisions on them.
 //! - `feed_lines`: events of the feed with what their rows say. `status`: what waits and what failed, as counts.
+//!   `backups`: the newest backups.
 //!
 //! Not here: changes.
 
@@ -18,4 +19,5 @@ pub(in crate::store) mod bundles;
 pub(in crate::store) mod calls;
 pub(in crate::store) mod feed_lines;
 pub(in crate::store) mod status;
+pub(in crate::store) mod backups;
 pub mod export;

@@ -462,6 +462,8 @@ fn the_workloads_together_come_to_every_point() {
         .chain(crate::approvals::crashes::POINTS)
         .chain(crate::drafts::POINTS)
         .chain(crate::mail_commands::crash::POINTS)
+        .chain(crate::maintenance::upgrades::POINTS)
+        .chain(crate::maintenance::whole_backup::POINTS)
         .copied()
         .collect();
     let listed: BTreeSet<&str> = attache::crash::POINTS

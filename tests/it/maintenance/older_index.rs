@@ -11,10 +11,10 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-const LETTERS: u32 = 250;
+pub const LETTERS: u32 = 250;
 
 /// A database of the time before migration 0059, with letters.
-async fn older_database(workspace: &Path) -> SqliteConnection {
+pub async fn older_database(workspace: &Path) -> SqliteConnection {
     std::fs::create_dir_all(workspace.join("data")).expect("a folder");
     let file = workspace.join("data/attache.db");
     let options = SqliteConnectOptions::new()

@@ -3,6 +3,34 @@
 /// Statements that may walk a whole table that grows, and why.
 pub const WALKS: &[(&str, &str)] = &[
     (
+        "backups::PRUNE_BACKUPS",
+        "the last row, found in one step, and the five hundred that are kept",
+    ),
+    (
+        "backups::LAST_SCHEDULED",
+        "the last row of its index, at which it ends",
+    ),
+    (
+        "backups::LAST_GOOD_BACKUP",
+        "the last row of its index, at which it ends",
+    ),
+    (
+        "backups::LAST_TRIED_BACKUP",
+        "the last row, at which it ends",
+    ),
+    (
+        "before_upgrade::ROWS_OF_COPY",
+        "counted once, when a new version first opens a database",
+    ),
+    (
+        "versions::APPLIED_MIGRATIONS",
+        "a row for each migration of the program",
+    ),
+    (
+        "versions::PROGRAM_VERSIONS",
+        "a row for each version of the program; a person asked",
+    ),
+    (
         "aliases::ENTRIES_OF_ADDRESS",
         "an act of the owner, who seldom says that two addresses are one person; every persona's entries move",
     ),

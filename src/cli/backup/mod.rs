@@ -1,51 +1,52 @@
-//! `attache backup FILE`: one consistent copy of the database, also while an engine works.
+//! `attache backup FILE|DIR/`: a consistent copy of the database, or of the whole workspace, also while an engine works.
 //!
-//! The copy holds the whole of `data/attache.db`. `configs/`, `personas/` and `.secrets` are plain
-//! files and are copied as such: the last lines of the output name the files to copy and the steps
-//! to restore them.
+//! A file holds the whole of `data/attache.db`. A folder holds the plain files of the workspace, too, each with its digest, and
+//! `attache restore` makes a workspace of it.
+
+pub mod refusal;
+mod verify;
+mod whole;
 
 use super::screen::progress;
 use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::clock::SystemClock;
 use crate::domain::Timestamp;
-use crate::gateway::intake::free_disk_bytes;
-use crate::store::Store;
 use crate::store::audit::{Audit, AuditScope};
-use crate::store::sqlite::backup;
-use crate::store::sqlite::files;
+use crate::store::sqlite::backup::{self, CopyFile};
+use crate::store::sqlite::files::{self, free_disk_bytes};
+use crate::store::{SPARE_BYTES, Store};
 use crate::text::plural;
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub struct Backup;
 
-/// Bytes that must stay free on the disk beside the copy.
-const SPARE_BYTES: u64 = 64 * 1024 * 1024;
-
 impl Command for Backup {
     fn clap(&self) -> clap::Command {
         clap::Command::new("backup")
-            .about(
-                "Copy the database into one file, also while an engine works, and check the copy",
-            )
+            .about("Copy the database, or the whole workspace, also while an engine works, and check the copy")
+            .args_conflicts_with_subcommands(true)
+            .subcommand_negates_reqs(true)
+            .subcommand(verify::command())
             .arg(
                 Arg::new("file")
-                    .value_name("FILE")
+                    .value_name("PATH")
                     .required(true)
                     .value_parser(clap::value_parser!(PathBuf))
-                    .help("The copy; it must not exist yet"),
+                    .help(
+                        "File for a copy of the database, which must not exist yet; or, ending in `/`, a new or empty folder for \
+                         a copy of the whole workspace, `.secrets` included",
+                    ),
             )
             .arg(
                 Arg::new("force")
                     .long("force")
                     .action(ArgAction::SetTrue)
-                    .help("Replace FILE if it exists"),
+                    .help("Replace a file of that name"),
             )
     }
     fn run<'a>(
@@ -54,7 +55,11 @@ impl Command for Backup {
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
+            if let Some(("verify", args)) = args.subcommand() {
+                return verify::verify(context, args).await;
+            }
             match args.get_one::<PathBuf>("file") {
+                Some(folder) if is_folder(folder) => whole::back_up(context, folder).await,
                 Some(file) => back_up(context, file, args.get_flag("force")).await,
                 None => Ok(Exit::Usage),
             }
@@ -62,44 +67,44 @@ impl Command for Backup {
     }
 }
 
+/// Reports whether a folder is meant.
+fn is_folder(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.is_dir()
+}
+
 async fn back_up(context: &CommandContext, file: &Path, force: bool) -> anyhow::Result<Exit> {
     let workspace = context.require_workspace()?;
     let database = workspace.join("data/attache.db");
     let file = std::path::absolute(file).context("no such path")?;
     check_target(&database, &file, force)?;
-    let copy = Unfinished::beside(&file)?;
-    require_room(&database, &copy.path)?;
+    let copy = CopyFile::beside(&file).map_err(|cause| unwritable(&file, cause))?;
+    require_room(&database, copy.path())?;
     let size = std::fs::metadata(&database)?.len();
-    let copying = backup::copy_database(&database, &copy.path, backup::LOG_BYTES_MAX);
-    progress::growing(context, (&copy.path, size), "copied", copying).await.map_err(|cause| {
+    let copying = backup::copy_database(&database, copy.path(), backup::LOG_BYTES_MAX);
+    progress::growing(context, (copy.path(), size), "copied", copying).await.map_err(|cause| {
         let failure = Failure::new(Exit::TryAgain, "the database cannot be copied");
         failure
             .hint("`interrupted` means that the engine's log grew to 1 GB meanwhile: try again at a quieter time")
             .because(cause)
     })?;
-    let mut audit = Audit::open(&copy.path).await?;
+    let mut audit = Audit::open(copy.path()).await?;
     let looking = audit.examine(AuditScope {
         bytes: true,
         at_rest: false,
     });
     let findings = progress::turning(context, "looking the copy over", looking).await?;
-    let content = backup::content(&copy.path).await?;
-    let bytes = std::fs::metadata(&copy.path)
+    let content = backup::content(copy.path()).await?;
+    let bytes = std::fs::metadata(copy.path())
         .context("the copy is gone")?
         .len();
-    copy.finish(&file, force)?;
+    copy.finish(&file, force)
+        .map_err(|cause| match cause.kind() {
+            std::io::ErrorKind::AlreadyExists => exists(&file),
+            _ => unwritable(&file, cause),
+        })?;
     let store = Store::open_shared(workspace, Arc::new(SystemClock::new())).await?;
-    // The copy exists even when its disk accepts nothing more of the database.
-    if let Err(error) = store
-        .note_maintenance("backup", file.display().to_string())
-        .await
-    {
-        tracing::warn!(
-            error = &error as &dyn std::error::Error,
-            "the copy is not noted in the database"
-        );
-    }
     let broken: Vec<&str> = findings.broken.iter().map(|broken| broken.name).collect();
+    whole::note(&store, &file, bytes, &broken).await;
     let record = BackupRecord {
         file: &file,
         bytes,
@@ -175,8 +180,8 @@ impl BackupRecord<'_> {
             plural(checks, "check")
         ))?;
         screen::remark(
-            "copy `configs`, `personas` and `.secrets` too: they are plain files and not in it. To restore, put them into \
-             a new folder with this file as `data/attache.db`, and ask `attache doctor --audit` there",
+            "it is the database alone: `attache backup DIR/` copies `configs`, `personas`, `.secrets` and the other plain files, \
+             too; `attache restore` brings either back",
         );
         Ok(())
     }
@@ -185,6 +190,11 @@ impl BackupRecord<'_> {
 fn exists(file: &Path) -> Failure {
     let failure = Failure::new(Exit::CannotCreate, format!("`{}` exists", file.display()));
     failure.hint("name another file, or replace it with --force")
+}
+
+fn unwritable(file: &Path, cause: std::io::Error) -> Failure {
+    let message = format!("cannot write `{}`", file.display());
+    Failure::new(Exit::CannotCreate, message).because(cause)
 }
 
 /// Refuses a copy that would fill the disk under the engine.
@@ -200,68 +210,4 @@ fn require_room(database: &Path, copy: &Path) -> anyhow::Result<()> {
             .into());
     }
     Ok(())
-}
-
-/// A copy under a temporary name, removed on drop unless it is finished.
-struct Unfinished {
-    path: PathBuf,
-    is_finished: bool,
-}
-
-impl Unfinished {
-    /// Chooses the temporary name and creates the file with a mode for its owner alone: it holds
-    /// all the mail.
-    fn beside(file: &Path) -> anyhow::Result<Self> {
-        let name = file
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        let path = file.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
-        let made = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path);
-        made.map_err(|cause| {
-            Failure::new(
-                Exit::CannotCreate,
-                format!("cannot write `{}`", path.display()),
-            )
-            .because(cause)
-        })?;
-        Ok(Self {
-            path,
-            is_finished: false,
-        })
-    }
-    /// Renames the copy to its final name, so that a file of that name is always complete.
-    fn finish(mut self, file: &Path, force: bool) -> anyhow::Result<()> {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
-        let flags = if force {
-            RenameFlags::empty()
-        } else {
-            RenameFlags::NOREPLACE
-        };
-        match renameat_with(CWD, &self.path, CWD, file, flags) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::EXIST) => return Err(exists(file).into()),
-            // This file system has no rename that fails on an existing name (`RENAME_NOREPLACE`).
-            Err(_) if force || !file.exists() => std::fs::rename(&self.path, file)?,
-            Err(_) => return Err(exists(file).into()),
-        }
-        self.is_finished = true;
-        // The name is durable only after an `fsync` of the folder.
-        let folder = file.parent().unwrap_or(Path::new("/"));
-        File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .context("the copy's folder is not on disk")
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        if !self.is_finished {
-            let _nothing_to_do = std::fs::remove_file(&self.path);
-        }
-    }
 }

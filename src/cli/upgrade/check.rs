@@ -1,0 +1,182 @@
+//! `attache upgrade --check`: reads the database and the configuration as this program would find them.
+
+use crate::cli::{CommandContext, Exit, Failure};
+use crate::clock::{Clock, SystemClock};
+use crate::config::Problem;
+use crate::runs::preflight;
+use crate::store::{
+    OpenError, PendingMigration, ProgramVersion, THIS_VERSION, UpgradeForecast, working_engine,
+};
+use crate::text::plural;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Findings of the check, as `--json` prints them.
+#[derive(Serialize)]
+struct UpgradeReport<'a> {
+    program: &'static str,
+    database: &'a Path,
+    /// Versions that have written the database, the last writer last.
+    written_by: &'a [ProgramVersion],
+    migration: i64,
+    /// Why this program cannot work there: a newer one has changed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    newer: Option<String>,
+    pending: &'a [PendingMigration],
+    room_bytes: u64,
+    free_bytes: Option<u64>,
+    seconds: u64,
+    /// Problems of the configuration.
+    problems: Vec<Problem>,
+    /// Process of the engine that works here.
+    engine: Option<String>,
+    next: String,
+}
+
+pub(super) async fn check(
+    context: &CommandContext,
+    from: Option<&PathBuf>,
+) -> anyhow::Result<Exit> {
+    let workspace = context.require_workspace()?;
+    let database = match from {
+        Some(file) => std::path::absolute(file)?,
+        None => workspace.join("data/attache.db"),
+    };
+    if !database.is_file() {
+        let failure = Failure::new(
+            Exit::NoInput,
+            format!("there is no database `{}`", database.display()),
+        );
+        let hint = "the first start of an engine makes `data/attache.db`; there is nothing to upgrade before";
+        return Err(failure.hint(hint).into());
+    }
+    let found = UpgradeForecast::of(&database).await?;
+    let newer = found.pending.as_ref().err().map(OpenError::to_string);
+    let pending = found.pending.as_deref().unwrap_or_default();
+    let problems = problems(context);
+    let engine = working_engine(workspace);
+    let exit = match () {
+        () if newer.is_some() => Exit::Failed,
+        () if !problems.is_empty() => Exit::BadData,
+        () if !pending.is_empty() && !found.has_room() => Exit::CannotCreate,
+        () => Exit::Ok,
+    };
+    let report = UpgradeReport {
+        program: THIS_VERSION,
+        database: &database,
+        written_by: &found.versions,
+        migration: found.migration,
+        next: next(exit, &found, pending, engine.as_deref()),
+        newer,
+        pending,
+        room_bytes: found.room_bytes,
+        free_bytes: found.free_bytes,
+        seconds: found.duration().as_secs(),
+        problems,
+        engine,
+    };
+    match context.json() {
+        true => context.screen.json(&report)?,
+        false => report.print(context)?,
+    }
+    Ok(exit)
+}
+
+/// Problems that this program has with the configuration.
+fn problems(context: &CommandContext) -> Vec<Problem> {
+    match context.config() {
+        Ok(config) => preflight::examine(&config, SystemClock::new().now()).0,
+        Err(errors) => errors.problems,
+    }
+}
+
+/// Sentence that says what to do.
+fn next(
+    exit: Exit,
+    found: &UpgradeForecast,
+    pending: &[PendingMigration],
+    engine: Option<&str>,
+) -> String {
+    let start = match engine {
+        Some(pid) => format!("stop the engine (process {pid}) and start it as this program"),
+        None => "start the engine".to_owned(),
+    };
+    match exit {
+        Exit::Failed => {
+            let writer = found.versions.last();
+            let writer = writer.map_or("that was here last", |last| last.version.as_str());
+            format!(
+                "use attache {writer} here, or put a copy from before in the place of the database, without the `-wal` and \
+                 `-shm` beside it"
+            )
+        }
+        Exit::BadData => {
+            "mend the configuration, or write it for this version: `attache config check` says more".to_owned()
+        }
+        Exit::CannotCreate => {
+            "make room for the copy, or make `data/backups` a link to a folder on another disk; `attache upgrade \
+             --without-backup` goes without a copy"
+                .to_owned()
+        }
+        _ if pending.is_empty() => format!("nothing has to be changed: {start}"),
+        _ => format!("{start}: it copies the database to `data/backups` and brings it up to date"),
+    }
+}
+
+impl UpgradeReport<'_> {
+    fn print(&self, context: &CommandContext) -> anyhow::Result<()> {
+        let writer = match self.written_by.last() {
+            Some(last) => format!("attache {} since {}", last.version, last.first_seen),
+            None => "a version that did not say its name".to_owned(),
+        };
+        let numbers = self.pending.iter();
+        let numbers: Vec<String> = numbers.map(|one| one.number.to_string()).collect();
+        let migrations = match (&self.newer, self.pending.len()) {
+            (Some(newer), _) => newer.clone(),
+            (None, 0) => "none is lacking".to_owned(),
+            (None, count) => format!(
+                "{} to apply: {}",
+                plural(count, "migration"),
+                numbers.join(", ")
+            ),
+        };
+        let free = self.free_bytes;
+        let free = free.map_or("the disk does not say what is free".to_owned(), |bytes| {
+            format!("{bytes} bytes are free")
+        });
+        let mut fields = vec![
+            ("program", format!("attache {}", self.program)),
+            ("database", self.database.display().to_string()),
+            (
+                "written by",
+                format!("{writer}, up to migration {}", self.migration),
+            ),
+            ("migrations", migrations),
+        ];
+        if !self.pending.is_empty() {
+            fields.push((
+                "room",
+                format!("{} bytes for a copy; {free}", self.room_bytes),
+            ));
+            fields.push(("time", format!("about {} s", self.seconds)));
+        }
+        fields.push((
+            "configuration",
+            match self.problems.len() {
+                0 => "good".to_owned(),
+                count => plural(count, "problem"),
+            },
+        ));
+        let engine = self.engine.as_ref();
+        let engine = engine.map_or("none works here".to_owned(), |pid| {
+            format!("process {pid} works here")
+        });
+        fields.push(("engine", engine));
+        fields.push(("next", self.next.clone()));
+        context.screen.fields(&fields)?;
+        for problem in &self.problems {
+            context.screen.line(problem.to_string())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! The plain files of a workspace that a backup copies with the database.
+//!
+//! Left out: what the engine makes anew (locks, streams, files of running agents), mails that a folder took (the database has
+//! them), and what a link leads to.
+
+use crate::domain::hex;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Files and folders of a workspace that belong to a backup, beside `data/attache.db`.
+pub const PARTS: [&str; 6] = [
+    "configs",
+    "personas",
+    "skills",
+    ".secrets",
+    "data/tokens",
+    "data/workspaces",
+];
+/// Place of the database, in a workspace and in a backup.
+pub const DATABASE: &str = "data/attache.db";
+/// Most folders inside each other.
+const DEPTH_MAX: usize = 64;
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = 256 * 1024;
+/// Bits of a mode that are kept: a program stays one, and nobody else may read.
+const MODE_KEPT: u32 = 0o700;
+
+/// A file of a backup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupFile {
+    /// Below the backup, and below the workspace, with `/`.
+    pub path: String,
+    pub bytes: u64,
+    pub sha256: String,
+    pub mode: u32,
+}
+
+/// Plain files that a backup would copy.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// Paths below the workspace, in order.
+    pub files: Vec<String>,
+    /// Links, sockets, and names that are no text.
+    pub left_out: Vec<String>,
+    pub bytes: u64,
+}
+
+impl Contents {
+    /// Finds the files of a workspace.
+    pub fn of(workspace: &Path) -> io::Result<Self> {
+        let mut found = Self::default();
+        for part in PARTS {
+            found.gather(workspace, part, DEPTH_MAX)?;
+        }
+        Ok(found)
+    }
+
+    fn gather(&mut self, workspace: &Path, path: &str, depth: usize) -> io::Result<()> {
+        let metadata = match fs::symlink_metadata(workspace.join(path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            metadata => metadata?,
+        };
+        if metadata.is_file() {
+            self.bytes += metadata.len();
+            self.files.push(path.to_owned());
+            return Ok(());
+        }
+        if !metadata.is_dir() || depth == 0 {
+            self.left_out.push(path.to_owned());
+            return Ok(());
+        }
+        let mut names = Vec::new();
+        for entry in fs::read_dir(workspace.join(path))? {
+            match entry?.file_name().into_string() {
+                Ok(name) => names.push(name),
+                Err(name) => self
+                    .left_out
+                    .push(format!("{path}/{}", name.to_string_lossy())),
+            }
+        }
+        names.sort();
+        for name in names {
+            self.gather(workspace, &format!("{path}/{name}"), depth - 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// Copies a file below one folder to below another, and syncs it; folders are made as needed, for their owner alone.
+pub fn copy(from: &Path, to: &Path, path: &str) -> io::Result<BackupFile> {
+    let mut source = File::open(from.join(path))?;
+    let target = to.join(path);
+    make_folders(to, path)?;
+    let mode = source.metadata()?.permissions().mode() & MODE_KEPT | 0o600;
+    let mut made = OpenOptions::new();
+    let made = made.write(true).create_new(true).mode(mode);
+    let mut copy = made.open(&target)?;
+    let (mut hash, mut bytes) = (Sha256::new(), 0);
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let read = source.read(&mut piece)?;
+        if read == 0 {
+            break;
+        }
+        copy.write_all(&piece[..read])?;
+        hash.update(&piece[..read]);
+        bytes += read as u64;
+    }
+    copy.sync_all()?;
+    Ok(BackupFile {
+        path: path.to_owned(),
+        bytes,
+        sha256: hex(&hash.finalize()),
+        mode,
+    })
+}
+
+/// Makes the folders of a path below a folder.
+pub fn make_folders(below: &Path, path: &str) -> io::Result<()> {
+    let folder = below.join(path);
+    let folder = folder.parent().unwrap_or(below);
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Describes a file that is there already.
+pub fn describe(below: &Path, path: &str) -> io::Result<BackupFile> {
+    let mut file = File::open(below.join(path))?;
+    let metadata = file.metadata()?;
+    let (mut hash, mut piece) = (Sha256::new(), vec![0; PIECE_BYTES]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => break,
+            read => hash.update(&piece[..read]),
+        }
+    }
+    Ok(BackupFile {
+        path: path.to_owned(),
+        bytes: metadata.len(),
+        sha256: hex(&hash.finalize()),
+        mode: metadata.permissions().mode() & 0o777,
+    })
+}
+
+/// Syncs every folder below a folder, and itself.
+pub fn sync_folders(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_folders(&entry.path())?;
+        }
+    }
+    File::open(folder)?.sync_all()
+}
+
+/// Lists the files below a folder, as paths with `/`; links and the like included.
+pub fn files_below(folder: &Path) -> io::Result<Vec<String>> {
+    let (mut found, mut open) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(below) = open.pop() {
+        for entry in fs::read_dir(folder.join(&below))? {
+            let entry = entry?;
+            let path = below.join(entry.file_name());
+            match entry.file_type()?.is_dir() {
+                true => open.push(path),
+                false => found.push(path.to_string_lossy().into_owned()),
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,28 @@
+//! What the engine does by itself so that a workspace lasts for years.
+//!
+//! - `contents`: the plain files of a workspace. `manifest`: those of a backup, with their digests.
+//! - `whole_backup`: a backup is made. `backup_check`: it is checked. `restore`: it becomes a workspace.
+//! - `due`: when one is to be made. `backup_worker`: makes them, and keeps so many.
+//! - `retention_worker`: throws away by age.
+//! - `failure`: errors of these.
+//!
+//! Absent on purpose: rows, which are the store's, and anything that reads or sends mail.
+
+mod contents;
+mod manifest;
+mod failure;
+mod whole_backup;
+mod backup_check;
+mod restore;
+mod due;
+mod backup_worker;
+mod retention_worker;
+
+pub use backup_check::{BackupVerdict, ManifestSummary, check};
+pub use backup_worker::{BackupWorker, backups_in};
+pub use contents::PARTS;
+pub use failure::KeepingError;
+pub use manifest::{BackupManifest, MANIFEST};
+pub use restore::{Restored, restore};
+pub use retention_worker::{RetentionPause, RetentionWorker};
+pub use whole_backup::{WholeBackup, back_up};

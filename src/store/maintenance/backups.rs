@@ -1,0 +1,100 @@
+//! The rows of backups that were tried.
+
+use crate::domain::Timestamp;
+use crate::store::notices::emit::{NewNotice, emit};
+use crate::store::sql::timestamp;
+use crate::store::{Result, Store};
+use sqlx::Row;
+
+pub(in crate::store) const BEGIN_BACKUP: &str = "
+    INSERT INTO backups (started_at, is_scheduled, path) VALUES ($1, $2, $3) RETURNING seq";
+pub(in crate::store) const END_BACKUP: &str = "
+    UPDATE backups SET finished_at = $2, path = $3, bytes = $4, failure = $5 WHERE seq = $1";
+/// `$1`: number of rows that stay.
+pub(in crate::store) const PRUNE_BACKUPS: &str = "
+    DELETE FROM backups WHERE seq <= (SELECT max(seq) FROM backups) - $1
+      AND seq <> coalesce((SELECT max(seq) FROM backups WHERE finished_at IS NOT NULL AND failure IS NULL), 0)";
+pub(in crate::store) const LAST_SCHEDULED: &str = "
+    SELECT started_at, failure IS NULL AND finished_at IS NOT NULL AS is_good FROM backups
+    WHERE is_scheduled = 1 ORDER BY seq DESC LIMIT 1";
+
+/// Rows that stay.
+const ROWS_MAX: i64 = 500;
+
+/// End of a backup.
+#[derive(Debug, Clone)]
+pub struct BackupEnd {
+    pub path: String,
+    pub bytes: u64,
+    /// Why it is not good.
+    pub failure: Option<String>,
+}
+
+/// The last backup that the engine tried by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastScheduled {
+    pub started: Timestamp,
+    pub is_good: bool,
+}
+
+impl Store {
+    /// Records that a backup is begun; returns its number.
+    pub async fn begin_backup(&self, path: String, is_scheduled: bool) -> Result<i64> {
+        let now = self.clock().now().to_string();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let begun = sqlx::query(BEGIN_BACKUP)
+                    .bind(now)
+                    .bind(is_scheduled)
+                    .bind(path)
+                    .fetch_one(&mut *conn)
+                    .await?;
+                sqlx::query(PRUNE_BACKUPS)
+                    .bind(ROWS_MAX)
+                    .execute(conn)
+                    .await?;
+                Ok(begun.get("seq"))
+            })
+        })
+        .await
+    }
+
+    /// Records the end of a backup, with the notice of a failure.
+    pub async fn end_backup(
+        &self,
+        number: i64,
+        end: BackupEnd,
+        notice: Option<NewNotice>,
+    ) -> Result<()> {
+        let now = self.clock().now();
+        self.write(move |conn| {
+            Box::pin(async move {
+                sqlx::query(END_BACKUP)
+                    .bind(number)
+                    .bind(now.to_string())
+                    .bind(end.path)
+                    .bind(i64::try_from(end.bytes).unwrap_or(i64::MAX))
+                    .bind(end.failure)
+                    .execute(&mut *conn)
+                    .await?;
+                if let Some(notice) = &notice {
+                    emit(conn, notice, now).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Returns the last backup that the engine tried by itself.
+    pub async fn last_scheduled_backup(&self) -> Result<Option<LastScheduled>> {
+        let row = sqlx::query(LAST_SCHEDULED).fetch_optional(self.readers());
+        let Some(row) = row.await? else {
+            return Ok(None);
+        };
+        Ok(Some(LastScheduled {
+            started: timestamp(&row, "started_at")?,
+            is_good: row.get("is_good"),
+        }))
+    }
+}

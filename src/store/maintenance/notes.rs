@@ -1,0 +1,26 @@
+//! The row that says when a kind of maintenance was done last.
+
+use crate::store::{Result, Store};
+
+pub(in crate::store) const NOTE_MAINTENANCE: &str = "
+    INSERT INTO maintenance (kind, at, detail) VALUES ($1, $2, $3)
+    ON CONFLICT (kind) DO UPDATE SET at = excluded.at, detail = excluded.detail";
+
+impl Store {
+    /// Records that maintenance was done: `backup` or `gc`.
+    pub async fn note_maintenance(&self, kind: &'static str, detail: String) -> Result<()> {
+        let now = self.clock().now().to_string();
+        self.write(move |conn| {
+            Box::pin(async move {
+                sqlx::query(NOTE_MAINTENANCE)
+                    .bind(kind)
+                    .bind(now)
+                    .bind(detail)
+                    .execute(conn)
+                    .await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+}
