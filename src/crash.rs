@@ -176,6 +176,12 @@ mod armed {
             "U3",
             "the database with some of the migrations that it lacked",
         ),
+        ("E1", "an erasure that is written down; nothing is erased"),
+        ("E2", "the same; files and memory are erased, and no letter"),
+        (
+            "E3",
+            "the same; every row is erased, and the file has old pages",
+        ),
         ("K1", "a whole backup under a temporary name"),
         (
             "K2",

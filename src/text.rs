@@ -4,6 +4,7 @@
 
 pub mod likeness;
 pub mod line_diff;
+pub mod quotations;
 pub mod redact;
 pub mod stop_words;
 pub mod stem;

@@ -1,4 +1,5 @@
-//! `attache export persona ID DIR`: everything of one persona, in formats that other programs read.
+//! `attache export persona ID DIR`, `attache export all DIR`: everything of one persona, or of all, in formats that other programs
+//! read.
 //!
 //! `mail/` has every letter as it arrived and every mail as it left, one `.eml` each
 //! (`attache import DIR/mail` imports them); `rows/` has the persona's rows of every table, one
@@ -14,6 +15,7 @@ use anyhow::Context as _;
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -29,18 +31,16 @@ impl Command for Export {
         let persona = clap::Command::new("persona")
             .about("Write everything of one persona into a new folder")
             .arg(Arg::new("id").value_name("ID").required(true).help("Whose"))
-            .arg(
-                Arg::new("folder")
-                    .value_name("DIR")
-                    .required(true)
-                    .value_parser(clap::value_parser!(PathBuf))
-                    .help("The folder; it must not exist yet"),
-            );
+            .arg(folder());
+        let all = clap::Command::new("all")
+            .about("Write everything of every persona into a new folder, one folder each")
+            .arg(folder());
         clap::Command::new("export")
             .about("Write what belongs to a persona as mail files, JSON lines and plain files")
             .subcommand_required(true)
             .arg_required_else_help(true)
             .subcommand(persona)
+            .subcommand(all)
     }
     fn run<'a>(
         &'a self,
@@ -48,16 +48,116 @@ impl Command for Export {
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let Some(("persona", args)) = args.subcommand() else {
+            let Some((name, args)) = args.subcommand() else {
                 return Ok(Exit::Usage);
             };
-            let id = args.get_one::<String>("id").map_or("", String::as_str);
-            match args.get_one::<PathBuf>("folder") {
-                Some(folder) => export(context, id, folder).await,
-                None => Ok(Exit::Usage),
+            match (name, args.get_one::<PathBuf>("folder")) {
+                ("persona", Some(folder)) => {
+                    let id = args.get_one::<String>("id").map_or("", String::as_str);
+                    export(context, id, folder).await
+                }
+                ("all", Some(folder)) => export_all(context, folder).await,
+                _ => Ok(Exit::Usage),
             }
         })
     }
+}
+
+fn folder() -> Arg {
+    Arg::new("folder")
+        .value_name("DIR")
+        .required(true)
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("The folder; it must not exist yet")
+}
+
+fn make(folder: &Path) -> Result<(), Failure> {
+    let made = DirBuilder::new().mode(0o700).create(folder);
+    made.map_err(|cause| {
+        let message = format!("cannot make `{}`", folder.display());
+        Failure::new(Exit::CannotCreate, message)
+            .hint("name a folder that does not exist yet")
+            .because(cause)
+    })
+}
+
+/// Exports every persona of one snapshot; one whose folder is gone has its mail and rows.
+async fn export_all(context: &CommandContext, folder: &Path) -> anyhow::Result<Exit> {
+    let workspace = context.require_workspace()?;
+    make(folder)?;
+    let snapshot = folder.join(".snapshot.tmp");
+    let written = async {
+        let mut copy = take_snapshot(context, &snapshot).await?;
+        let mut personas: BTreeSet<String> = std::fs::read_dir(workspace.join("personas"))?
+            .flatten()
+            .filter(|entry| entry.path().is_dir())
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        let with_rows = copy.personas().await?.into_iter();
+        personas.extend(with_rows.map(|persona| persona.to_string()));
+        let mut done = Vec::new();
+        for id in personas {
+            let Ok(persona) = PersonaId::parse(&id) else {
+                continue;
+            };
+            let own = folder.join(&id);
+            let (mails, rows, files) = export_one(context, &mut copy, &persona, &own).await?;
+            done.push((id, mails, rows, files));
+        }
+        anyhow::Ok(done)
+    };
+    let written = written.await;
+    fs::remove_file(&snapshot).context("the snapshot cannot be removed")?;
+    let done = written?;
+    let record = |(persona, mails, rows, files): &(String, u64, u64, u64)| ExportRecord {
+        persona: persona.clone(),
+        mails: *mails,
+        rows: *rows,
+        files: *files,
+    };
+    let records: Vec<ExportRecord> = done.iter().map(record).collect();
+    if context.json() {
+        context.screen.json(&records)?;
+    }
+    for record in records.iter().filter(|_| !context.json()) {
+        record.print(context, &folder.join(&record.persona))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Copies the database, and opens the copy.
+async fn take_snapshot(
+    context: &CommandContext,
+    snapshot: &Path,
+) -> anyhow::Result<ExportSnapshot> {
+    File::create_new(snapshot)?;
+    let database = context.workspace.join("data/attache.db");
+    let size = fs::metadata(&database)?.len();
+    let copying = backup::copy_database(&database, snapshot, backup::LOG_BYTES_MAX);
+    progress::growing(context, (snapshot, size), "copied", copying).await?;
+    Ok(ExportSnapshot::open(snapshot).await?)
+}
+
+/// Writes one persona into a new folder; returns the numbers of mails, rows and files.
+async fn export_one(
+    context: &CommandContext,
+    copy: &mut ExportSnapshot,
+    persona: &PersonaId,
+    folder: &Path,
+) -> anyhow::Result<(u64, u64, u64)> {
+    if !folder.exists() {
+        make(folder)?;
+    }
+    make(&folder.join("mail"))?;
+    make(&folder.join("rows"))?;
+    let writing = write(copy, persona, folder);
+    let (mails, rows) = progress::turning(context, "writing mails and rows", writing).await?;
+    let files = context.workspace.join("personas").join(persona.as_str());
+    let copied = match files.is_dir() {
+        true => copy_folder(&files, &folder.join("persona"), DEPTH_MAX)?,
+        false => 0,
+    };
+    Ok((mails, rows, copied))
 }
 
 async fn export(context: &CommandContext, id: &str, folder: &Path) -> anyhow::Result<Exit> {
@@ -68,54 +168,24 @@ async fn export(context: &CommandContext, id: &str, folder: &Path) -> anyhow::Re
         Failure::new(Exit::NoInput, format!("no persona `{id}`"))
             .hint("`attache persona list` shows them")
     })?;
-    let make = |folder: &Path| DirBuilder::new().mode(0o700).create(folder);
-    make(folder).map_err(|cause| {
-        let failure = Failure::new(
-            Exit::CannotCreate,
-            format!("cannot make `{}`", folder.display()),
-        );
-        failure
-            .hint("name a folder that does not exist yet")
-            .because(cause)
-    })?;
-    make(&folder.join("mail"))?;
-    make(&folder.join("rows"))?;
+    make(folder)?;
     let snapshot = folder.join(".snapshot.tmp");
     let written = async {
-        File::create_new(&snapshot)?;
-        let database = workspace.join("data/attache.db");
-        let size = fs::metadata(&database)?.len();
-        let copying = backup::copy_database(&database, &snapshot, backup::LOG_BYTES_MAX);
-        progress::growing(context, (&snapshot, size), "copied", copying).await?;
-        let mut copy = ExportSnapshot::open(&snapshot).await?;
-        progress::turning(
-            context,
-            "writing mails and rows",
-            write(&mut copy, &persona, folder),
-        )
-        .await
+        let mut copy = take_snapshot(context, &snapshot).await?;
+        export_one(context, &mut copy, &persona, folder).await
     };
     let written = written.await;
     fs::remove_file(&snapshot).context("the snapshot cannot be removed")?;
-    let (mails, rows) = written?;
-    let copied = copy_folder(&files, &folder.join("persona"), DEPTH_MAX)?;
-    if context.json() {
-        context.screen.json(&ExportRecord {
-            persona: id,
-            mails,
-            rows,
-            files: copied,
-        })?;
-    } else {
-        let what = format!(
-            "{}, {}, {}",
-            plural(mails, "mail"),
-            plural(rows, "row"),
-            plural(copied, "file")
-        );
-        context
-            .screen
-            .line(format!("{}: {what}", folder.display()))?;
+    let (mails, rows, files) = written?;
+    let record = ExportRecord {
+        persona: id.to_owned(),
+        mails,
+        rows,
+        files,
+    };
+    match context.json() {
+        true => context.screen.json(&record)?,
+        false => record.print(context, folder)?,
     }
     Ok(Exit::Ok)
 }
@@ -172,11 +242,24 @@ fn copy_folder(from: &Path, to: &Path, depth: usize) -> anyhow::Result<u64> {
 
 /// Counts of an export.
 #[derive(Serialize)]
-struct ExportRecord<'a> {
-    persona: &'a str,
+struct ExportRecord {
+    persona: String,
     mails: u64,
     rows: u64,
     files: u64,
+}
+
+impl ExportRecord {
+    fn print(&self, context: &CommandContext, folder: &Path) -> anyhow::Result<()> {
+        let what = format!(
+            "{}, {}, {}",
+            plural(self.mails, "mail"),
+            plural(self.rows, "row"),
+            plural(self.files, "file")
+        );
+        let line = format!("{}: {what}", folder.display());
+        Ok(context.screen.line(line)?)
+    }
 }
 
 /// A line of `mail.jsonl`.

@@ -5,7 +5,7 @@
 //! - setup: `init`, `setup`, `config`, `persona`, `workspace`, `schedule`, `providers`
 //! - work: `demo`, `serve`, `ingest`, `import`, `drain`, `ask`, `chat`
 //! - inspection: `status`, `tail`, `top`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
-//! - maintenance: `doctor`, `backup`, `restore`, `upgrade`, `export`, `gc`
+//! - maintenance: `doctor`, `backup`, `restore`, `upgrade`, `export`, `gc`, `erase`
 //! - permission: `approvals`, `drafts`, `memory`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
 //! - for browsers and programs: `web`, `webhooks`; for agents: `mcp`; for packages: `packaging`
 //!
@@ -41,6 +41,7 @@ mod doctor;
 mod backup;
 mod restore;
 mod upgrade;
+mod erase;
 mod export;
 mod gc;
 mod halt;
@@ -122,6 +123,7 @@ static COMMANDS: &[&dyn Command] = &[
     &upgrade::UpgradeCommand,
     &export::Export,
     &gc::Gc,
+    &erase::EraseCommand,
     // Permission.
     &approvals::ApprovalsCommand,
     &drafts::DraftsCommand,

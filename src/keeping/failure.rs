@@ -37,6 +37,9 @@ pub enum KeepingError {
     /// Files that are not as the manifest says, or checks that found something.
     #[error("the backup is not as it was made: {}", found.join("; "))]
     NotAsMade { found: Vec<String> },
+    /// Runs or mails that belong to a person are still open.
+    #[error("still open, and in the way: {}", ids.join(", "))]
+    StillOpen { ids: Vec<String> },
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]

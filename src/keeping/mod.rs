@@ -4,6 +4,7 @@
 //! - `whole_backup`: a backup is made. `backup_check`: it is checked. `restore`: it becomes a workspace.
 //! - `due`: when one is to be made. `backup_worker`: makes them, and keeps so many.
 //! - `retention_worker`: throws away by age.
+//! - `erasure`: what a person wrote goes. `erasure_files`: from files. `erasure_report`: the signed report.
 //! - `failure`: errors of these.
 //!
 //! Absent on purpose: rows, which are the store's, and anything that reads or sends mail.
@@ -16,11 +17,16 @@ mod backup_check;
 mod restore;
 mod due;
 mod backup_worker;
+mod erasure_files;
+mod erasure_report;
+mod erasure;
 mod retention_worker;
 
 pub use backup_check::{BackupVerdict, ManifestSummary, check};
 pub use backup_worker::{BackupWorker, backups_in};
 pub use contents::PARTS;
+pub use erasure::{ErasureForecast, erase, finish as finish_erasure, forecast};
+pub use erasure_report::{ErasureReport, NamedBackup, REPORTS as ERASURE_REPORTS};
 pub use failure::KeepingError;
 pub use manifest::{BackupManifest, MANIFEST};
 pub use restore::{Restored, restore};

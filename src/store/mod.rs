@@ -24,6 +24,7 @@
 //! - `web_access`: sessions of browsers, keys of programs. `webhooks`: programs that are told what happens.
 //! - `views`: read models for lists, pages and exports.
 //! - `audit`, `gc`: checks of all tables, and pruning. `maintenance`: upgrades and copies.
+//! - `erasure`: what a person wrote goes from every row.
 //!
 //! In each room values stand below transactions: a file with row types imports no transaction.
 //! Not here: SMTP, model providers, tables on a screen. The text of an event is stored with its row:
@@ -52,6 +53,7 @@ mod feed;
 mod web_access;
 mod webhooks;
 mod maintenance;
+mod erasure;
 pub mod files;
 pub mod views;
 pub mod audit;
@@ -79,6 +81,8 @@ pub use deliveries::outbox::{Delivery, DeliveryFilter, DeliveryRecipient, Frozen
 pub use deliveries::outcomes::{DeliveryOutcome, RecipientOutcome};
 pub use deliveries::queue::{ClaimedDelivery, NewDelivery, RecoveredDeliveries};
 pub use deliveries::transport::{TransportHealth, TransportNote, TransportState};
+pub use erasure::progress::OpenErasure;
+pub use erasure::scope::ErasureScope;
 pub use feed::{FEED_PAGE_MAX, FeedEvent, FeedFilter, FeedPage};
 pub use journal::contents::{Assembly, NewSources, StoredText};
 pub use journal::outbound::{MessageOutcome, NewOutbound};
@@ -104,7 +108,7 @@ pub use mailboxes::cursors::{
 };
 pub use mailboxes::quarantine::Quarantined;
 pub use maintenance::backups::{BackupEnd, LastScheduled};
-pub use maintenance::before_upgrade::SPARE_BYTES;
+pub use maintenance::before_upgrade::{SPARE_BYTES, copies_before_upgrades};
 pub use maintenance::migrate::{PendingMigration, UpgradeBackup};
 pub use maintenance::retention::{RetentionPass, RetentionStep};
 pub use maintenance::upgrade_check::UpgradeForecast;

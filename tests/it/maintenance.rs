@@ -8,6 +8,7 @@ mod workspace;
 mod leftovers;
 mod older_index;
 mod texts;
+pub mod erasure;
 mod retention;
 pub mod upgrades;
 pub mod whole_backup;

@@ -34,6 +34,11 @@ pub fn refusal(error: KeepingError) -> anyhow::Error {
             Exit::BadData,
             "take another backup; nothing was restored. `attache backup verify` says the same of any",
         ),
+        KeepingError::StillOpen { .. } => (
+            Exit::TryAgain,
+            "nothing was erased: `attache drain` lets them end, `attache runs cancel` and `attache outbox cancel` end them; then say it \
+             again",
+        ),
         KeepingError::File { .. } => (
             Exit::CannotCreate,
             "see that the path is there and belongs to this user",

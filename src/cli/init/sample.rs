@@ -78,6 +78,10 @@ pub static FILES: &[(&str, &str)] = &[
         include_str!("../../../configs/schema/mcp.json"),
     ),
     (
+        "configs/schema/keeping.json",
+        include_str!("../../../configs/schema/keeping.json"),
+    ),
+    (
         "configs/schema/web.json",
         include_str!("../../../configs/schema/web.json"),
     ),

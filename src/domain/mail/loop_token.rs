@@ -62,6 +62,26 @@ impl LoopKey {
         Some(LoopToken { hops, message_id })
     }
 
+    /// Signs the text of a report: HMAC-SHA256 in hexadecimal digits.
+    pub fn sign_report(&self, text: &str) -> String {
+        hex(&self.report_mac(text).finalize().into_bytes())
+    }
+
+    /// Reports whether this key signed the text.
+    pub fn has_signed_report(&self, text: &str, signature: &str) -> bool {
+        let signature = bytes_of(signature);
+        signature.is_some_and(|bytes| self.report_mac(text).verify_slice(&bytes).is_ok())
+    }
+
+    fn report_mac(&self, text: &str) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new(&self.0.into());
+        for part in ["attache report 1", text] {
+            mac.update(part.as_bytes());
+            mac.update(&[0]);
+        }
+        mac
+    }
+
     fn mac(&self, hops: u32, message_id: &str) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new(&self.0.into());
         for part in ["attache loop 1", &hops.to_string(), message_id] {

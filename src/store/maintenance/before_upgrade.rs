@@ -171,8 +171,13 @@ fn free_name(folder: &Path, now: Timestamp) -> PathBuf {
     }
 }
 
+/// Lists the copies that were made before upgrades of a database.
+pub fn copies_before_upgrades(database: &Path) -> Vec<PathBuf> {
+    copies_in(&folder_of(database))
+}
+
 /// Lists the copies in a folder.
-pub fn copies_in(folder: &Path) -> Vec<PathBuf> {
+fn copies_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     found.retain(|file| {

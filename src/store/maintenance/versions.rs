@@ -100,8 +100,10 @@ pub(in crate::store) async fn require_newest(conn: &mut SqliteConnection) -> Res
 pub(in crate::store) async fn newer(conn: &mut SqliteConnection, migration: i64) -> OpenError {
     // The version is a courtesy: a later schema may name it elsewhere.
     let versions = program_versions(conn).await.unwrap_or_default();
+    let last = versions.last().map(|last| last.version.clone());
     OpenError::Newer {
         migration,
-        version: versions.last().map(|last| last.version.clone()),
+        // Between two releases they have one number.
+        version: last.filter(|version| version != THIS_VERSION),
     }
 }

@@ -41,7 +41,7 @@ pub(in crate::store) const REDACTED_NOW: &str =
 
 /// Records that are to be changed, found by reading.
 #[derive(Default)]
-pub(super) struct Redaction {
+pub(in crate::store) struct Redaction {
     /// Runs that are over and lose their requests and answers.
     pub runs: BTreeSet<String>,
     /// Ids and new payloads.
@@ -51,7 +51,11 @@ pub(super) struct Redaction {
 }
 
 impl Redaction {
-    pub(super) async fn apply(&self, conn: &mut SqliteConnection, now: Timestamp) -> Result<()> {
+    pub(in crate::store) async fn apply(
+        &self,
+        conn: &mut SqliteConnection,
+        now: Timestamp,
+    ) -> Result<()> {
         let stamp = now.to_string();
         let runs = json_list(self.runs.iter().map(String::as_str));
         sqlx::query(REDACT_TURNS)
@@ -133,7 +137,7 @@ async fn empty(conn: &mut SqliteConnection, runs: &BTreeSet<String>, now: Timest
 }
 
 /// Returns a step with its payload without any text. Its outcome and its label stay: later runs go by them.
-fn emptied(row: &SqliteRow) -> Value {
+pub(in crate::store) fn emptied(row: &SqliteRow) -> Value {
     let payload: String = row.get("payload_json");
     let mark = mark(&payload);
     let left = match serde_json::from_str(&payload) {

@@ -111,6 +111,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     80 "0080_usage_days",
     81 "0081_program_versions",
     82 "0082_keeping",
+    83 "0083_erasures",
 };
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use crate::domain::PersonaId;
 use crate::store::Result;
 use crate::store::journal::packed::Unpacker;
-use crate::store::sql::from_json;
+use crate::store::sql::{from_json, persona_id};
 use crate::store::views::bundles::put_bodies;
 use futures_util::TryStreamExt;
 use serde_json::{Map, Value};
@@ -80,6 +80,9 @@ pub(in crate::store) const MAILS: &str = "
     LEFT JOIN deliveries d ON d.message_id = m.id
     WHERE m.persona_id = $1 AND m.disposition <> 'notice' AND coalesce(octet_length(l.bytes), octet_length(d.bytes), 0) > 0
     ORDER BY m.seq";
+/// Personas with rows, those whose folder is gone among them.
+pub(in crate::store) const PERSONAS_WITH_ROWS: &str =
+    "SELECT DISTINCT persona_id FROM threads ORDER BY persona_id";
 /// Bytes are not text: they are exported as mails, or are parts of them.
 pub(in crate::store) const COLUMNS: &str =
     "SELECT name FROM pragma_table_info($1) WHERE type <> 'BLOB' ORDER BY cid";
@@ -137,6 +140,14 @@ impl ExportSnapshot {
     /// Returns the names of the exported tables.
     pub fn tables() -> impl Iterator<Item = &'static str> {
         TABLES.iter().map(|(table, _)| *table)
+    }
+
+    /// Returns the personas that have rows, those whose folder is gone among them.
+    pub async fn personas(&mut self) -> Result<Vec<PersonaId>> {
+        let rows = sqlx::query(PERSONAS_WITH_ROWS)
+            .fetch_all(&mut self.conn)
+            .await?;
+        rows.iter().map(persona_id).collect()
     }
 
     /// Passes the persona's rows of a table as JSON objects, one each; columns that are JSON are

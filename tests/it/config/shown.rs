@@ -230,6 +230,10 @@ fn write_abilities(folder: &Workspace) {
             "oauth": {"client_id": "c"}, "audience": ["carol@partner.test"], "tools": {}}}}"#,
     );
     folder.write(
+        "configs/keeping.json",
+        r#"{"backup": {"every": "1d", "folder": "data/backups"}, "retention": {"turns": "90d"}}"#,
+    );
+    folder.write(
         "configs/tools/stock/tool.json",
         r#"{"description": "d", "arguments": {}, "command": ["true"], "class": "once", "effects": {}, "personas": ["ada"],
             "environment": ["OPENAI_API_KEY"]}"#,

@@ -172,3 +172,35 @@ async fn an_export_replaces_nothing_and_knows_its_personas() {
     }
     assert!(!folder.path().join("x").exists());
 }
+
+#[tokio::test]
+async fn an_export_of_all_has_each_persona_as_its_own_export_has_it() {
+    let app = two().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (alone, all) = (folder.path().join("ada"), folder.path().join("all"));
+    export(&app, &alone).await;
+    // One whose folder is gone has its mail and its rows all the same.
+    std::fs::remove_dir_all(app.workspace.path().join("personas/eve")).expect("removed");
+    let typed = all.to_string_lossy().into_owned();
+    let args = ["export", "all", &typed, "--json"];
+    let (code, stdout, stderr) = attache(app.workspace.path(), &args).await;
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    let said: Value = serde_json::from_str(&stdout).expect("JSON");
+    assert_eq!(said[0]["persona"], "ada");
+    assert_eq!(said[1]["persona"], "eve");
+    assert!(said[1]["mails"].as_u64() > Some(0), "{said}");
+    let names = |of: &Path| -> Vec<std::path::PathBuf> {
+        let below = files(of).into_iter();
+        let mut names: Vec<_> = below
+            .map(|file| file.strip_prefix(of).expect("below").to_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&all.join("ada")), names(&alone));
+    for name in names(&alone) {
+        let same = std::fs::read(all.join("ada").join(&name)).expect("a file")
+            == std::fs::read(alone.join(&name)).expect("a file");
+        assert!(same, "{name:?}");
+    }
+}

@@ -3,6 +3,46 @@
 /// Statements that may walk a whole table that grows, and why.
 pub const WALKS: &[(&str, &str)] = &[
     (
+        "progress::OPEN_ERASURES",
+        "an act of the owner, who seldom erases a person, with the engine stopped",
+    ),
+    (
+        "quotes::RUNS_OF_CONTENTS",
+        "an act of the owner, who seldom erases a person, with the engine stopped",
+    ),
+    (
+        "quotes::VERSIONS_OF_FILES",
+        "an act of the owner, who seldom erases a person, with the engine stopped",
+    ),
+    (
+        "scope::LETTERS_OF_PERSON",
+        "an act of the owner, who seldom erases a person, with the engine stopped",
+    ),
+    (
+        "scope::MAILS_TO_PERSON",
+        "an act of the owner, who seldom erases a person, with the engine stopped",
+    ),
+    (
+        "statements::EMPTY_EVENTS",
+        "an act of the owner, who seldom erases a person, with the engine stopped",
+    ),
+    (
+        "statements::EMPTY_INSTRUCTIONS",
+        "an act of the owner, who seldom erases a person, with the engine stopped",
+    ),
+    (
+        "statements::EMPTY_HELD",
+        "an act of the owner, who seldom erases a person, with the engine stopped",
+    ),
+    (
+        "statements::EMPTY_NOTICES",
+        "an act of the owner, who seldom erases a person, with the engine stopped",
+    ),
+    (
+        "export::PERSONAS_WITH_ROWS",
+        "an act of the owner, on a copy that no engine uses",
+    ),
+    (
         "backups::PRUNE_BACKUPS",
         "the last row, found in one step, and the five hundred that are kept",
     ),

@@ -1,0 +1,124 @@
+//! An erasure on the screen: what would go, and what went.
+
+use crate::cli::CommandContext;
+use crate::keeping::{ERASURE_REPORTS, ErasureForecast, ErasureReport, NamedBackup};
+use crate::text::plural;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What would go, as `--json` prints it.
+#[derive(Serialize)]
+struct ForecastRecord<'a> {
+    dry_run: bool,
+    addresses: usize,
+    counts: BTreeMap<String, u64>,
+    memory_entries: usize,
+    files_changed: &'a [String],
+    files_removed: &'a [String],
+    files_left: &'a [String],
+    quoting: Vec<&'a String>,
+    still_open: &'a [String],
+    backups: &'a [NamedBackup],
+}
+
+pub(super) fn forecast(
+    context: &CommandContext,
+    found: &ErasureForecast,
+    is_dry: bool,
+) -> anyhow::Result<()> {
+    let scope = &found.scope;
+    if context.json() {
+        return context.screen.json(&ForecastRecord {
+            dry_run: true,
+            addresses: scope.addresses.len(),
+            counts: scope.counts(),
+            memory_entries: found.memory,
+            files_changed: &found.files.changed,
+            files_removed: &found.files.removed,
+            files_left: &found.files.left,
+            quoting: scope.quoting.iter().collect(),
+            still_open: &scope.open,
+            backups: &found.backups,
+        });
+    }
+    let screen = &context.screen;
+    screen.line(format!(
+        "would be erased: {} of {}, {} in all, {}, the records of {}, {} of memory",
+        plural(scope.letters.len(), "letter"),
+        match scope.addresses.len() {
+            1 => "1 address".to_owned(),
+            count => format!("{count} addresses"),
+        },
+        plural(scope.messages.len(), "message"),
+        plural(scope.whole_threads.len(), "whole thread"),
+        plural(scope.runs.len(), "run"),
+        match found.memory {
+            1 => "1 entry".to_owned(),
+            count => format!("{count} entries"),
+        },
+    ))?;
+    for (what, files) in [
+        ("would lose lines", &found.files.changed),
+        ("would be removed", &found.files.removed),
+        ("quotes and stays", &found.files.left),
+    ] {
+        for file in files {
+            screen.line(format!("{what}: {file}"))?;
+        }
+    }
+    for id in &scope.quoting {
+        screen.line(format!("quotes and stays without --quotes: message {id}"))?;
+    }
+    for id in &scope.open {
+        screen.line(format!("still open, and in the way: {id}"))?;
+    }
+    backups(context, &found.backups)?;
+    screen.line(match is_dry {
+        true => "nothing was changed",
+        false => "nothing was changed; say --yes to do it",
+    })?;
+    Ok(())
+}
+
+pub(super) fn report(context: &CommandContext, report: &ErasureReport) -> anyhow::Result<()> {
+    let screen = &context.screen;
+    let rows: Vec<Vec<String>> = report
+        .counts
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(kind, count)| vec![kind.clone(), count.to_string()])
+        .collect();
+    screen.table(&["ERASED", "COUNT"], &rows)?;
+    for id in &report.quoting {
+        screen.line(format!("quotes and stays: message {id}"))?;
+    }
+    for file in &report.files_left {
+        screen.line(format!("quotes and stays: {file}"))?;
+    }
+    for (place, rows) in &report.remains {
+        screen.line(format!(
+            "words still stand in {} of {place}",
+            plural(*rows, "row")
+        ))?;
+    }
+    backups(context, &report.backups)?;
+    if !report.is_rewritten {
+        screen.line("the file was not written anew: another program uses it; end it, and say `attache erase --resume`")?;
+    }
+    screen.line(format!(
+        "report: {ERASURE_REPORTS}/{}.json, signed",
+        report.id
+    ))?;
+    Ok(())
+}
+
+fn backups(context: &CommandContext, backups: &[NamedBackup]) -> anyhow::Result<()> {
+    for backup in backups {
+        context.screen.line(format!(
+            "holds it still: {}; it goes {}",
+            backup.path.display(),
+            backup.goes
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! Files of a workspace that hold what a person wrote.
+//!
+//! What programs wrote goes: mails in a folder, what agents and forks left, earlier versions of workspaces. Notes of a persona lose
+//! the lines that quote. What the owner wrote is named and left.
+
+use crate::store::ErasureScope;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Most bytes of a file that is read.
+const BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Most folders inside each other.
+const DEPTH_MAX: usize = 64;
+/// What is looked into elsewhere, or is a copy that the report names.
+const SKIPPED: [&str; 4] = ["data/attache.db", "data/backups", "data/erasures", ".git"];
+
+/// Files that were found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ErasedFiles {
+    /// They lost the lines that quote.
+    pub changed: Vec<String>,
+    pub removed: Vec<String>,
+    /// The owner's, which still quote.
+    pub left: Vec<String>,
+}
+
+/// Erases below a workspace and in other folders, such as one that takes mails; with `dry` it only looks.
+pub fn erase_files(
+    workspace: &Path,
+    others: &[PathBuf],
+    scope: &ErasureScope,
+    dry: bool,
+) -> io::Result<ErasedFiles> {
+    let mut found = ErasedFiles::default();
+    let eraser = FileEraser {
+        workspace,
+        scope,
+        dry,
+    };
+    eraser.folder(workspace, DEPTH_MAX, &mut found)?;
+    for other in others.iter().filter(|other| !other.starts_with(workspace)) {
+        eraser.folder(other, DEPTH_MAX, &mut found)?;
+    }
+    Ok(found)
+}
+
+struct FileEraser<'a> {
+    workspace: &'a Path,
+    scope: &'a ErasureScope,
+    dry: bool,
+}
+
+impl FileEraser<'_> {
+    fn folder(&self, folder: &Path, depth: usize, found: &mut ErasedFiles) -> io::Result<()> {
+        let entries = match fs::read_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let (path, kind) = entry.and_then(|entry| Ok((entry.path(), entry.file_type()?)))?;
+            let name = self.name(&path);
+            if SKIPPED.iter().any(|skipped| name.starts_with(skipped)) {
+                continue;
+            }
+            // A backup has a manifest; the report names it.
+            if kind.is_dir() && depth > 0 && !path.join(super::manifest::MANIFEST).exists() {
+                self.folder(&path, depth - 1, found)?;
+            } else if kind.is_file() {
+                self.file(&path, name, found)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Path below the workspace, or the whole path of a file elsewhere.
+    fn name(&self, path: &Path) -> String {
+        let below = path.strip_prefix(self.workspace).unwrap_or(path);
+        below.to_string_lossy().into_owned()
+    }
+
+    fn file(&self, path: &Path, name: String, found: &mut ErasedFiles) -> io::Result<()> {
+        if fs::metadata(path)?.len() > BYTES_MAX {
+            return Ok(());
+        }
+        let bytes = fs::read(path)?;
+        let text = String::from_utf8_lossy(&bytes);
+        if name.ends_with(".eml") {
+            // A mail that answers or quotes one of them is another one.
+            let is_own = message_id(&text).is_some_and(|id| self.scope.ids.contains(id));
+            return match is_own {
+                true => self.remove(path, name, found),
+                false => {
+                    found
+                        .left
+                        .extend(self.scope.quotations.are_in(&text).then_some(name));
+                    Ok(())
+                }
+            };
+        }
+        if !self.scope.is_in(&text) {
+            return Ok(());
+        }
+        if is_of_programs(&name) {
+            return self.remove(path, name, found);
+        }
+        if !is_notes(&name) {
+            found.left.push(name);
+            return Ok(());
+        }
+        match self.scope.quotations.cut(&text) {
+            Some(left) if std::str::from_utf8(&bytes).is_ok() => {
+                if !self.dry {
+                    fs::write(path, left)?;
+                }
+                found.changed.push(name);
+                Ok(())
+            }
+            // It quotes over the ends of its lines, or is no text.
+            _ => self.remove(path, name, found),
+        }
+    }
+
+    fn remove(&self, path: &Path, name: String, found: &mut ErasedFiles) -> io::Result<()> {
+        if !self.dry {
+            fs::remove_file(path)?;
+        }
+        found.removed.push(name);
+        Ok(())
+    }
+}
+
+/// Reports whether the engine or a program that it started wrote a file.
+fn is_of_programs(name: &str) -> bool {
+    name.starts_with("data/")
+}
+
+/// Reports whether a file is a persona's notes: its memory, its workspace.
+fn is_notes(name: &str) -> bool {
+    let mut parts = name.split('/');
+    if parts.next() != Some("personas") {
+        return false;
+    }
+    let of_persona = parts.nth(1);
+    matches!(
+        of_persona,
+        Some("active.md" | "workspace" | "correspondents")
+    )
+}
+
+/// Returns the Message-ID of a mail's header.
+fn message_id(mail: &str) -> Option<&str> {
+    let header = mail.lines().take_while(|line| !line.trim().is_empty());
+    let mut ids = header.filter_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("message-id").then_some(value)
+    });
+    let id = ids.next()?.trim();
+    Some(id.trim_start_matches('<').trim_end_matches('>'))
+}

@@ -1,0 +1,149 @@
+//! Records and letters beyond a person's own that quote them, found by reading every one of the same personas.
+
+use super::scope::ErasureScope;
+use crate::domain::{PersonaId, RunId};
+use crate::store::{Result, Store};
+use sqlx::Row;
+use std::collections::BTreeSet;
+
+pub(in crate::store) const RUNS_OF_PERSONA: &str =
+    "SELECT id FROM runs WHERE persona_id = $1 ORDER BY seq";
+pub(in crate::store) const PAYLOADS_OF_RUN: &str =
+    "SELECT payload_json FROM thread_tool_events WHERE run_id = $1 ORDER BY step_index";
+pub(in crate::store) const RECORD_OF_RUN: &str = "
+    SELECT coalesce(context_report_json, '') || ' ' || coalesce(error_message, '') AS words FROM runs WHERE id = $1";
+pub(in crate::store) const MESSAGES_OF_PERSONA: &str = "
+    SELECT id, persona_id, message_id, subject || char(10) || text_body || char(10) || coalesce(html_body, '') AS words
+    FROM messages WHERE persona_id = $1 AND seq > $2 ORDER BY seq LIMIT 200";
+pub(in crate::store) const LAST_OF_PERSONA: &str = "
+    SELECT max(seq) AS seq FROM (SELECT seq FROM messages WHERE persona_id = $1 AND seq > $2 ORDER BY seq LIMIT 200)";
+pub(in crate::store) const CONTENT_PAGE: &str =
+    "SELECT sha256, bytes FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT 100";
+/// Runs that name one of the texts `$1`, or were packed with it.
+pub(in crate::store) const RUNS_OF_CONTENTS: &str = "
+    SELECT run_id FROM turn_texts WHERE sha256 IN (SELECT value FROM jsonb_each($1))
+    UNION SELECT run_id FROM run_turns WHERE packed_with IN (SELECT value FROM jsonb_each($1))";
+pub(in crate::store) const VERSIONS_OF_FILES: &str =
+    "SELECT seq, text FROM persona_file_versions ORDER BY seq";
+
+impl Store {
+    /// Finds everything that an erasure takes. With `with_quotes` letters and mails of others that quote the person lose their
+    /// words, too.
+    pub async fn erasure_scope(
+        &self,
+        addresses: BTreeSet<String>,
+        with_quotes: bool,
+    ) -> Result<ErasureScope> {
+        let mut scope = self.own_scope(addresses).await?;
+        for persona in scope.personas.clone() {
+            self.find_quoting_messages(&persona, with_quotes, &mut scope)
+                .await?;
+        }
+        let texts = self.quoting_contents(&scope).await?;
+        let named = sqlx::query_scalar(RUNS_OF_CONTENTS).bind(super::scope::list(&texts));
+        let named: Vec<String> = named.fetch_all(self.readers()).await?;
+        scope.runs.extend(named);
+        for persona in scope.personas.clone() {
+            let runs = sqlx::query_scalar(RUNS_OF_PERSONA).bind(persona.as_str());
+            let runs: Vec<String> = runs.fetch_all(self.readers()).await?;
+            for run in runs {
+                if !scope.runs.contains(&run) && self.is_in_record(&persona, &run, &scope).await? {
+                    scope.runs.insert(run);
+                }
+            }
+        }
+        scope.open = self.open_of(&scope).await?;
+        Ok(scope)
+    }
+
+    async fn find_quoting_messages(
+        &self,
+        persona: &PersonaId,
+        with_quotes: bool,
+        scope: &mut ErasureScope,
+    ) -> Result<()> {
+        let mut after: i64 = 0;
+        loop {
+            let last = sqlx::query(LAST_OF_PERSONA)
+                .bind(persona.as_str())
+                .bind(after)
+                .fetch_one(self.readers())
+                .await?;
+            let Some(last) = last.get::<Option<i64>, _>("seq") else {
+                return Ok(());
+            };
+            let page = sqlx::query(MESSAGES_OF_PERSONA)
+                .bind(persona.as_str())
+                .bind(after);
+            let mut page = page.fetch_all(self.readers()).await?;
+            after = last;
+            page.retain(|row| {
+                let is_own = scope.messages.contains(row.get::<&str, _>("id"));
+                !is_own && scope.quotations.are_in(row.get("words"))
+            });
+            match with_quotes {
+                true => self.add_messages(scope, &page).await?,
+                false => scope
+                    .quoting
+                    .extend(page.iter().map(|row| row.get::<String, _>("id"))),
+            }
+        }
+    }
+
+    /// Finds the stored texts that quote the person: parts of requests, each stored once for many runs.
+    async fn quoting_contents(&self, scope: &ErasureScope) -> Result<BTreeSet<String>> {
+        let (mut found, mut after) = (BTreeSet::new(), String::new());
+        loop {
+            let page = sqlx::query(CONTENT_PAGE).bind(&after);
+            let page = page.fetch_all(self.readers()).await?;
+            let Some(last) = page.last() else {
+                return Ok(found);
+            };
+            after = last.get("sha256");
+            for row in &page {
+                let text = String::from_utf8_lossy(row.get("bytes"));
+                if scope.quotations.are_in(&text) {
+                    found.insert(row.get("sha256"));
+                }
+            }
+        }
+    }
+
+    async fn is_in_record(
+        &self,
+        persona: &PersonaId,
+        run: &str,
+        scope: &ErasureScope,
+    ) -> Result<bool> {
+        let steps = sqlx::query_scalar(PAYLOADS_OF_RUN).bind(run);
+        let steps: Vec<String> = steps.fetch_all(self.readers()).await?;
+        let record = sqlx::query_scalar(RECORD_OF_RUN).bind(run);
+        let record: String = record.fetch_one(self.readers()).await?;
+        if steps.iter().any(|payload| scope.is_in(payload)) || scope.is_in(&record) {
+            return Ok(true);
+        }
+        let turns = match self.persona(persona).turns_of_run(&RunId::new(run)).await {
+            // What cannot be read holds no text that anybody could find, and goes with its run.
+            Err(error) if error.is_of_one_row() => return Ok(true),
+            turns => turns?,
+        };
+        Ok(turns.iter().any(|turn| {
+            let bodies = [
+                Some(&turn.request_json),
+                turn.context_json.as_ref(),
+                turn.response_json.as_ref(),
+            ];
+            bodies.into_iter().flatten().any(|body| scope.is_in(body))
+        }))
+    }
+
+    /// Finds the earlier versions of personas' files that quote the person.
+    pub(super) async fn quoting_versions(&self, scope: &ErasureScope) -> Result<BTreeSet<String>> {
+        let rows = sqlx::query(VERSIONS_OF_FILES).fetch_all(self.readers());
+        let rows = rows.await?;
+        let quoting = rows.iter().filter(|row| scope.is_in(row.get("text")));
+        Ok(quoting
+            .map(|row| row.get::<i64, _>("seq").to_string())
+            .collect())
+    }
+}

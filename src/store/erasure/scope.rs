@@ -1,0 +1,173 @@
+//! The rows of a person: letters, whole threads, runs, mails.
+
+use crate::domain::PersonaId;
+use crate::store::sql::{json_list, persona_id};
+use crate::store::{Result, Store};
+use crate::text::quotations::Quotations;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The addresses of the person of `$1`, itself among them.
+pub(in crate::store) const ADDRESSES_OF_PERSON: &str = "
+    WITH person (address) AS (SELECT coalesce((SELECT person FROM contact_aliases WHERE address = $1), $1))
+    SELECT address FROM person UNION SELECT $1
+    UNION SELECT a.address FROM person p CROSS JOIN contact_aliases a ON a.person = p.address";
+/// `sender` is the field as a person reads it; the address in it stands in the metadata, or alone after an erasure.
+pub(in crate::store) const LETTERS_OF_PERSON: &str = "
+    SELECT m.id, m.thread_id, m.subject, coalesce(m.fresh_text, m.text_body) AS words FROM messages m
+    WHERE m.direction = 'inbound' AND EXISTS (SELECT 1 FROM jsonb_each($1) w
+      WHERE lower(coalesce(m.metadata_json ->> '$.sender', m.sender)) = w.value
+        OR instr(lower(m.sender), '<' || w.value || '>') > 0)
+    ORDER BY m.seq";
+/// Of the threads `$1` those in which no letter came but those of `$2`.
+pub(in crate::store) const THREADS_OF_PERSON: &str = "
+    SELECT t.value AS id FROM jsonb_each($1) t WHERE NOT EXISTS (SELECT 1 FROM messages m
+      WHERE m.thread_id = t.value AND m.direction = 'inbound' AND m.id NOT IN (SELECT value FROM jsonb_each($2)))";
+/// Letters `$1`, everything in the threads `$2`, what runs answered to the letters, and the mails `$3`.
+pub(in crate::store) const MESSAGES_OF_SCOPE: &str = "
+    SELECT m.id, m.persona_id, m.message_id FROM jsonb_each($1) w CROSS JOIN messages m ON m.id = w.value
+    UNION SELECT m.id, m.persona_id, m.message_id FROM jsonb_each($2) w CROSS JOIN messages m ON m.thread_id = w.value
+    UNION SELECT m.id, m.persona_id, m.message_id FROM jsonb_each($1) w CROSS JOIN runs r ON r.trigger_message_id = w.value
+      CROSS JOIN messages m ON m.run_id = r.id
+    UNION SELECT m.id, m.persona_id, m.message_id FROM jsonb_each($3) w CROSS JOIN messages m ON m.id = w.value";
+/// Messages that went to nobody but the person.
+pub(in crate::store) const MAILS_TO_PERSON: &str = "
+    SELECT DISTINCT d.message_id FROM delivery_recipients r CROSS JOIN deliveries d ON d.id = r.delivery_id
+    WHERE r.recipient IN (SELECT value FROM jsonb_each($1)) AND NOT EXISTS (SELECT 1 FROM delivery_recipients o
+      WHERE o.delivery_id = d.id AND o.recipient NOT IN (SELECT value FROM jsonb_each($1)))";
+/// Runs in the threads `$1`, runs that the messages `$2` began or that wrote one of them.
+pub(in crate::store) const RUNS_OF_SCOPE: &str = "
+    SELECT r.id FROM jsonb_each($1) w CROSS JOIN runs r ON r.thread_id = w.value
+    UNION SELECT r.id FROM jsonb_each($2) w CROSS JOIN runs r ON r.trigger_message_id = w.value
+    UNION SELECT m.run_id FROM jsonb_each($2) w CROSS JOIN messages m ON m.id = w.value WHERE m.run_id IS NOT NULL";
+pub(in crate::store) const OPEN_OF_SCOPE: &str = "
+    SELECT r.id FROM jsonb_each($1) w CROSS JOIN runs r ON r.id = w.value
+      WHERE r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
+    UNION SELECT d.id FROM jsonb_each($2) w CROSS JOIN deliveries d ON d.message_id = w.value
+      WHERE d.state IN ('queued', 'sending', 'committing', 'held')";
+
+/// What belongs to a person.
+#[derive(Debug, Default)]
+pub struct ErasureScope {
+    /// All addresses of the person.
+    pub addresses: BTreeSet<String>,
+    /// Letters that the person wrote.
+    pub letters: BTreeSet<String>,
+    /// Threads with such letters.
+    pub threads: BTreeSet<String>,
+    /// Threads in which nobody else wrote; they lose every message.
+    pub whole_threads: BTreeSet<String>,
+    /// Messages that lose their words, the letters among them.
+    pub messages: BTreeSet<String>,
+    /// Runs that lose their records.
+    pub runs: BTreeSet<String>,
+    /// Letters and mails of others that quote the person and keep their words.
+    pub quoting: BTreeSet<String>,
+    pub personas: BTreeSet<PersonaId>,
+    /// Ids and Message-IDs of the messages, by which a record or a file is known to speak of one.
+    pub ids: BTreeSet<String>,
+    /// Words of the person.
+    pub quotations: Quotations,
+    /// Runs and mails that are still open.
+    pub open: Vec<String>,
+}
+
+impl ErasureScope {
+    /// Reports whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Reports whether a text quotes the person, or names one of the messages.
+    pub fn is_in(&self, text: &str) -> bool {
+        self.names_one(text) || self.quotations.are_in(text)
+    }
+
+    fn names_one(&self, text: &str) -> bool {
+        let is_between = |c: char| c.is_whitespace() || "\"'<>[](){},;:\\".contains(c);
+        text.split(is_between).any(|piece| self.ids.contains(piece))
+    }
+
+    /// Returns how many of each there are.
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        let counts = [
+            ("letters_of_the_person", self.letters.len()),
+            ("messages", self.messages.len()),
+            ("whole_threads", self.whole_threads.len()),
+            ("runs", self.runs.len()),
+            ("quoting_messages_that_stay", self.quoting.len()),
+        ];
+        let counts = counts.map(|(kind, count)| (kind.to_owned(), count as u64));
+        BTreeMap::from(counts)
+    }
+}
+
+pub(in crate::store) fn list(ids: &BTreeSet<String>) -> String {
+    json_list(ids.iter().map(String::as_str))
+}
+
+impl Store {
+    /// Returns all addresses of the person who has this one.
+    pub async fn addresses_of_person(&self, address: &str) -> Result<BTreeSet<String>> {
+        let found = sqlx::query_scalar(ADDRESSES_OF_PERSON).bind(address);
+        Ok(found.fetch_all(self.readers()).await?.into_iter().collect())
+    }
+
+    /// Finds what belongs to a person, without what quotes them elsewhere.
+    pub(super) async fn own_scope(&self, addresses: BTreeSet<String>) -> Result<ErasureScope> {
+        let mut scope = ErasureScope {
+            addresses,
+            ..ErasureScope::default()
+        };
+        let letters = sqlx::query(LETTERS_OF_PERSON).bind(list(&scope.addresses));
+        for row in letters.fetch_all(self.readers()).await? {
+            scope.letters.insert(row.get("id"));
+            scope.threads.insert(row.get("thread_id"));
+            scope.quotations.add(row.get("subject"));
+            scope.quotations.add(row.get("words"));
+        }
+        let whole = sqlx::query_scalar(THREADS_OF_PERSON)
+            .bind(list(&scope.threads))
+            .bind(list(&scope.letters));
+        let whole: Vec<String> = whole.fetch_all(self.readers()).await?;
+        scope.whole_threads.extend(whole);
+        let mails = sqlx::query_scalar(MAILS_TO_PERSON).bind(list(&scope.addresses));
+        let mails: Vec<String> = mails.fetch_all(self.readers()).await?;
+        let messages = sqlx::query(MESSAGES_OF_SCOPE)
+            .bind(list(&scope.letters))
+            .bind(list(&scope.whole_threads))
+            .bind(json_list(mails.iter().map(String::as_str)));
+        let messages = messages.fetch_all(self.readers()).await?;
+        self.add_messages(&mut scope, &messages).await?;
+        Ok(scope)
+    }
+
+    /// Adds messages that lose their words, and the runs that belong to them.
+    pub(super) async fn add_messages(
+        &self,
+        scope: &mut ErasureScope,
+        rows: &[SqliteRow],
+    ) -> Result<()> {
+        for row in rows {
+            let id: String = row.get("id");
+            scope.ids.extend([id.clone(), row.get("message_id")]);
+            scope.messages.insert(id);
+            scope.personas.insert(persona_id(row)?);
+        }
+        let runs = sqlx::query_scalar(RUNS_OF_SCOPE)
+            .bind(list(&scope.whole_threads))
+            .bind(list(&scope.messages));
+        let runs: Vec<String> = runs.fetch_all(self.readers()).await?;
+        scope.runs.extend(runs);
+        Ok(())
+    }
+
+    /// Finds what is still open of what would be erased.
+    pub(super) async fn open_of(&self, scope: &ErasureScope) -> Result<Vec<String>> {
+        let open = sqlx::query_scalar(OPEN_OF_SCOPE)
+            .bind(list(&scope.runs))
+            .bind(list(&scope.messages));
+        Ok(open.fetch_all(self.readers()).await?)
+    }
+}

@@ -1,0 +1,129 @@
+//! What an erasure empties. `$1` is a JSON list of ids, `$2` the instant, in all of them.
+
+/// A statement with the kind that the report counts it under.
+pub(in crate::store) struct ErasingStatement {
+    pub kind: &'static str,
+    pub of: ErasedRows,
+    pub sql: &'static str,
+}
+
+/// The ids that a statement takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum ErasedRows {
+    Messages,
+    Runs,
+    Threads,
+    WholeThreads,
+    Addresses,
+    /// Ids of messages, runs and whole threads, and addresses.
+    Subjects,
+    /// Earlier versions of files, by number.
+    Versions,
+}
+
+pub(in crate::store) const EMPTY_LETTERS: &str = "
+    UPDATE raw_letters SET bytes = x'', trace = NULL, pruned_at = coalesce(pruned_at, $2)
+    WHERE id IN (SELECT m.raw_id FROM jsonb_each($1) w CROSS JOIN messages m ON m.id = w.value)";
+/// The indexes of letters follow by their triggers.
+pub(in crate::store) const EMPTY_MESSAGES: &str = "
+    UPDATE messages SET sender = CASE direction WHEN 'inbound' THEN coalesce(metadata_json ->> '$.sender', '') ELSE sender END,
+      subject = '', text_body = '', fresh_text = CASE WHEN fresh_text IS NULL THEN NULL ELSE '' END,
+      html_body = NULL, metadata_json = '{}'
+    WHERE id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+/// What was read of an attachment goes by a trigger.
+pub(in crate::store) const EMPTY_ATTACHMENTS: &str = "
+    UPDATE attachments SET bytes = x'', filename = '', declared_name = '', content_id = NULL, pruned_at = coalesce(pruned_at, $2)
+    WHERE message_id IN (SELECT value FROM jsonb_each($1))";
+pub(in crate::store) const EMPTY_VECTORS: &str = "
+    DELETE FROM letter_vectors WHERE seq IN (SELECT m.seq FROM jsonb_each($1) w CROSS JOIN messages m ON m.id = w.value)
+      AND $2 <> ''";
+pub(in crate::store) const EMPTY_MAILS: &str = "
+    UPDATE deliveries SET bytes = x'', pruned_at = coalesce(pruned_at, $2)
+    WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND state IN ('done', 'failed', 'cancelled')";
+pub(in crate::store) const EMPTY_REPORTS: &str = "
+    UPDATE delivery_reports SET diagnostic = '' WHERE $2 <> '' AND diagnostic <> '' AND delivery_id IN
+      (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d ON d.message_id = w.value)";
+pub(in crate::store) const EMPTY_REPLIES: &str = "
+    UPDATE delivery_recipients SET last_reply = 'erased' WHERE $2 <> '' AND last_reply NOT IN ('', 'erased') AND delivery_id IN
+      (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d ON d.message_id = w.value)";
+pub(in crate::store) const EMPTY_COMMANDS: &str = "
+    UPDATE mail_commands SET argument = '' WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+pub(in crate::store) const EMPTY_EVENTS: &str =
+    "DELETE FROM events WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+pub(in crate::store) const EMPTY_RUNS: &str = "
+    UPDATE runs SET context_report_json = NULL, error_message = CASE WHEN error_message IS NULL THEN NULL ELSE '' END
+    WHERE id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+pub(in crate::store) const EMPTY_OUTPUTS: &str = "UPDATE run_outputs SET json = 'null' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+pub(in crate::store) const EMPTY_HOOKS: &str = "
+    UPDATE hook_calls SET reason = '' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+pub(in crate::store) const EMPTY_VERSIONS_OF_QUESTIONS: &str = "
+    UPDATE approval_versions SET view_text = '', mail_json = '{}', mail_bytes = x''
+    WHERE $2 <> '' AND approval_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value)";
+pub(in crate::store) const EMPTY_QUESTIONS: &str = "
+    UPDATE approvals SET call_json = '{}', view_text = '', mail_bytes = NULL, mail_json = NULL,
+      words = CASE WHEN words IS NULL THEN NULL ELSE '' END, result_json = NULL, evidence_json = NULL, begun_json = NULL
+    WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND state <> 'open' AND $2 <> ''";
+pub(in crate::store) const EMPTY_SUMMARIES: &str = "
+    DELETE FROM thread_memory WHERE thread_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+pub(in crate::store) const EMPTY_SESSIONS: &str = "
+    DELETE FROM provider_sessions WHERE thread_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+pub(in crate::store) const EMPTY_SUBJECTS: &str =
+    "UPDATE threads SET subject = '' WHERE id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+/// A conversation has the subject of its first letter.
+pub(in crate::store) const EMPTY_CONVERSATIONS: &str = "
+    UPDATE conversations SET subject = '' WHERE $2 <> '' AND id IN
+      (SELECT t.conversation_id FROM jsonb_each($1) w CROSS JOIN threads t ON t.id = w.value)";
+pub(in crate::store) const EMPTY_INSTRUCTIONS: &str = "
+    UPDATE thread_instructions SET text = '' WHERE contact IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+pub(in crate::store) const EMPTY_HELD: &str = "
+    DELETE FROM held_letters WHERE $2 <> '' AND EXISTS (SELECT 1 FROM jsonb_each($1) w
+      WHERE instr(lower(held_letters.envelope_json), w.value) > 0
+        OR instr(lower(CAST(substr(held_letters.bytes, 1, 65536) AS TEXT)), w.value) > 0)";
+pub(in crate::store) const EMPTY_NOTICES: &str = "
+    UPDATE notices SET summary = 'erased', hint = '' WHERE $2 <> '' AND
+      (subject_id IN (SELECT value FROM jsonb_each($1)) OR subject_id IN
+        (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d ON d.message_id = w.value))";
+pub(in crate::store) const EMPTY_DECISIONS: &str = "
+    UPDATE audit_log SET detail = '' WHERE subject_id IN (SELECT value FROM jsonb_each($1)) AND detail <> '' AND $2 <> ''";
+pub(in crate::store) const EMPTY_VERSIONS: &str = "
+    DELETE FROM persona_file_versions WHERE seq IN (SELECT CAST(value AS INTEGER) FROM jsonb_each($1)) AND $2 <> ''";
+
+/// In this order.
+pub(in crate::store) static STATEMENTS: &[ErasingStatement] = &[
+    of("raw_letters", ErasedRows::Messages, EMPTY_LETTERS),
+    of("vectors", ErasedRows::Messages, EMPTY_VECTORS),
+    of("attachments", ErasedRows::Messages, EMPTY_ATTACHMENTS),
+    of("mails", ErasedRows::Messages, EMPTY_MAILS),
+    of("delivery_reports", ErasedRows::Messages, EMPTY_REPORTS),
+    of("replies_of_servers", ErasedRows::Messages, EMPTY_REPLIES),
+    of("commands", ErasedRows::Messages, EMPTY_COMMANDS),
+    of("calendar_events", ErasedRows::Messages, EMPTY_EVENTS),
+    of("run_reports", ErasedRows::Runs, EMPTY_RUNS),
+    of("run_outputs", ErasedRows::Runs, EMPTY_OUTPUTS),
+    of("hook_calls", ErasedRows::Runs, EMPTY_HOOKS),
+    of(
+        "draft_versions",
+        ErasedRows::Runs,
+        EMPTY_VERSIONS_OF_QUESTIONS,
+    ),
+    of("approvals", ErasedRows::Runs, EMPTY_QUESTIONS),
+    of("summaries", ErasedRows::Threads, EMPTY_SUMMARIES),
+    of("agent_sessions", ErasedRows::Threads, EMPTY_SESSIONS),
+    of("thread_subjects", ErasedRows::WholeThreads, EMPTY_SUBJECTS),
+    of(
+        "conversation_subjects",
+        ErasedRows::WholeThreads,
+        EMPTY_CONVERSATIONS,
+    ),
+    of("instructions", ErasedRows::Addresses, EMPTY_INSTRUCTIONS),
+    of("held_letters", ErasedRows::Addresses, EMPTY_HELD),
+    of("notices", ErasedRows::Subjects, EMPTY_NOTICES),
+    of("decisions", ErasedRows::Subjects, EMPTY_DECISIONS),
+    of("file_versions", ErasedRows::Versions, EMPTY_VERSIONS),
+    // The last: until then the words of the person can be looked for.
+    of("message_texts", ErasedRows::Messages, EMPTY_MESSAGES),
+];
+
+const fn of(kind: &'static str, of: ErasedRows, sql: &'static str) -> ErasingStatement {
+    ErasingStatement { kind, of, sql }
+}
