@@ -32,3 +32,32 @@ pub use manifest::{BackupManifest, MANIFEST};
 pub use restore::{Restored, restore};
 pub use retention_worker::{RetentionPause, RetentionWorker};
 pub use whole_backup::{WholeBackup, back_up};
+
+use crate::config::Config;
+use crate::store::Store;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Makes backups and throws away by age until `shutdown`.
+pub fn work(
+    store: &Store,
+    config: &Arc<Config>,
+    shutdown: CancellationToken,
+) -> impl Future<Output = ()> + Send + use<> {
+    let backups = BackupWorker::new(store, config);
+    let retention = RetentionWorker::new(store, config);
+    let store = store.clone();
+    async move {
+        if store
+            .open_erasures()
+            .await
+            .is_ok_and(|open| !open.is_empty())
+        {
+            tracing::warn!(
+                "an erasure was interrupted: stop the engine, and `attache erase --resume` finishes it"
+            );
+        }
+        drop(store);
+        tokio::join!(backups.run(shutdown.clone()), retention.run(shutdown));
+    }
+}

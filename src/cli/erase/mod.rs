@@ -7,7 +7,7 @@ use super::backup::refusal::refusal;
 use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::clock::SystemClock;
 use crate::domain::Address;
-use crate::keeping::{self, ErasureReport};
+use crate::keeping::{self, ErasureReport, KeepingError};
 use crate::store::Store;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -104,6 +104,12 @@ async fn erase(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Ex
         true => context.shared_store().await?,
         false => alone(context).await?,
     };
+    if !is_dry && !store.open_erasures().await?.is_empty() {
+        let failure = Failure::new(Exit::TryAgain, "an erasure was interrupted");
+        return Err(failure
+            .hint("finish it first: `attache erase --resume`")
+            .into());
+    }
     let found = keeping::forecast(&store, &config, what)
         .await
         .map_err(refusal)?;
@@ -117,7 +123,10 @@ async fn erase(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Ex
         print::forecast(context, &found, args.get_flag("dry-run"))?;
         return Ok(Exit::Ok);
     }
-    drop(found);
+    if !found.scope.open.is_empty() {
+        let ids = found.scope.open;
+        return Err(refusal(KeepingError::StillOpen { ids }));
+    }
     let report = keeping::erase(&store, &config, what, &user())
         .await
         .map_err(refusal)?;
