@@ -129,7 +129,8 @@ async fn a_whole_backup_holds_every_file_for_its_owner_alone_and_says_what_it_le
 #[tokio::test]
 async fn a_backup_that_was_changed_is_named_and_not_restored() {
     let app = lived().await;
-    let changes: [(&str, fn(&Path)); 4] = [
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 4] = [
         ("configs/gateway.json` was changed", |backup| {
             let path = backup.join("configs/gateway.json");
             let more = std::fs::read_to_string(&path).expect("a file") + " ";
