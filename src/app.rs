@@ -4,34 +4,33 @@
 //! The only file that knows every part. The parts meet in committed rows; only hints ([`Notify`])
 //! and the order to stop ([`CancellationToken`]) pass through here.
 
+mod parts;
 mod recovery;
+mod reloader;
 pub mod service_manager;
+mod restartable_tasks;
+mod watches;
+
+pub use parts::{ReloadError, Reloaded};
+pub use reloader::Reloader;
 
 use crate::clock::Clock;
-use crate::config::in_force;
-use crate::config::{Config, ConfigErrors, ImapMailbox, Problem, WatchedFolder};
-use crate::domain::{Address, PersonaId};
-use crate::gateway::config_edits::ConfigEdits;
+use crate::config::in_force::InForce;
+use crate::config::{Config, ConfigErrors, ImapMailbox, Problem};
 use crate::gateway::engine_mail_worker::EngineMailWorker;
-use crate::gateway::ingress::folder::{self, FolderWatch};
-use crate::gateway::ingress::imap::{self, MailboxWatch};
-use crate::gateway::ingress::in_flight::InFlightMarker;
+use crate::gateway::ingress::imap::MailboxWatch;
 use crate::gateway::ingress::smtp::{self, BoundSocket, ListenerFactory};
 use crate::gateway::intake::Intake;
 use crate::gateway::intake_contract::LetterIntake;
-use crate::gateway::outbound::{self, Outbound};
 use crate::http::{self, BoundPages, WebParts};
-use crate::keeping;
 use crate::runs::deps::WorkerDeps;
 use crate::runs::preflight::{self, price_problems};
 use crate::runs::worker::Worker;
 use crate::scheduler::Scheduler;
-use crate::scheduler::schedule_file::WorkspaceNames;
 use crate::store::Store;
-use crate::tools;
-use crate::webhooks::{WebhookSender, Webhooks};
 use anyhow::Context;
 use futures_util::FutureExt;
+use parts::EngineParts;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -50,17 +49,13 @@ const CLOSE: Duration = Duration::from_millis(600);
 /// runs nothing yet.
 pub struct Engine {
     pub store: Store,
+    /// Configuration of the start; [`Engine::reload`] puts others in force.
     pub config: Arc<Config>,
-    deps: Arc<WorkerDeps>,
-    intake: Arc<Intake>,
-    outbound: Option<Arc<Outbound>>,
-    engine_mail: EngineMailWorker,
-    webhooks: Webhooks,
-    scheduler: Arc<Scheduler>,
+    parts: Arc<EngineParts>,
     worker: Worker,
-    runs_queued: Arc<Notify>,
-    mail_queued: Arc<Notify>,
     pages: Vec<BoundPages>,
+    /// Woken when somebody asks for a reload.
+    reload_wanted: Arc<Notify>,
 }
 
 /// Counts of the work that [`Engine::drain`] did.
@@ -95,54 +90,60 @@ impl Engine {
         let config = Arc::new(config);
         recovery::recover(&store, &config).await?;
         let (runs_queued, mail_queued) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let deps = Arc::new(WorkerDeps::set_up(
-            store.clone(),
-            config.clone(),
-            mail_queued.clone(),
-        )?);
+        let deps = WorkerDeps::set_up(store.clone(), config.clone(), mail_queued.clone())?;
         if let Some(errors) =
             ConfigErrors::of(price_problems(&config, &deps.providers, clock.now()))
         {
             return Err(errors.into());
         }
-        let intake = Arc::new(Intake::new(
-            store.clone(),
-            config.clone(),
-            runs_queued.clone(),
-        )?);
-        let outbound = start_outbound(&config, &store, &clock)?;
-        if let Err(error) = in_force::note(&config.snapshot, &config.workspace) {
-            tracing::warn!(%error, "commands beside this engine cannot tell what was edited since its start");
+        let intake = Intake::new(store.clone(), config.clone(), runs_queued.clone())?;
+        let woken = (runs_queued, mail_queued);
+        let parts = Arc::new(EngineParts::new(&config, &store, (deps, intake), woken)?);
+        if let Err(error) = InForce::of(&config.snapshot).note(&config.workspace) {
+            tracing::warn!(%error, "commands beside this engine cannot tell what is in force");
         }
-        let engine_mail = EngineMailWorker::new(&store, &config);
-        engine_mail
+        parts
+            .engine_mail
+            .get()
             .note_out_of_service()
             .await
             .context("noting which personas are out of service")?;
-        let webhooks = Webhooks::new(&store, &config, WebhookSender::default());
-        webhooks.open().await.context("opening the webhooks")?;
-        let names = WorkspaceNames::of(&config, tools::of_config(&config).names());
-        let scheduler = Arc::new(Scheduler::new(
-            store.clone(),
-            Arc::new(config.personas.clone()),
-            names,
-            clock,
-        ));
-        let worker = Worker::new(deps.clone());
+        parts
+            .webhooks
+            .get()
+            .open()
+            .await
+            .context("opening the webhooks")?;
         Ok(Self {
             store,
             config,
-            deps,
-            intake,
-            outbound,
-            engine_mail,
-            webhooks,
-            scheduler,
-            worker,
-            runs_queued,
-            mail_queued,
+            worker: Worker::of(parts.deps.clone()),
+            parts,
             pages: Vec::new(),
+            reload_wanted: Arc::default(),
         })
+    }
+
+    /// Returns what is to be woken when the configuration should be read again.
+    pub fn reload_wanted(&self) -> Arc<Notify> {
+        self.reload_wanted.clone()
+    }
+
+    /// Reads the configuration again and puts it in force for all work that begins from now on.
+    ///
+    /// Errors: it is faulty, or the database cannot be used; then nothing has changed.
+    pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
+        self.parts.reload(&self.config).await
+    }
+
+    /// Builds what reads the configuration again when its files have changed.
+    pub fn reloader(&self) -> Reloader {
+        Reloader::new(self.parts.clone(), self.config.clone())
+    }
+
+    /// Returns the configuration that is in force now.
+    pub fn config_in_force(&self) -> Arc<Config> {
+        self.parts.config.get()
     }
 
     /// Warnings, which do not prevent a start: letters are accepted all the same.
@@ -159,39 +160,41 @@ impl Engine {
             message: format!("{}: the persona is out of service", problem.message),
             ..problem
         });
-        let warnings = preflight::warnings(&self.config, &self.deps.providers, now);
+        let warnings = preflight::warnings(&self.config, &self.parts.deps.get().providers, now);
         out.chain(warnings).chain(texts).collect()
     }
 
     /// The intake for letters that do not arrive through a listener.
     pub fn intake(&self) -> Arc<dyn LetterIntake> {
-        self.intake.clone()
+        self.parts.intake.clone()
     }
 
     /// The scheduler, whose heartbeat is not started.
-    pub fn scheduler(&self) -> &Arc<Scheduler> {
-        &self.scheduler
+    pub fn scheduler(&self) -> Arc<Scheduler> {
+        self.parts.scheduler.get()
     }
 
     /// Processes everything that is queued and due now, then returns.
     pub async fn drain(&self) -> anyhow::Result<Drained> {
         let mut drained = Drained::default();
-        let mut worker = Worker::new(self.deps.clone());
+        let parts = &self.parts;
+        let mut worker = Worker::of(parts.deps.clone());
         loop {
-            let letters = self
+            let letters = parts
                 .intake
                 .verify_held()
                 .await
                 .context("verifying held letters")?;
             // Before runs, because a command may halt them.
-            let commands = self
+            let commands = parts
                 .engine_mail
+                .get()
                 .carry_out_commands()
                 .await
                 .context("carrying out commands")?;
             let runs = worker.drain().await.context("working off runs")?;
             let mut mails = 0;
-            if let Some(outbound) = &self.outbound {
+            if let Some(outbound) = &parts.outbound.get().outbound {
                 loop {
                     match outbound
                         .work_once()
@@ -204,20 +207,22 @@ impl Engine {
                 }
             }
             // After mails: one that goes out at once is not late.
-            let written = self
+            let written = parts
                 .engine_mail
+                .get()
                 .work_once()
                 .await
                 .context("telling owners and senders")?;
-            let events = self
+            let events = parts
                 .webhooks
+                .get()
                 .work_once()
                 .await
                 .context("telling webhooks")?;
             drained.runs += runs;
             drained.mails += mails;
             if letters + commands + runs + mails + written + events == 0 {
-                self.deps.make_vectors().await;
+                parts.deps.get().make_vectors().await;
                 return Ok(drained);
             }
         }
@@ -230,28 +235,28 @@ impl Engine {
             limits,
             security,
             ..
-        } = &*self.config;
+        } = &*self.parts.config.get();
         let relays = &security.authentication.trusted_relays;
         let listener_factory =
             ListenerFactory::open(gateway, limits, relays, self.store.clock()).context("no TLS")?;
         let mut bound = Vec::new();
-        for listener in &self.config.gateway.listeners {
+        for listener in &gateway.listeners {
             let opened =
                 BoundSocket::open(&listener.address, listener_factory.settings(listener)).await;
             bound.push(opened.with_context(|| format!("cannot listen on {}", listener.address))?);
         }
+        let addresses = gateway
+            .listeners
+            .iter()
+            .map(|listener| listener.address.clone());
+        self.parts
+            .listens(listener_factory, addresses.zip(&bound).collect());
         Ok(bound)
     }
 
     /// Returns the parts that pages use.
     pub fn web_parts(&self) -> WebParts {
-        WebParts {
-            store: self.store.clone(),
-            config: self.config.clone(),
-            intake: self.intake(),
-            scheduler: self.scheduler.clone(),
-            wakes: vec![self.runs_queued.clone(), self.mail_queued.clone()],
-        }
+        self.parts.web_parts()
     }
 
     /// Binds every configured listener of the pages, to be served with the others, and returns the addresses that the system
@@ -264,6 +269,7 @@ impl Engine {
             let opened = opened.with_context(|| format!("cannot listen on {}", listener.address));
             self.pages.push(opened?);
         }
+        self.parts.listens_for_pages(&self.pages);
         Ok(self.pages.iter().map(BoundPages::address).collect())
     }
 
@@ -278,11 +284,7 @@ impl Engine {
         listeners: Vec<BoundSocket>,
         shutdown: CancellationToken,
     ) -> anyhow::Result<()> {
-        let (store, intake, drain_max) = (
-            self.store.clone(),
-            self.intake.clone(),
-            self.config.limits.drain_max,
-        );
+        let (store, parts) = (self.store.clone(), self.parts.clone());
         let mut work = self.start(listeners, &shutdown);
         let halted = tokio::select! {
             () = shutdown.cancelled() => None,
@@ -291,7 +293,8 @@ impl Engine {
         };
         shutdown.cancel();
         service_manager::tell_stopping();
-        intake.stop();
+        parts.intake.stop();
+        let drain_max = parts.config.get().limits.drain_max;
         if let Some(error) = halted {
             tracing::error!(%error, "stopping at once");
             let _cut = timeout(LAST_REPLIES, async {
@@ -314,7 +317,7 @@ impl Engine {
                 "some work did not end in time and is cut; the next start goes on with it"
             );
         }
-        drop((work, intake));
+        drop((work, parts));
         let halted = store.halted().now_or_never();
         if timeout(CLOSE, store.close()).await.is_err() {
             tracing::warn!(
@@ -334,122 +337,46 @@ impl Engine {
         for pages in std::mem::take(&mut self.pages) {
             work.road.spawn(http::serve(pages, shutdown.clone()));
         }
-        let (intake, stop) = (self.intake.clone(), shutdown.clone());
+        let parts = self.parts;
+        let (intake, stop) = (parts.intake.clone(), shutdown.clone());
         work.intake
             .spawn(async move { intake.watch_queue(stop).await });
-        let (intake, stop) = (self.intake.clone(), shutdown.clone());
+        let (intake, stop) = (parts.intake.clone(), shutdown.clone());
         work.intake
             .spawn(async move { intake.watch_held(stop).await });
-        let (intake, stop) = (self.intake.clone(), shutdown.clone());
+        let (intake, stop) = (parts.intake.clone(), shutdown.clone());
         work.intake
             .spawn(async move { intake.watch_shortages(stop).await });
-        for watched in &self.config.gateway.folders {
-            work.intake.spawn(folder::watch(
-                self.folder_watch(watched.clone()),
-                shutdown.clone(),
-            ));
-        }
-        for mailbox in &self.config.gateway.mailboxes {
-            work.intake.spawn(imap::watch(
-                self.mailbox_watch(mailbox.clone()),
-                shutdown.clone(),
-            ));
-        }
+        let runs_queued = parts.runs_queued.clone();
         work.road
-            .spawn(self.worker.run(self.runs_queued.clone(), shutdown.clone()));
-        let (scheduler, runs_queued, stop) =
-            (self.scheduler, self.runs_queued.clone(), shutdown.clone());
-        work.road
-            .spawn(async move { scheduler.run(&runs_queued, stop).await });
-        if let Some(outbound) = self.outbound {
-            let (mail_queued, stop) = (self.mail_queued.clone(), shutdown.clone());
-            let grace_period = self.config.limits.drain_grace_period();
-            work.road
-                .spawn(async move { outbound.run(&mail_queued, stop, grace_period).await });
-        }
-        let (engine_mail, mail_queued, stop) =
-            (self.engine_mail, self.mail_queued.clone(), shutdown.clone());
-        work.road
-            .spawn(async move { engine_mail.run(&mail_queued, stop).await });
-        work.road.spawn(self.webhooks.run(shutdown.clone()));
+            .spawn(self.worker.run(runs_queued, shutdown.clone()));
+        let (scheduling, stop) = (parts.clone(), shutdown.clone());
+        work.road.spawn(async move {
+            Scheduler::run(&scheduling.scheduler, &scheduling.runs_queued, stop).await;
+        });
+        let (writing, stop) = (parts.clone(), shutdown.clone());
+        work.road.spawn(async move {
+            EngineMailWorker::run(&writing.engine_mail, &writing.mail_queued, stop).await;
+        });
         let store = self.store.clone();
         work.road.spawn(store.index_older_letters(shutdown.clone()));
-        work.road.spawn(self.deps.keep_vectors(shutdown.clone()));
         if let Some(timeout) = service_manager::watchdog_timeout() {
             let (store, stop) = (self.store.clone(), shutdown.clone());
             work.road
                 .spawn(service_manager::keep_alive(store, timeout, stop));
         }
-        let keeping = keeping::work(&self.store, &self.config, shutdown.clone());
-        work.road.spawn(keeping);
-        let edits = ConfigEdits::new(&self.store, &self.config);
-        work.intake.spawn(edits.watch(shutdown.clone()));
+        let reloader = Reloader::new(parts.clone(), self.config);
+        work.intake
+            .spawn(reloader.run(self.reload_wanted, shutdown.clone()));
+        work.road
+            .spawn(restartable_tasks::keep(parts, shutdown.clone()));
         work
-    }
-
-    fn folder_watch(&self, watched: WatchedFolder) -> FolderWatch {
-        let fallback = self.address_of(watched.fallback.as_ref());
-        let source = watched.path.display().to_string();
-        let in_flight = InFlightMarker::open(self.store.clone(), &self.config.workspace, &source);
-        FolderWatch::new(
-            watched,
-            fallback,
-            self.intake(),
-            self.config.limits.letter_bytes_max,
-        )
-        .with_in_flight(in_flight)
     }
 
     /// Builds the watch of one mailbox without starting it.
     pub fn mailbox_watch(&self, mailbox: ImapMailbox) -> MailboxWatch {
-        let fallback = self.address_of(mailbox.fallback.as_ref());
-        MailboxWatch::new(
-            mailbox,
-            fallback,
-            self.intake(),
-            self.store.clone(),
-            &self.config.limits,
-        )
-        .in_workspace(&self.config.workspace)
+        watches::mailbox_watch(&self.parts, &self.parts.config.get(), mailbox)
     }
-
-    /// Returns an address of a persona; for a persona that is out of service, an address at which
-    /// its letters wait.
-    fn address_of(&self, persona: Option<&PersonaId>) -> Option<Address> {
-        let (id, personas) = (persona?, &self.config.personas);
-        if let Some(persona) = personas.get(id) {
-            return Some(persona.address.clone());
-        }
-        let out = personas
-            .out_of_service()
-            .iter()
-            .find(|out| out.name == id.as_str())?;
-        let usual = || Address::parse(&format!("{id}@{}", self.config.gateway.mail_domain)).ok();
-        out.addresses.first().cloned().or_else(usual)
-    }
-}
-
-/// Opens the configured transport; `None`: no mail can be sent.
-fn start_outbound(
-    config: &Config,
-    store: &Store,
-    clock: &Arc<dyn Clock>,
-) -> anyhow::Result<Option<Arc<Outbound>>> {
-    let Some(transport) = &config.gateway.outbound else {
-        return Ok(None);
-    };
-    let setup = outbound::Setup {
-        transport,
-        host_name: &config.gateway.host_name,
-        clock,
-    };
-    let transport = outbound::transport(&setup)?;
-    let retry = config.gateway.retry.clone();
-    Ok(Some(Arc::new(Outbound::new(
-        store.clone(),
-        transport,
-        retry,
-    ))))
 }
 
 /// The tasks of a serving engine; dropping the value aborts all of them.

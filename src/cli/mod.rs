@@ -3,7 +3,7 @@
 //! - `process`: protection of the process, log lines, exit codes
 //! - `args`: arguments that several commands share; `screen`: tables, JSON, colours
 //! - setup: `init`, `setup`, `config`, `persona`, `workspace`, `schedule`, `providers`
-//! - work: `demo`, `serve`, `ingest`, `import`, `drain`, `ask`, `chat`
+//! - work: `demo`, `serve`, `reload`, `ingest`, `import`, `drain`, `ask`, `chat`
 //! - inspection: `status`, `tail`, `top`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `restore`, `upgrade`, `export`, `gc`, `erase`
 //! - permission: `approvals`, `drafts`, `memory`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
@@ -29,6 +29,7 @@ mod drain;
 mod ask;
 mod chat;
 mod serve;
+mod reload;
 mod tail;
 mod top;
 mod status;
@@ -100,6 +101,7 @@ static COMMANDS: &[&dyn Command] = &[
     // Work.
     &demo::Demo,
     &serve::Serve,
+    &reload::Reload,
     &ingest::Ingest,
     &import::Import,
     &drain::Drain,

@@ -18,6 +18,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// Number of attempts to bind the addresses of a replaced engine, and the pause between them.
@@ -63,6 +64,7 @@ pub(super) async fn serve(context: &CommandContext, take_over: bool) -> anyhow::
         false => Engine::open(config, clock).await?,
     };
     let mut engine = engine;
+    signals.reload = Some(engine.reload_wanted());
     let listeners = bind(&engine, take_over).await?;
     let pages = bind_pages(&mut engine, take_over).await?;
     // Letters are accepted and stored all the same; the operator must know which of them are not
@@ -81,6 +83,7 @@ pub(super) async fn serve(context: &CommandContext, take_over: bool) -> anyhow::
         served = &mut serving => return served.map(|()| Exit::Ok),
         () = signals.next() => shutdown.cancel(),
     }
+    signals.reload = None;
     tokio::select! {
         served = serving => served.map(|()| Exit::Ok),
         () = signals.another() => {
@@ -226,6 +229,8 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
+    /// Woken by a request to reload; `None`: no engine serves.
+    reload: Option<Arc<Notify>>,
 }
 
 impl Signals {
@@ -235,6 +240,7 @@ impl Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
             hang_up: listen(SignalKind::hangup())?,
+            reload: None,
         })
     }
 
@@ -244,9 +250,11 @@ impl Signals {
             tokio::select! {
                 _ = self.terminate.recv() => return,
                 _ = self.interrupt.recv() => return,
-                _ = self.hang_up.recv() => tracing::warn!(
-                    "SIGHUP changes nothing: the configuration is read at the start; restart the engine to read it again"
-                ),
+                _ = self.hang_up.recv() => {
+                    if let Some(reload) = &self.reload {
+                        reload.notify_one();
+                    }
+                }
             }
         }
     }

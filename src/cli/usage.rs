@@ -222,7 +222,7 @@ async fn budgets(context: &CommandContext, store: &Store) -> anyhow::Result<()> 
         .screen
         .line(format!("days and months begin at midnight in {zone}"))?;
     if waiting > 0 {
-        let hint = "raise one and start the engine again, or `attache threads budget ID`, and they go at once";
+        let hint = "raise one, or `attache threads budget ID`, and they go at once";
         context.screen.line(format!(
             "{} waiting for money; {hint}",
             plural(waiting, "run")

@@ -1,5 +1,4 @@
-//! The configuration that the working engine has read, and the files edited since: an edit is in
-//! force after a restart.
+//! The configuration that the working engine has in force, as other commands see it, and the looks by which it finds edits.
 //!
 //! The engine stores the digests of its files in `data/in-force.json`, so that other commands can
 //! compare without asking it. Absent on purpose: `PERSONA.md`, knowledge and responsibilities,
@@ -7,19 +6,23 @@
 
 use crate::config::file::{
     ConfigLocation, ConfigSource, HOOKS_FILE, KEEPING_FILE, MCP_FILE, MCP_LOCK_FILE, POLICY_FILE,
-    PRICES_FILE, SKILLS_FILE, Snapshot, WEB_FILE, own_tool_file, persona_file, persona_policy_file,
-    write_private,
+    PRICES_FILE, Problem, SKILLS_FILE, Snapshot, WEB_FILE, own_tool_file, persona_file,
+    persona_policy_file, write_private,
 };
+use crate::config::gateway::Gateway;
 use crate::config::secrets;
+use crate::config::settings::Config;
 use crate::domain::sha256_hex;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::SystemTime;
 
 const FILE: &str = "data/in-force.json";
+/// Folder of texts that are read for each run, and whose problems are told all the same.
+const PROMPTS_FOLDER: &str = "configs/prompts";
 
 /// Files that a workspace need not have.
 const OPTIONAL: [&str; 8] = [
@@ -34,32 +37,77 @@ const OPTIONAL: [&str; 8] = [
 ];
 
 /// Content of `data/in-force.json`.
-#[derive(Serialize, Deserialize)]
-struct InForce {
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InForce {
     /// Process id of the engine: a file of another process is ignored.
-    pid: String,
+    pub pid: String,
     /// Digests of its files, in the format of [`Snapshot::index`].
-    index: String,
+    pub index: String,
+    /// Number of times that it has read its files since its start.
+    pub reads: u64,
+    /// What was wrong when it read them last: what was in force before stays so.
+    pub refused: Vec<String>,
+    /// Settings of the files that count after a restart.
+    pub after_restart: Vec<String>,
 }
 
-/// Stores the digests of the files that this process has read. Mode for its user alone; written
-/// atomically.
-pub fn note(snapshot: &Snapshot, workspace: &Path) -> io::Result<()> {
-    let said = InForce {
-        pid: std::process::id().to_string(),
-        index: snapshot.index().to_string(),
+impl InForce {
+    /// State of this process with the files of a snapshot.
+    pub fn of(snapshot: &Snapshot) -> Self {
+        Self {
+            pid: std::process::id().to_string(),
+            index: snapshot.index().to_string(),
+            ..Self::default()
+        }
+    }
+
+    /// Stores the state. Mode for its user alone; written atomically.
+    pub fn note(&self, workspace: &Path) -> io::Result<()> {
+        write_private(&workspace.join(FILE), &serde_json::to_vec(self)?)
+    }
+
+    /// Reads the state that an engine has stored; `None` without a file of that process.
+    pub fn read(workspace: &Path, engine_pid: &str) -> Option<Self> {
+        let stored = std::fs::read(workspace.join(FILE)).ok()?;
+        let stored: Self = serde_json::from_slice(&stored).ok()?;
+        (stored.pid == engine_pid).then_some(stored)
+    }
+
+    /// Returns the files whose content is not the one in force.
+    pub fn edited(&self, workspace: &Path) -> Vec<String> {
+        let recorded = Snapshot::paths_and_digests(&self.index).unwrap_or_default();
+        edited(workspace, &recorded).into_iter().collect()
+    }
+}
+
+/// Returns the settings of `now` that an engine cannot take up: it listens where it listened at its start.
+pub fn after_restart(start: &Gateway, now: &Gateway) -> Vec<String> {
+    let mail = |of: &Gateway| -> BTreeSet<String> {
+        let addresses = of.listeners.iter().map(|one| one.address.to_string());
+        addresses.collect()
     };
-    write_private(&workspace.join(FILE), &serde_json::to_vec(&said)?)
-}
-
-/// Files that were edited, added or removed since the engine of that process started; `None`
-/// without a file of that process.
-pub fn edited_since_start(workspace: &Path, engine_pid: &str) -> Option<Vec<String>> {
-    let said: InForce = serde_json::from_slice(&std::fs::read(workspace.join(FILE)).ok()?).ok()?;
-    let recorded = Snapshot::paths_and_digests(&said.index)
-        .ok()
-        .filter(|_| said.pid == engine_pid)?;
-    Some(edited(workspace, &recorded).into_iter().collect())
+    let pages = |of: &Gateway| -> BTreeSet<String> {
+        let addresses = of.http_listeners.iter().map(|one| one.address.to_string());
+        addresses.collect()
+    };
+    let mut found = Vec::new();
+    for (name, before, after) in [
+        ("listeners", mail(start), mail(now)),
+        ("http_listeners", pages(start), pages(now)),
+    ] {
+        let differs = |what: &str, addresses: Vec<&String>| {
+            let addresses: Vec<&str> = addresses.into_iter().map(String::as_str).collect();
+            let list = addresses.join(", ");
+            (!list.is_empty()).then(|| format!("configs/gateway.json: {name}: {what} {list}"))
+        };
+        found.extend(differs("listening on", after.difference(&before).collect()));
+        found.extend(differs(
+            "no longer listening on",
+            before.difference(&after).collect(),
+        ));
+    }
+    found
 }
 
 fn edited(workspace: &Path, recorded: &BTreeMap<String, String>) -> BTreeSet<String> {
@@ -90,72 +138,60 @@ fn own_tools(source: &ConfigSource<'_>) -> Vec<String> {
     names.iter().map(|name| own_tool_file(name)).collect()
 }
 
-/// Reports whether rules of calls or hooks are read from a file.
-pub fn is_of_rules(file: &str) -> bool {
-    let of_persona = || file.starts_with("personas/") && file.ends_with("/policy.json");
-    [POLICY_FILE, HOOKS_FILE].contains(&file) || of_persona()
-}
+/// Modification time, size and number of a file; `None` when it does not exist.
+type FileStamp = Option<(Option<SystemTime>, u64, u64)>;
 
-/// Modification time and size of a file; `None` when it does not exist.
-type FileStamp = Option<(Option<SystemTime>, u64)>;
+/// Stamps of the files of an engine, by which an edit is noticed without reading them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileStamps(BTreeMap<String, FileStamp>);
 
-/// Polls the files of an engine and reports each edit once.
-pub struct Edits {
-    workspace: PathBuf,
-    recorded: BTreeMap<String, String>,
-    /// Files that differed at the last poll; at the first, files that were never in force.
-    known: BTreeSet<String>,
-    looks: BTreeMap<String, FileStamp>,
-}
-
-impl Edits {
-    /// Starts with the current state of the files.
-    pub fn since(snapshot: &Arc<Snapshot>, workspace: &Path) -> Self {
-        let recorded = Snapshot::paths_and_digests(snapshot.index()).unwrap_or_default();
-        let known = edited(workspace, &recorded);
-        let mut edits = Self {
-            workspace: workspace.to_owned(),
-            recorded,
-            known,
-            looks: BTreeMap::new(),
-        };
-        edits.looks = edits.look();
-        edits
-    }
-
-    /// Files edited since the last call and not in force. Reads files only when a modification time
-    /// or a size has changed.
-    pub fn new_edits(&mut self) -> Vec<String> {
-        let looks = self.look();
-        if looks == self.looks {
-            return Vec::new();
-        }
-        let has_changed = |file: &str| looks.get(file) != self.looks.get(file);
-        let now = edited(&self.workspace, &self.recorded);
-        let is_new = |file: &&String| !self.known.contains(*file) || has_changed(file);
-        let mut new_edits: Vec<String> = now.iter().filter(is_new).cloned().collect();
-        new_edits.extend(has_changed(secrets::FILE).then(|| secrets::FILE.to_owned()));
-        (self.looks, self.known) = (looks, now);
-        new_edits
-    }
-
-    fn look(&self) -> BTreeMap<String, FileStamp> {
-        let source = ConfigSource::new(ConfigLocation::Folder(&self.workspace));
+impl FileStamps {
+    /// Looks at all files that a configuration was read from, and at those that would be read now.
+    pub fn of(config: &Config) -> Self {
+        let workspace = &config.workspace;
+        let source = ConfigSource::new(ConfigLocation::Folder(workspace));
         let personas = source.persona_folders().unwrap_or_default();
         let files = personas
             .iter()
             .flat_map(|name| [persona_file(name), persona_policy_file(name)])
-            .chain(self.recorded.keys().cloned());
-        let files = files.chain([secrets::FILE.to_owned()]);
-        let files = files.chain(OPTIONAL.map(str::to_owned));
-        let files = files.chain(own_tools(&source));
+            .chain(config.snapshot.files().keys().cloned())
+            .chain([secrets::FILE.to_owned()])
+            .chain(OPTIONAL.map(str::to_owned))
+            .chain(own_tools(&source));
+        let prompts = std::fs::read_dir(workspace.join(PROMPTS_FOLDER));
+        let prompts = prompts.into_iter().flatten().flatten();
+        let prompts =
+            prompts.map(|file| format!("{PROMPTS_FOLDER}/{}", file.file_name().to_string_lossy()));
+        let tls = config.gateway.tls.iter();
+        let tls = tls.flat_map(|tls| [&tls.certificate, &tls.key]);
+        let tls = tls.map(|path| path.display().to_string());
         let look = |file: String| {
-            let found = std::fs::metadata(self.workspace.join(&file)).ok();
-            (
-                file,
-                found.map(|found| (found.modified().ok(), found.len())),
-            )
+            let found = std::fs::metadata(workspace.join(&file)).ok();
+            let stamp = found.map(|found| (found.modified().ok(), found.len(), found.ino()));
+            (file, stamp)
         };
-        files.map(look).collect()
+        Self(files.chain(prompts).chain(tls).map(look).collect())
     }
+
+    /// Returns the files that differ between two looks.
+    pub fn changed_since(&self, before: &Self) -> Vec<String> {
+        let files: BTreeSet<&String> = self.0.keys().chain(before.0.keys()).collect();
+        let stamp = |of: &Self, file: &String| of.0.get(file).copied().flatten();
+        let differs = |file: &&&String| stamp(self, file) != stamp(before, file);
+        files
+            .iter()
+            .filter(differs)
+            .map(|file| (*file).clone())
+            .collect()
+    }
+}
+
+/// Formats problems by their files.
+pub fn by_file(problems: &[Problem]) -> BTreeMap<&str, Vec<String>> {
+    let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for problem in problems {
+        let of_file = files.entry(&problem.file).or_default();
+        of_file.push(problem.to_string());
+    }
+    files
 }

@@ -18,7 +18,7 @@
 //! - `web`: `configs/web.json`; `own_tools`: `configs/tools/NAME/tool.json`; `mcp`: `configs/mcp.json`
 //! - `persona`: `personas/<id>/persona.json`; `letters`: its options of letters by their address;
 //!   `personas` holds all of them
-//! - `settings`: the settings of an engine; `warnings`: valid values that are probably unintended
+//! - `settings`: the settings of an engine; `current`: those in force, replaced by a reload; `warnings`: valid values that are probably unintended
 //! - `load`: reads and checks every file
 //! - `schema`: the JSON Schemas of the files; `show`: the effective settings as JSON
 //! - `in_force`: files edited since the engine started
@@ -45,6 +45,7 @@ mod letters;
 mod persona;
 mod personas;
 mod settings;
+mod current;
 mod warnings;
 mod load;
 pub mod schema;
@@ -53,6 +54,7 @@ pub mod in_force;
 
 pub use authentication::{Authentication, Mode, ResolverSettings, TrustedRelay};
 pub use context::{ContextProfile, ContextStep};
+pub use current::Current;
 pub use file::{
     ConfigErrors, MCP_FILE, MCP_LOCK_FILE, Problem, SKILLS_FILE, Snapshot, TypedDuration, spell,
     write_private,
@@ -87,7 +89,8 @@ pub use inference::tool_timeouts::{TOOL_TIMEOUT, TOOL_TIMEOUT_MAX, ToolTimeouts}
 pub use keeping::{KeepingSettings, RetentionAges, ScheduledBackup};
 pub use letters::{LetterRule, LetterRules};
 pub use load::{
-    load, load_for_one, load_foreign, load_snapshot, load_staged, load_with, load_without_secrets,
+    ReadAgain, load, load_again, load_for_one, load_foreign, load_snapshot, load_staged, load_with,
+    load_without_secrets,
 };
 pub use mcp::{
     ApprovedTool, DESCRIPTION_BYTES_MAX, McpHeader, McpOAuth, McpPins, McpServer, McpServerPin,

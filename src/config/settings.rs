@@ -17,10 +17,11 @@ use crate::config::security::Security;
 use crate::config::skills::PinnedSkill;
 use crate::config::values::name_catalog::NameCatalog;
 use crate::config::web::WebSettings;
-use crate::domain::{LoopKey, Trigger};
-use secrecy::SecretString;
+use crate::domain::{LoopKey, Trigger, sha256_hex};
+use secrecy::{ExposeSecret, SecretString};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -29,6 +30,19 @@ impl Config {
     pub fn server_of(&self, tool: &str) -> Option<&McpServer> {
         let has = |server: &&McpServer| server.tools.values().any(|own| own.offered == tool);
         self.mcp.iter().find(has)
+    }
+
+    /// Returns a digest of a part of these settings and of all secrets, to find out whether it has changed.
+    pub fn fingerprint(&self, part: impl Debug) -> String {
+        let text = format!("{part:?}");
+        let secrets = self.secrets.iter().map(ExposeSecret::expose_secret);
+        let secrets = secrets.map(str::as_bytes);
+        sha256_hex(
+            &[text.as_bytes()]
+                .into_iter()
+                .chain(secrets)
+                .collect::<Vec<_>>(),
+        )
     }
 
     /// Returns the context profile of a run.

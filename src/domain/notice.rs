@@ -52,7 +52,7 @@ word_enum!(
         ResponsibilityProposed = "responsibility_proposed",
         /// A hook hung, died or gave no usable answer.
         HookFailed = "hook_failed",
-        /// An edited file of rules or hooks is faulty; what was read at the start stays in force.
+        /// An edited file of the configuration is faulty; what was good before stays in force.
         ConfigFaulty = "config_faulty",
         /// A tool of an MCP server is not as it was approved, and is off.
         McpToolOff = "mcp_tool_off",

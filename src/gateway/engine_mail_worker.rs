@@ -5,7 +5,7 @@
 use super::commands::Commands;
 use super::notices::Notices;
 use super::sender_notes::SenderNotes;
-use crate::config::Config;
+use crate::config::{Config, Current};
 use crate::store::{Result, Store};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,10 +53,10 @@ impl EngineMailWorker {
         parts.into_iter().sum()
     }
 
-    /// Works until `shutdown`; `mail_queued` wakes the outbound worker.
-    pub async fn run(&self, mail_queued: &Notify, shutdown: CancellationToken) {
+    /// Works until `shutdown`, each time with the worker in force; `mail_queued` wakes the outbound worker.
+    pub async fn run(in_force: &Current<Self>, mail_queued: &Notify, shutdown: CancellationToken) {
         while !shutdown.is_cancelled() {
-            match self.work_once().await {
+            match in_force.get().work_once().await {
                 Ok(0) => {}
                 Ok(_some) => mail_queued.notify_one(),
                 Err(error) => {

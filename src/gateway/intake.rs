@@ -8,11 +8,12 @@
 //! - `trace`: the `Received` field; `place`: participants and threads; `draft`: the rows
 //! - `held`: letters that wait for a name server
 //! - `history`: letters of an archive
-//! - `outcome_log`: one log line per letter
+//! - `outcome_log`: one log line per letter; `current`: the intake of the configuration in force
 
 mod admission;
 mod calendar;
 mod command;
+mod current;
 mod draft;
 mod held;
 mod outcome_log;
@@ -36,6 +37,7 @@ use crate::domain::{Address, Email, Envelope, Identity, Letter, MessageId, Perso
 use crate::mime::{self, ParseError};
 pub use crate::store::sqlite::files::free_disk_bytes;
 use crate::store::{NewInbound, Store, StoredInbound};
+pub use current::CurrentIntake;
 use draft::{Dedup, Draft};
 use futures_util::future::BoxFuture;
 use outcome_log::LetterSummary;
@@ -59,8 +61,8 @@ pub struct Intake {
     verifier: SenderVerifier,
     /// Wakes the run worker after a run was queued.
     runs_queued: Arc<Notify>,
-    allowance: RunAllowance,
-    shortages: Shortages,
+    allowance: Arc<RunAllowance>,
+    shortages: Arc<Shortages>,
     /// Folder of the database.
     data: PathBuf,
 }
@@ -95,7 +97,7 @@ impl Intake {
         let clock = store.clock().clone();
         let verifier = SenderVerifier::new(&config, clock.clone())?;
         let data = config.workspace.join("data");
-        let (allowance, shortages) = (RunAllowance::unwatched(), Shortages::default());
+        let (allowance, shortages) = (Arc::new(RunAllowance::unwatched()), Arc::default());
         Ok(Self {
             store,
             config,
@@ -105,6 +107,20 @@ impl Intake {
             allowance,
             shortages,
             data,
+        })
+    }
+
+    /// Builds the intake of another configuration of the same engine. Errors: as [`Self::new`].
+    pub fn renewed(&self, config: Arc<Config>) -> Result<Self, ResolverError> {
+        Ok(Self {
+            store: self.store.clone(),
+            verifier: self.verifier.renewed(&config)?,
+            config,
+            clock: self.clock.clone(),
+            runs_queued: self.runs_queued.clone(),
+            allowance: self.allowance.clone(),
+            shortages: self.shortages.clone(),
+            data: self.data.clone(),
         })
     }
 

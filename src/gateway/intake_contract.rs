@@ -2,6 +2,7 @@
 
 use crate::domain::{Address, Letter, MessageId, PersonaId};
 use futures_util::future::BoxFuture;
+use std::sync::Arc;
 
 /// Interface for incoming letters. [`crate::gateway`]'s intake is the only implementation outside
 /// tests.
@@ -21,6 +22,15 @@ pub trait LetterIntake: Send + Sync {
     fn has_room(&self) -> bool;
     /// Records a refusal for lack of room, cheaply: the owner gets one notice for many refusals.
     fn short_of(&self, what: Shortage);
+    /// Returns the intake as it is now, which later changes of the configuration leave alone; `None`: nothing changes it.
+    fn of_now(&self) -> Option<Arc<dyn LetterIntake>> {
+        None
+    }
+}
+
+/// Returns the intake for one letter, from its first recipient to its end: a persona that is removed meanwhile still takes it.
+pub fn for_one_letter(intake: &Arc<dyn LetterIntake>) -> Arc<dyn LetterIntake> {
+    intake.of_now().unwrap_or_else(|| intake.clone())
 }
 
 /// Resource that is short for another letter or connection.

@@ -6,7 +6,6 @@
 //! - `judge`: rules of who is answered. `intake`: a letter is judged, placed and stored.
 //! - `engine_mail`: a mail that the engine writes itself. `engine_mail_worker`: calls those who write one.
 //! - `commands`: commands of owners by mail. `notices`: what owners are told. `sender_notes`: what senders are told.
-//! - `config_edits`: files of the configuration that are edited while the engine serves.
 //! - `outbound`: committed deliveries are sent. `failing`: servers that fail now.
 
 pub mod intake_contract;
@@ -19,7 +18,6 @@ pub mod intake;
 pub mod commands;
 pub mod sender_notes;
 pub mod notices;
-pub mod config_edits;
 mod engine_mail;
 pub mod engine_mail_worker;
 pub mod outbound;

@@ -144,7 +144,7 @@ impl Notices {
                      responsibilities wait",
                     quoted(&out.name)
                 ),
-                hint: "put right what `attache config check` names, and start the engine again"
+                hint: "put right what `attache config check` names: it is in service seconds later"
                     .to_owned(),
             };
             notified += usize::from(self.store.emit_notice(new).await?);

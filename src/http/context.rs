@@ -59,16 +59,16 @@ pub struct WebParts {
     pub wakes: Vec<Arc<Notify>>,
 }
 
-/// Parts that the handlers of one listener share.
+/// Parts that the handlers of one listener share. Each request has one, and with it one configuration.
 pub struct WebContext {
     pub(super) store: Store,
     pub(super) config: Arc<Config>,
     pub(super) intake: Arc<dyn LetterIntake>,
     pub(super) scheduler: Arc<Scheduler>,
-    pub(super) templates: Environment<'static>,
+    pub(super) templates: Arc<Environment<'static>>,
     /// One-time codes that were not good, and keys and signatures of programs that were not.
-    pub(super) codes_failed: FailedAttempts,
-    pub(super) keys_failed: FailedAttempts,
+    pub(super) codes_failed: Arc<FailedAttempts>,
+    pub(super) keys_failed: Arc<FailedAttempts>,
     /// Paths of the pages, with variables in braces.
     pub(super) page_paths: Vec<&'static str>,
     /// Room for letters of callers who are not known before their letter has been read.
@@ -82,13 +82,13 @@ pub struct WebContext {
     proxies: Vec<Network>,
     /// `true`: what connects to the Unix socket is a proxy.
     is_proxied: bool,
-    pub(super) pulse: FeedPulse,
+    pub(super) pulse: Arc<FeedPulse>,
     /// Held while a file of a persona is replaced.
-    pub(super) files: tokio::sync::Mutex<()>,
+    pub(super) files: Arc<tokio::sync::Mutex<()>>,
     /// Last use of sessions since it was last noted, by id.
-    uses: Mutex<HashMap<String, Timestamp>>,
+    uses: Arc<Mutex<HashMap<String, Timestamp>>>,
     /// Number of open causes of notices, with the instant at which they were counted.
-    causes: Mutex<Option<(Duration, usize)>>,
+    causes: Arc<Mutex<Option<(Duration, usize)>>>,
     /// Hints to those who work on what an action changes.
     wakes: Vec<Arc<Notify>>,
 }
@@ -101,32 +101,57 @@ impl WebContext {
         bound: Option<SocketAddr>,
         page_paths: Vec<&'static str>,
     ) -> Result<Self, minijinja::Error> {
-        let mut origins = listener.origins.clone();
-        match bound {
-            Some(bound) => origins.extend(own_origins(bound, listener.is_tls)),
-            None => origins.push(WebOrigin::localhost()),
-        }
         Ok(Self {
-            codes_failed: FailedAttempts::new(parts.store.clock().clone()),
-            keys_failed: FailedAttempts::new(parts.store.clock().clone()),
+            codes_failed: Arc::new(FailedAttempts::new(parts.store.clock().clone())),
+            keys_failed: Arc::new(FailedAttempts::new(parts.store.clock().clone())),
             page_paths,
             answers: Arc::new(Semaphore::new(ANSWERS_MAX)),
             store: parts.store.clone(),
             config: parts.config.clone(),
             intake: parts.intake.clone(),
             scheduler: parts.scheduler.clone(),
-            templates: templates::environment()?,
+            templates: Arc::new(templates::environment()?),
             unknown_letters: Arc::new(Semaphore::new(UNKNOWN_LETTERS_MAX)),
             listener: listener.address.to_string(),
-            origins,
+            origins: origins_of(listener, bound),
             proxies: listener.proxies.clone(),
             is_proxied: listener.is_proxied,
-            pulse: FeedPulse::new(),
-            files: tokio::sync::Mutex::new(()),
-            uses: Mutex::new(HashMap::new()),
-            causes: Mutex::new(None),
+            pulse: Arc::new(FeedPulse::new()),
+            files: Arc::default(),
+            uses: Arc::default(),
+            causes: Arc::default(),
             wakes: parts.wakes.clone(),
         })
+    }
+
+    /// Builds the context of another configuration; what is counted and remembered is shared.
+    pub(super) fn renewed(
+        &self,
+        parts: &WebParts,
+        listener: &HttpListener,
+        bound: Option<SocketAddr>,
+    ) -> Self {
+        Self {
+            store: self.store.clone(),
+            config: parts.config.clone(),
+            intake: parts.intake.clone(),
+            scheduler: parts.scheduler.clone(),
+            templates: self.templates.clone(),
+            codes_failed: self.codes_failed.clone(),
+            keys_failed: self.keys_failed.clone(),
+            page_paths: self.page_paths.clone(),
+            unknown_letters: self.unknown_letters.clone(),
+            answers: self.answers.clone(),
+            listener: self.listener.clone(),
+            origins: origins_of(listener, bound),
+            proxies: listener.proxies.clone(),
+            is_proxied: listener.is_proxied,
+            pulse: self.pulse.clone(),
+            files: self.files.clone(),
+            uses: self.uses.clone(),
+            causes: self.causes.clone(),
+            wakes: self.wakes.clone(),
+        }
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -333,6 +358,16 @@ impl WebContext {
             .and_then(|page| page.render(Serde(values)));
         rendered.map_err(|error| PageError::Internal(error.into()))
     }
+}
+
+/// Returns the addresses by which browsers may call a listener.
+fn origins_of(listener: &HttpListener, bound: Option<SocketAddr>) -> Vec<WebOrigin> {
+    let mut origins = listener.origins.clone();
+    match bound {
+        Some(bound) => origins.extend(own_origins(bound, listener.is_tls)),
+        None => origins.push(WebOrigin::localhost()),
+    }
+    origins
 }
 
 /// Returns the origins of a bound TCP address: itself, and on loopback its name.

@@ -5,7 +5,7 @@ use super::connections::{WebConnections, WebPeer, WebPermit};
 use super::context::{WebContext, WebParts};
 use super::routes::router;
 use super::timed_stream::TimedStream;
-use crate::config::HttpListener;
+use crate::config::{Current, HttpListener, ListenAddress};
 use crate::gateway::ingress::listen_socket::{Caller, ListenSocket};
 use crate::gateway::ingress::smtp::{Certificates, TlsError};
 use axum::Router;
@@ -44,35 +44,73 @@ const USES_NOTED_EVERY: Duration = Duration::from_secs(300);
 /// A listener of the pages with an open socket.
 pub struct BoundPages {
     socket: ListenSocket,
-    context: Arc<WebContext>,
-    certificates: Option<Arc<Certificates>>,
+    in_force: Arc<Current<PagesInForce>>,
     stall_max: Duration,
+}
+
+/// What answers the requests of a listener; each request takes it once.
+pub struct PagesInForce {
+    /// Address as configured.
+    pub address: ListenAddress,
+    bound: Option<SocketAddr>,
+    context: Arc<WebContext>,
+    router: Router,
+    certificates: Option<Arc<Certificates>>,
+}
+
+impl PagesInForce {
+    /// Builds what answers requests under another configuration. Errors: the certificate cannot be used.
+    pub fn renewed(&self, listener: &HttpListener, parts: &WebParts) -> Result<Self, TlsError> {
+        let context = Arc::new(self.context.renewed(parts, listener, self.bound));
+        Ok(Self {
+            address: listener.address.clone(),
+            bound: self.bound,
+            router: router::router(&context),
+            context,
+            certificates: certificates(listener, parts, self.certificates.as_ref())?,
+        })
+    }
+}
+
+/// Returns the certificates of a listener, `known` where its files are the same.
+fn certificates(
+    listener: &HttpListener,
+    parts: &WebParts,
+    known: Option<&Arc<Certificates>>,
+) -> Result<Option<Arc<Certificates>>, TlsError> {
+    let (Some(files), true) = (&parts.config.gateway.tls, listener.is_tls) else {
+        return Ok(None);
+    };
+    if let Some(known) = known.filter(|known| known.files() == files) {
+        return Ok(Some(known.clone()));
+    }
+    Certificates::load(files.clone(), parts.store.clock().clone()).map(Some)
 }
 
 impl BoundPages {
     /// Binds a listener. Errors: the address is taken, the certificate cannot be used.
     pub async fn open(listener: &HttpListener, parts: &WebParts) -> anyhow::Result<Self> {
-        let certificates = match (&parts.config.gateway.tls, listener.is_tls) {
-            (Some(files), true) => {
-                let loaded: Result<_, TlsError> =
-                    Certificates::load(files.clone(), parts.store.clock().clone());
-                Some(loaded?)
-            }
-            _ => None,
-        };
+        let certificates = certificates(listener, parts, None)?;
         let socket = ListenSocket::open(&listener.address).await?;
-        let context = Arc::new(WebContext::new(
-            parts,
-            listener,
-            socket.tcp_address(),
-            router::page_paths(),
-        )?);
-        Ok(Self {
-            socket,
+        let bound = socket.tcp_address();
+        let context = WebContext::new(parts, listener, bound, router::page_paths())?;
+        let context = Arc::new(context);
+        let in_force = PagesInForce {
+            address: listener.address.clone(),
+            bound,
+            router: router::router(&context),
             context,
             certificates,
+        };
+        Ok(Self {
+            socket,
+            in_force: Arc::new(Current::new(Arc::new(in_force))),
             stall_max: STALL_MAX,
         })
+    }
+
+    fn context(&self) -> Arc<WebContext> {
+        self.in_force.get().context.clone()
     }
 
     /// Sets another time after which a peer that takes no byte is cut off.
@@ -86,6 +124,11 @@ impl BoundPages {
         self.socket.address()
     }
 
+    /// Returns what answers its requests, which may be replaced.
+    pub fn in_force(&self) -> &Arc<Current<PagesInForce>> {
+        &self.in_force
+    }
+
     /// Returns the bound TCP address; `None` for a Unix socket.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         self.socket.tcp_address()
@@ -94,11 +137,11 @@ impl BoundPages {
 
 /// Serves until `shutdown`, then lets open requests end for a moment.
 pub async fn serve(bound: BoundPages, shutdown: CancellationToken) {
-    let router = router::router(&bound.context);
     let connections = Arc::new(WebConnections::default());
     let mut open = JoinSet::new();
     let beating = {
-        let (context, shutdown) = (bound.context.clone(), shutdown.clone());
+        // All contexts of the listener share its pulse and its notes.
+        let (context, shutdown) = (bound.context(), shutdown.clone());
         async move { context.pulse.beat(&context.store, shutdown).await }
     };
     open.spawn(beating);
@@ -110,11 +153,11 @@ pub async fn serve(bound: BoundPages, shutdown: CancellationToken) {
             biased;
             () = shutdown.cancelled() => break,
             Some(ended) = open.join_next() => report(ended),
-            _ = uses.tick() => bound.context.note_uses().await,
+            _ = uses.tick() => bound.context().note_uses().await,
             accepted = bound.socket.accept() => match accepted {
                 Ok(caller) => {
-                    if let Some(permit) = admit(&caller, &bound.context, &connections) {
-                        open.spawn(connection(caller, permit, &bound, router.clone(), shutdown.clone()));
+                    if let Some(permit) = admit(&caller, &bound.context(), &connections) {
+                        open.spawn(connection(caller, permit, &bound, shutdown.clone()));
                     }
                 }
                 Err(error) => {
@@ -124,7 +167,7 @@ pub async fn serve(bound: BoundPages, shutdown: CancellationToken) {
             },
         }
     }
-    let context = bound.context.clone();
+    let context = bound.context();
     drop(bound);
     let drained = async { while open.join_next().await.is_some() {} };
     if timeout(GRACE_PERIOD, drained).await.is_err() {
@@ -167,10 +210,10 @@ fn connection(
     caller: Caller,
     permit: WebPermit,
     bound: &BoundPages,
-    router: Router,
     shutdown: CancellationToken,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let (context, certificates) = (bound.context.clone(), bound.certificates.clone());
+    let in_force = bound.in_force.clone();
+    let certificates = in_force.get().certificates.clone();
     let stall_max = bound.stall_max;
     async move {
         let peer = permit.peer;
@@ -178,7 +221,7 @@ fn connection(
             Caller::Tcp(stream, _) => stream,
             Caller::Unix(stream) => {
                 let stream = TimedStream::new(stream, stall_max);
-                return exchange(stream, peer, context, router, shutdown).await;
+                return exchange(stream, peer, in_force, shutdown).await;
             }
         };
         if let Err(error) = stream.set_nodelay(true) {
@@ -187,14 +230,14 @@ fn connection(
         match certificates {
             None => {
                 let stream = TimedStream::new(stream, stall_max);
-                exchange(stream, peer, context, router, shutdown).await;
+                exchange(stream, peer, in_force, shutdown).await;
             }
             Some(certificates) => {
                 let handshake = certificates.acceptor().accept(stream);
                 match timeout(HANDSHAKE_MAX, handshake).await {
                     Ok(Ok(stream)) => {
                         let stream = TimedStream::new(stream, stall_max);
-                        exchange(stream, peer, context, router, shutdown).await;
+                        exchange(stream, peer, in_force, shutdown).await;
                     }
                     Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS with a browser"),
                     Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
@@ -208,16 +251,13 @@ fn connection(
 async fn exchange<S>(
     stream: TimedStream<S>,
     peer: WebPeer,
-    context: Arc<WebContext>,
-    router: Router,
+    in_force: Arc<Current<PagesInForce>>,
     shutdown: CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let routed = TowerToHyperService::new(router);
-    let service = service_fn(move |request: Request<Incoming>| {
-        answer(request, peer, context.clone(), routed.clone())
-    });
+    let service =
+        service_fn(move |request: Request<Incoming>| answer(request, peer, in_force.get()));
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_MAX)
@@ -241,12 +281,13 @@ async fn exchange<S>(
 async fn answer(
     mut request: Request<Incoming>,
     peer: WebPeer,
-    context: Arc<WebContext>,
-    routed: TowerToHyperService<Router>,
+    pages: Arc<PagesInForce>,
 ) -> Result<Response<Body>, Infallible> {
-    match checks::name(&context, &request, peer) {
+    match checks::name(&pages.context, &request, peer) {
         Ok(called) => request.extensions_mut().insert(called),
         Err(refusal) => return Ok(*refusal),
     };
-    routed.call(request).await
+    TowerToHyperService::new(pages.router.clone())
+        .call(request)
+        .await
 }

@@ -38,6 +38,6 @@ mod timed_stream;
 mod words;
 
 pub use context::{WebContext, WebParts};
-pub use listener::{BoundPages, serve};
+pub use listener::{BoundPages, PagesInForce, serve};
 pub use route::{RouteAccess, RouteBody, RouteMethod, WebRoute};
 pub use routes::ROUTES;

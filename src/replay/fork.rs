@@ -170,11 +170,11 @@ pub async fn fork(
         clock: clock.clone(),
         providers,
         env: RunEnv::Fork(Box::new(env)),
-        provider_health: Box::new(CircuitBreakers::new(clock)),
+        provider_health: Arc::new(CircuitBreakers::new(clock)),
         tools,
         loop_key: store.loop_key().clone(),
         mail_queued: Arc::new(Notify::new()),
-        given_back: Notify::new(),
+        given_back: Arc::default(),
         lazy_providers: LazyProviders::default(),
     };
     if let Err(error) = execute(&run_deps, &claimed, cancel).await {

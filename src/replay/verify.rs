@@ -35,7 +35,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{Notify, OnceCell};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 /// Result of verifying one run.
@@ -277,11 +277,11 @@ impl Verifier {
             clock: recorded_env.clone(),
             providers,
             env: RunEnv::Recorded(recorded_env.clone()),
-            provider_health: Box::new(recorded_env.clone()),
+            provider_health: Arc::new(recorded_env.clone()),
             tools: tools::of_config(config),
             loop_key: self.store.loop_key().clone(),
             mail_queued: Arc::default(),
-            given_back: Notify::new(),
+            given_back: Arc::default(),
             lazy_providers: LazyProviders::default(),
         })
     }

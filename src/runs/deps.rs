@@ -37,7 +37,7 @@ pub struct RunDeps {
     /// Adapters that no persona asks but a responsibility may.
     pub lazy_providers: LazyProviders,
     pub env: RunEnv,
-    pub provider_health: Box<dyn ProviderHealth>,
+    pub provider_health: Arc<dyn ProviderHealth>,
     /// All tools, in the order the model sees them.
     pub tools: ToolRegistry,
     /// Key of the database for the loop token in the header of our mail.
@@ -45,7 +45,7 @@ pub struct RunDeps {
     /// Wakes the outbound worker when a delivery was queued.
     pub mail_queued: Arc<Notify>,
     /// Wakes waiting calls when a call has released the unused part of its reservation.
-    pub given_back: Notify,
+    pub given_back: Arc<Notify>,
 }
 
 /// Dependencies of all runs of an engine, and the store that runs are claimed from.
@@ -93,13 +93,39 @@ impl WorkerDeps {
         config: Arc<Config>,
         mail_queued: Arc<Notify>,
     ) -> Result<Self, DepsError> {
-        let provider = config.inference.embeddings.as_ref();
+        Self::without_providers(store, config, mail_queued)?.with_providers()
+    }
+
+    /// Builds the dependencies of another configuration of the same engine, for runs that begin from now on. Breakers, what
+    /// guards agents' files and the index of knowledge are shared. Opens no connection.
+    pub fn renewed(&self, config: Arc<Config>) -> Result<Self, DepsError> {
+        let (store, mail_queued) = (self.store.clone(), self.mail_queued.clone());
+        let mut deps = Self::without_providers(store, config, mail_queued)?;
+        deps.provider_health = self.provider_health.clone();
+        deps.given_back = self.given_back.clone();
+        if let (RunEnv::Live(env), RunEnv::Live(before)) = (&mut deps.run_deps.env, &self.env) {
+            env.share(before);
+        }
+        let deps = deps.with_providers()?;
+        let block =
+            |config: &Config, name: &str| config.fingerprint(config.inference.providers.get(name));
+        let names = deps.config.inference.providers.keys();
+        for name in names.chain(self.config.inference.providers.keys()) {
+            if block(&deps.config, name) != block(&self.config, name) {
+                deps.provider_health.forget(name);
+            }
+        }
+        Ok(deps)
+    }
+
+    fn with_providers(self) -> Result<Self, DepsError> {
+        let mut deps = self;
+        let provider = deps.config.inference.embeddings.as_ref();
         let provider = provider.map(|of| of.provider.clone()).unwrap_or_default();
-        Embedder::of(&store, &config).map_err(|source| DepsError::Provider {
+        Embedder::of(&deps.store, &deps.config).map_err(|source| DepsError::Provider {
             provider,
             source: Box::new(source),
         })?;
-        let mut deps = Self::without_providers(store, config, mail_queued)?;
         for (provider, built) in build_providers(&deps.config.clone()) {
             let built = built.map_err(|source| DepsError::Provider {
                 provider: provider.clone(),
@@ -108,6 +134,11 @@ impl WorkerDeps {
             deps.providers.insert(provider, built);
         }
         deps.lazy_providers = LazyProviders::of(&deps.config, &deps.providers);
+        if let (RunEnv::Live(env), Some(persona)) = (&deps.env, deps.config.personas.iter().next())
+        {
+            let now = deps.clock.now();
+            env.prompts.note_all(&deps.config.workspace, persona, now);
+        }
         Ok(deps)
     }
 
@@ -129,7 +160,7 @@ impl WorkerDeps {
             .with_vectors(embedder.clone())
             .with_web(web, search)
             .with_streams(&config.workspace)
-            .with_mcp(McpClients::new(store.clone()));
+            .with_mcp(Arc::new(McpClients::new(store.clone())));
         let commands = CommandSandbox::new(config.program.clone(), CommandLimits::default());
         live_env.set_commands(commands);
         let clock = store.clock().clone();
@@ -139,12 +170,12 @@ impl WorkerDeps {
             providers: BTreeMap::new(),
             lazy_providers: LazyProviders::default(),
             env: RunEnv::Live(Box::new(live_env)),
-            provider_health: Box::new(CircuitBreakers::new(clock.clone())),
+            provider_health: Arc::new(CircuitBreakers::new(clock.clone())),
             clock,
             tools,
             loop_key: store.loop_key().clone(),
             mail_queued,
-            given_back: Notify::new(),
+            given_back: Arc::default(),
         };
         Ok(Self {
             store,

@@ -8,10 +8,11 @@ use super::deps::WorkerDeps;
 use super::error::RunError;
 use super::execute::execute;
 use super::hooks::of_run;
+use crate::config::Current;
 use crate::domain::{
     ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, StopReason, stable_seed,
 };
-use crate::store::{ClaimedRun, NewNotice, RunFailure, StoreError, SweptApprovals};
+use crate::store::{ClaimedRun, NewNotice, RunFailure, Store, StoreError, SweptApprovals};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use std::collections::{BTreeSet, HashMap};
@@ -36,7 +37,9 @@ const RUN_RETRY_WAITS: [Duration; 5] = [
 
 /// Executes runs. One per engine.
 pub struct Worker {
-    deps: Arc<WorkerDeps>,
+    store: Store,
+    /// Each run takes them once, when it is claimed.
+    in_force: Arc<Current<WorkerDeps>>,
     running: JoinSet<EndedRun>,
     /// `true`: the last claim got all that it asked for, so there is probably more.
     backlog: bool,
@@ -66,10 +69,16 @@ struct RunningRun {
 type EndedRun = (RunId, Option<RunFailure>);
 
 impl Worker {
+    /// Builds a worker whose dependencies stay as they are.
     pub fn new(deps: Arc<WorkerDeps>) -> Self {
+        Self::of(Arc::new(Current::new(deps)))
+    }
+
+    pub fn of(in_force: Arc<Current<WorkerDeps>>) -> Self {
         let (running, open, unknown, stopped) = Default::default();
         Self {
-            deps,
+            store: in_force.get().store.clone(),
+            in_force,
             running,
             backlog: false,
             open,
@@ -82,7 +91,7 @@ impl Worker {
     /// Works until `shutdown`, then gives running runs the grace period of a drain to end, and puts
     /// the rest back.
     pub async fn run(mut self, wake: Arc<Notify>, shutdown: CancellationToken) {
-        for halt in self.deps.store.halts().await.unwrap_or_default() {
+        for halt in self.store.halts().await.unwrap_or_default() {
             let who = halt
                 .persona
                 .as_ref()
@@ -116,7 +125,7 @@ impl Worker {
         let (mut worked, mut tried) = (0, false);
         let mut poll = tokio::time::interval(POLL);
         loop {
-            self.deps.store.sweep_approvals().await?;
+            self.store.sweep_approvals().await?;
             worked += self.claim().await?;
             let ended = tokio::select! {
                 ended = self.running.join_next() => ended,
@@ -132,7 +141,7 @@ impl Worker {
                     self.ended(ended);
                 }
                 // All other runs are done: now the poison runs, which may have stopped engines.
-                None if !tried && self.deps.store.try_poison_runs_now() => tried = true,
+                None if !tried && self.store.try_poison_runs_now() => tried = true,
                 // A run that is due and cannot be claimed waits for a parked run of its thread, or
                 // another engine has it.
                 None => return Ok(worked),
@@ -148,7 +157,8 @@ impl Worker {
 
     async fn claim(&mut self) -> Result<usize, StoreError> {
         self.finish_leftovers().await;
-        let inference = &self.deps.config.inference;
+        let deps = self.in_force.get();
+        let inference = &deps.config.inference;
         let free = inference
             .concurrent_runs_max
             .saturating_sub(self.running.len());
@@ -156,13 +166,13 @@ impl Worker {
         if free == 0 || (self.backlog && free < inference.concurrent_runs_max.div_ceil(4)) {
             return Ok(0);
         }
-        let claimed = self.claim_known(free).await?;
+        let claimed = self.claim_known(&deps, free).await?;
         let count = claimed.len();
         self.backlog = count == free;
         for run in claimed {
             let cancel = CancellationToken::new();
             let (id, persona, worked) = (run.id.clone(), run.persona.clone(), run.worked);
-            let (deps, stop) = (self.deps.clone(), cancel.clone());
+            let (deps, stop) = (deps.clone(), cancel.clone());
             let task = self.running.spawn(async move {
                 let worked = AssertUnwindSafe(work_on(&deps, &run, &stop))
                     .catch_unwind()
@@ -173,7 +183,7 @@ impl Worker {
                 };
                 (run.id, unsettled)
             });
-            let began = self.deps.clock.monotonic();
+            let began = self.store.clock().monotonic();
             let open = RunningRun {
                 cancel,
                 worked,
@@ -187,9 +197,13 @@ impl Worker {
     }
 
     /// Claims runs of personas that this engine knows and that are in service; the others wait.
-    async fn claim_known(&mut self, free: usize) -> Result<Vec<ClaimedRun>, StoreError> {
-        let deps = self.deps.clone();
+    async fn claim_known(
+        &mut self,
+        deps: &WorkerDeps,
+        free: usize,
+    ) -> Result<Vec<ClaimedRun>, StoreError> {
         let personas = &deps.config.personas;
+        self.unknown.retain(|id| personas.get(id).is_none());
         let per_persona_max = deps.config.inference.concurrent_runs_per_persona_max;
         loop {
             let out = personas
@@ -205,14 +219,19 @@ impl Worker {
                 .await?;
             let is_known = |run: &ClaimedRun| personas.get(&run.persona).is_some();
             let (known, unknown): (Vec<_>, Vec<_>) = claimed.into_iter().partition(is_known);
+            // Its persona may have come with a configuration that was put in force after these dependencies were taken.
+            let is_stale = !std::ptr::eq(&*self.in_force.get(), deps);
             for run in &unknown {
                 deps.store.requeue_run(&run.id, run.worked).await?;
+                if is_stale {
+                    continue;
+                }
                 if self.unknown.insert(run.persona.clone()) {
                     tracing::warn!(persona = %run.persona, run = %run.id, "runs of a persona that this engine does not know wait");
-                    deps.store.emit_notice(unknown_persona(&deps, run)).await?;
+                    deps.store.emit_notice(unknown_persona(deps, run)).await?;
                 }
             }
-            if !known.is_empty() || unknown.is_empty() {
+            if !known.is_empty() || unknown.is_empty() || is_stale {
                 return Ok(known);
             }
         }
@@ -224,7 +243,7 @@ impl Worker {
         let left = stopped.into_iter().zip(put_back).filter(|(_, done)| !done);
         self.stopped.extend(left.map(|(stopped, _)| stopped));
         for (run, failure) in std::mem::take(&mut self.unsettled) {
-            match self.deps.store.fail_run(&run, failure.clone()).await {
+            match self.store.fail_run(&run, failure.clone()).await {
                 Ok(()) | Err(StoreError::WrongState { .. }) => {}
                 Err(_as_before) => self.unsettled.push((run, failure)),
             }
@@ -250,7 +269,7 @@ impl Worker {
 
     /// Ends questions to owners whose time is over, and those that a later letter overtook.
     async fn sweep_approvals(&self) {
-        match self.deps.store.sweep_approvals().await {
+        match self.store.sweep_approvals().await {
             Ok(swept) if swept == SweptApprovals::default() => {}
             Ok(swept) => tracing::info!(
                 expired = swept.expired,
@@ -266,7 +285,7 @@ impl Worker {
         if self.open.is_empty() {
             return;
         }
-        match self.deps.store.cancel_requests().await {
+        match self.store.cancel_requests().await {
             Ok(runs) => {
                 crate::crash::crash_point!("R11", !runs.is_empty());
                 runs.iter()
@@ -282,7 +301,7 @@ impl Worker {
         if self.open.is_empty() {
             return;
         }
-        match self.deps.store.halts().await {
+        match self.store.halts().await {
             Ok(halts) => {
                 let stopped =
                     |open: &&RunningRun| halts.iter().any(|halt| halt.stops(&open.persona));
@@ -295,7 +314,8 @@ impl Worker {
     }
 
     async fn wind_down(mut self) {
-        let grace_period = tokio::time::sleep(self.deps.config.limits.drain_grace_period());
+        let grace_period = self.in_force.get().config.limits.drain_grace_period();
+        let grace_period = tokio::time::sleep(grace_period);
         tokio::pin!(grace_period);
         while !self.running.is_empty() {
             tokio::select! {
@@ -313,8 +333,8 @@ impl Worker {
 
     /// Queues a run again whose task was aborted; returns `false` when that could not be stored.
     async fn put_back(&self, run: &RunId, open: &RunningRun) -> bool {
-        let worked = open.worked + self.deps.clock.monotonic().saturating_sub(open.began);
-        match self.deps.store.requeue_run(run, worked).await {
+        let worked = open.worked + self.store.clock().monotonic().saturating_sub(open.began);
+        match self.store.requeue_run(run, worked).await {
             Ok(()) | Err(StoreError::WrongState { .. }) => true,
             Err(error) => {
                 tracing::debug!(%run, %error, "not put back; the next claim or the next start does it");
@@ -361,8 +381,8 @@ fn unknown_persona(deps: &WorkerDeps, run: &ClaimedRun) -> NewNotice {
             run.persona
         ),
         hint: format!(
-            "start the engine again if `personas/{0}` was made or put back since its start; else end them with \
-             `attache runs list --persona {0}` and `attache runs cancel ID`",
+            "put `personas/{0}` back, and they go on within seconds; else end them with `attache runs list --persona {0}` \
+             and `attache runs cancel ID`",
             run.persona
         ),
     }

@@ -19,7 +19,7 @@ pub use survey::{Asks, Survey, survey};
 pub use sync::{FileProblem, SyncReport};
 
 use crate::clock::Clock;
-use crate::config::{Persona, Personas};
+use crate::config::{Current, Persona, Personas};
 use crate::domain::{MessageId, RunId, Timestamp, Trigger, Trust, sha256_hex};
 use crate::store::{
     Content, InboxItem, NewRun, NewSynthetic, Place, ScheduledPrompt, Store, StoreError,
@@ -85,22 +85,29 @@ impl Scheduler {
 
     /// Works until `shutdown`. Each beat fires due slots and wakes the workers; every few seconds
     /// it scans the files. No error ends it: failures are logged and retried at the next beat.
-    pub async fn run(&self, wake_runs: &Notify, shutdown: CancellationToken) {
+    /// A beat has one scheduler from its beginning to its end.
+    pub async fn run(in_force: &Current<Self>, wake_runs: &Notify, shutdown: CancellationToken) {
         let mut heartbeat = Heartbeat::start().await;
         let (mut look_at, mut problems) = (None, Vec::new());
-        let mut times = self.times();
-        self.come_back().await;
+        let mut of_now = in_force.get();
+        let mut times = of_now.times();
+        of_now.come_back().await;
         while !shutdown.is_cancelled() {
-            let monotonic = self.clock.monotonic();
+            let before = std::mem::replace(&mut of_now, in_force.get());
+            if !Arc::ptr_eq(&before, &of_now) {
+                // As after a start.
+                look_at = None;
+            }
+            let monotonic = of_now.clock.monotonic();
             // Due slots first, so that an edit in the same second does not remove an old slot with
             // it; but after a start the files come first, because removed responsibilities must not
             // fire.
             if look_at.is_some() {
-                self.beat(wake_runs).await;
+                of_now.beat(wake_runs).await;
             }
             if look_at.is_none_or(|at| monotonic >= at) {
-                problems = self.sync_and_log(&problems).await;
-                let looked = self.clock.monotonic();
+                problems = of_now.sync_and_log(&problems).await;
+                let looked = of_now.clock.monotonic();
                 let rest = looked.saturating_sub(monotonic) * REST_PER_LOOK;
                 look_at = Some(looked + rest.clamp(SYNC_EVERY, SYNC_AT_LEAST_EVERY));
             }
@@ -109,7 +116,7 @@ impl Scheduler {
                 () = heartbeat.next() => {}
             }
             let stepped;
-            (times, stepped) = self.mind_clock(times).await;
+            (times, stepped) = of_now.mind_clock(times).await;
             if stepped {
                 // The ticker schedules its beats by the wall clock.
                 heartbeat.stop().await;

@@ -60,7 +60,7 @@ impl Webhooks {
     }
 
     /// Works until `shutdown`. An attempt that is cut then is made again by the next engine, under its id.
-    pub async fn run(self, shutdown: CancellationToken) {
+    pub async fn run(&self, shutdown: CancellationToken) {
         let webhooks = &self.config.gateway.webhooks;
         let runs = webhooks.iter().map(|webhook| self.follow(webhook));
         tokio::select! {

@@ -1,27 +1,22 @@
-//! What is edited while an engine works is not in force, and both the engine and the commands beside it say so.
+//! What is edited beside a working engine and not in force yet, as commands beside it see it.
 
 use crate::app::{TestApp, Workspace, note};
-use attache::config::in_force::{Edits, edited_since_start, note as note_in_force};
+use attache::config::in_force::{FileStamps, InForce};
 use serde_json::json;
 
 fn answering() -> serde_json::Value {
     json!({ "rules": [{ "say": "Seven." }] })
 }
 
-fn own_pid() -> String {
-    std::process::id().to_string()
-}
-
 #[tokio::test]
-async fn each_edit_is_told_once_what_is_put_back_is_in_force_again() {
+async fn an_edit_is_seen_once_by_its_stamp_and_named_until_it_is_put_back() {
     let app = TestApp::start(answering()).await;
-    let (place, snapshot) = (
-        app.engine.config.workspace.clone(),
-        app.engine.config.snapshot.clone(),
-    );
-    note_in_force(&snapshot, &place).expect("written down");
-    let mut edits = Edits::since(&snapshot, &place);
-    assert_eq!(edits.new_edits(), Vec::<String>::new());
+    let config = app.engine.config.clone();
+    let place = config.workspace.clone();
+    let own = InForce::of(&config.snapshot);
+    own.note(&place).expect("written down");
+    assert_eq!(own.edited(&place), Vec::<String>::new());
+    let looks = FileStamps::of(&config);
     let security = place.join("configs/security.json");
     let before = std::fs::read_to_string(&security).expect("a file");
     std::fs::write(&security, format!("{before}\n\n")).expect("an edit");
@@ -30,31 +25,24 @@ async fn each_edit_is_told_once_what_is_put_back_is_in_force_again() {
         r#"{"name": "Nora", "address": "nora"}"#,
     );
     let wanted = ["configs/security.json", "personas/nora/persona.json"];
-    assert_eq!(edits.new_edits(), wanted);
-    assert_eq!(edits.new_edits(), Vec::<String>::new(), "once");
+    let again = FileStamps::of(&config);
+    assert_eq!(again.changed_since(&looks), wanted);
     assert_eq!(
-        edited_since_start(&place, &own_pid()),
-        Some(wanted.map(str::to_owned).to_vec())
+        FileStamps::of(&config).changed_since(&again),
+        Vec::<String>::new(),
+        "once"
     );
-    assert_eq!(
-        edited_since_start(&place, "1"),
-        None,
+    let stored = InForce::read(&place, &own.pid).expect("of this process");
+    assert_eq!(stored.edited(&place), wanted);
+    assert!(
+        InForce::read(&place, "1").is_none(),
         "another process left it"
     );
     std::fs::write(&security, &before).expect("put back");
-    assert_eq!(edits.new_edits(), Vec::<String>::new());
-    assert_eq!(
-        edited_since_start(&place, &own_pid()),
-        Some(vec![wanted[1].to_owned()])
-    );
-    std::fs::write(&security, format!("{before}\n")).expect("an edit");
-    assert_eq!(
-        edits.new_edits(),
-        ["configs/security.json"],
-        "again, because it is another edit"
-    );
+    assert_eq!(stored.edited(&place), [wanted[1]]);
     app.workspace.write(".secrets", "OPENAI_API_KEY=new\n");
-    assert_eq!(edits.new_edits(), [".secrets"]);
+    let secrets = FileStamps::of(&config).changed_since(&again);
+    assert!(secrets.contains(&".secrets".to_owned()), "{secrets:?}");
 }
 
 #[tokio::test]

@@ -116,6 +116,7 @@ mod config;
 mod mistakes;
 mod init;
 mod setup;
+mod reload;
 mod in_force;
 mod out_of_service;
 mod protection;

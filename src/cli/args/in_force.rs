@@ -1,25 +1,54 @@
-//! Files that were edited after the engine beside this command was started: their edits are in
-//! force after a restart.
+//! What of the files is not in force in the engine that works beside this command, and why.
 
 use crate::cli::{CommandContext, screen};
-use crate::config::in_force;
+use crate::config::in_force::InForce;
 use crate::store::working_engine;
+use serde::Serialize;
 
-/// Files whose content differs from the content that the working engine read; empty when no engine
-/// works here or every edit is in force.
-pub fn edited(context: &CommandContext) -> Vec<String> {
-    let engine = working_engine(&context.workspace);
-    engine
-        .and_then(|pid| in_force::edited_since_start(&context.workspace, &pid))
-        .unwrap_or_default()
+/// Edits that are not in force; all empty when no engine works here.
+#[derive(Debug, Default, Serialize)]
+pub struct NotInForce {
+    /// Files whose content differs from the content in force.
+    #[serde(rename = "not_in_force")]
+    pub files: Vec<String>,
+    /// Why the engine keeps what was in force before, as far as it has read them.
+    pub refused: Vec<String>,
+    /// Settings that count after a restart.
+    pub after_restart: Vec<String>,
 }
 
-/// Prints on stderr the files whose edits are not in force, if any.
-pub fn remark(edited: &[String]) {
-    if !edited.is_empty() {
-        let files = edited.join(", ");
+/// Compares the files with what the working engine has in force.
+pub fn compare(context: &CommandContext) -> NotInForce {
+    let workspace = &context.workspace;
+    let engine = working_engine(workspace);
+    let found = engine.and_then(|pid| InForce::read(workspace, &pid));
+    found.map_or_else(NotInForce::default, |in_force| NotInForce {
+        files: in_force.edited(workspace),
+        refused: in_force.refused,
+        after_restart: in_force.after_restart,
+    })
+}
+
+/// Prints on stderr what is not in force, if anything.
+pub fn remark(found: &NotInForce) {
+    let files = found.files.join(", ");
+    match found.refused.first() {
+        _ if files.is_empty() => {}
+        None => screen::remark(&format!(
+            "not in force yet: {files}; the engine that works here reads edited files within seconds"
+        )),
+        Some(first) => screen::remark(&format!(
+            "not in force: {files}; the engine that works here keeps what was good before: {first}"
+        )),
+    }
+    remark_restart(&found.after_restart);
+}
+
+/// Prints on stderr the settings that count after a restart.
+pub fn remark_restart(settings: &[String]) {
+    for setting in settings {
         screen::remark(&format!(
-            "not in force before the engine that works here is started again: {files}"
+            "in force after a restart of the engine that works here: {setting}"
         ));
     }
 }

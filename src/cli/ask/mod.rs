@@ -57,7 +57,7 @@ async fn ask(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit
     let config = context.config()?;
     let persona = persona_named(&config, text(args, "persona"))?;
     let asked_for = text_of(args)?;
-    in_force::remark(&in_force::edited(context));
+    in_force::remark(&in_force::compare(context));
     let thread = match args.get_one::<String>("thread") {
         Some(typed) => {
             let store = context.store_of_engine().await?;

@@ -49,7 +49,7 @@ impl Command for Chat {
             context.require_workspace()?;
             let config = context.config()?;
             let persona = persona_named(&config, text(args, "persona"))?;
-            in_force::remark(&in_force::edited(context));
+            in_force::remark(&in_force::compare(context));
             let mut chat = ChatSession {
                 context,
                 config: &config,

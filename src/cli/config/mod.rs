@@ -1,10 +1,10 @@
 //! `attache config check|show|schema`: the problems, the effective values and the permitted keys of
 //! the configuration.
 
-mod vectors;
+pub(in crate::cli) mod vectors;
 mod summary;
 
-use super::args::in_force;
+use super::args::in_force::{self, NotInForce};
 use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigErrors, Problem, effective, schema};
@@ -80,14 +80,15 @@ pub(in crate::cli) struct CheckReport {
     pub(in crate::cli) warnings: Vec<Problem>,
     /// `None` unless the configuration is usable.
     summary: Option<Summary>,
-    /// Files that were edited after the engine that works here was started.
-    pub(in crate::cli) not_in_force: Vec<String>,
+    /// Edits that are not in force in the engine that works here.
+    #[serde(flatten)]
+    pub(in crate::cli) not_in_force: NotInForce,
 }
 
 impl CheckReport {
     /// Checks the configuration of a workspace.
     pub(in crate::cli) async fn of(context: &CommandContext) -> Self {
-        let not_in_force = in_force::edited(context);
+        let not_in_force = in_force::compare(context);
         match context.config() {
             Ok(config) => {
                 let now = SystemClock::new().now();

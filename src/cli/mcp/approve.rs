@@ -21,8 +21,8 @@ pub fn clap() -> clap::Command {
     clap::Command::new("approve")
         .about("Show the tools of a server whole, and let the personas use them as they are now")
         .after_help(
-            "Pins every tool that `configs/mcp.json` names for the server, in `configs/mcp.lock.json`. In force from the next \
-             start of the engine on. A tool that changes afterwards goes off until it is approved again.",
+            "Pins every tool that `configs/mcp.json` names for the server, in `configs/mcp.lock.json`. In force within \
+             seconds. A tool that changes afterwards goes off until it is approved again.",
         )
         .arg(Arg::new("name").value_name("NAME").required(true).help("The server, by its name in `configs/mcp.json`"))
         .arg(Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Do not ask"))
@@ -72,7 +72,7 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
         context.shared_store().await?.lift_mcp_tools(name).await?;
     }
     if !context.json() {
-        screen::remark("approved; in force from the next start of the engine on");
+        screen::remark("approved; in force within seconds");
     }
     Ok(Exit::Ok)
 }

@@ -100,7 +100,7 @@ fn list(context: &CommandContext) -> anyhow::Result<Exit> {
             out.name
         ));
     }
-    in_force::remark(&in_force::edited(context));
+    in_force::remark(&in_force::compare(context));
     Ok(Exit::Ok)
 }
 
@@ -345,7 +345,7 @@ fn create(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
             folder.join("PERSONA.md").display()
         ))?;
     }
-    in_force::remark(&in_force::edited(context));
+    in_force::remark(&in_force::compare(context));
     Ok(Exit::Ok)
 }
 

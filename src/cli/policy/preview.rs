@@ -3,7 +3,8 @@
 use super::super::args::lookup::record_of;
 use super::super::args::{number, text};
 use super::super::screen::Columns;
-use super::super::{CommandContext, Exit};
+use super::super::{CommandContext, Exit, Failure};
+use crate::config::{Config, load_snapshot};
 use crate::replay::policy_preview::{
     PolicyComparison, RuleEffects, preview, recorded_calls, sum_up,
 };
@@ -34,8 +35,8 @@ pub fn command() -> clap::Command {
     clap::Command::new("preview")
         .about("Show what the rules in the files would have allowed, asked about and refused")
         .after_help(
-            "Edit the rules, look here what they would have done, and start the engine again when you like what you see. \
-             Every call is decided on by the facts that were recorded with it.",
+            "A working engine takes edited rules within seconds: write new ones elsewhere, look here by --rules what they would have \
+             done, and copy them when you like what you see. Every call is decided on by the facts that were recorded with it.",
         )
         .arg(
             Arg::new("days")
@@ -45,10 +46,34 @@ pub fn command() -> clap::Command {
                 .default_value("30")
                 .help("Look at the calls of the last so many days"),
         )
+        .arg(
+            Arg::new("rules")
+                .long("rules")
+                .value_name("FILE")
+                .help("Rules of this file, in place of `configs/policy.json`"),
+        )
+}
+
+/// Returns the configuration with another file of rules. Errors: the file cannot be read, its rules are faulty.
+fn with_rules(context: &CommandContext, file: &str) -> anyhow::Result<Config> {
+    let rules = std::fs::read_to_string(file).map_err(|error| {
+        Failure::new(Exit::NoInput, format!("cannot read `{file}`")).because(error)
+    })?;
+    let Config {
+        workspace,
+        names,
+        snapshot,
+        ..
+    } = context.config()?;
+    let snapshot = snapshot.with("configs/policy.json", &rules);
+    Ok(load_snapshot(&workspace, &names, &snapshot)?)
 }
 
 pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let config = context.config()?;
+    let config = match args.get_one::<String>("rules") {
+        Some(file) => with_rules(context, file)?,
+        None => context.config()?,
+    };
     let store = context.shared_store().await?;
     let since = store.clock().now().minus(DAY * number(args, "days"));
     let (calls, without) = recorded_calls(&store, since).await?;

@@ -69,7 +69,7 @@ pub fn run(
         }
     }
     let line = format!(
-        "`{}` is approved as it is now; it is in force from the next start on",
+        "`{}` is approved as it is now; it is in force within seconds",
         skill.name
     );
     context.screen.line(line)?;

@@ -29,7 +29,7 @@ impl Command for SkillsCommand {
             )
             .subcommand(
                 clap::Command::new("approve")
-                    .about("Pin every file of a skill as it is now; in force from the next start on")
+                    .about("Pin every file of a skill as it is now; in force within seconds")
                     .after_help(
                         "What changes in its folder later turns the skill off until it is approved again. \
                          What differs from the last approval is printed.",

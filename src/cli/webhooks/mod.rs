@@ -106,7 +106,7 @@ fn named(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Webhook>
 fn unmet(name: &str) -> Failure {
     let message = format!("no engine has met the webhook `{name}`");
     Failure::new(Exit::NoInput, message)
-        .hint("it is told what happens from the next start of the engine on")
+        .hint("a working engine reads it within seconds, `attache reload` at once; otherwise the next start does")
 }
 
 async fn retry(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {

@@ -41,4 +41,4 @@ pub use paths::{
 pub use private_file::write_private;
 pub use problem::{ConfigErrors, Problem};
 pub use snapshot::Snapshot;
-pub use source::{ConfigLocation, ConfigSource};
+pub use source::{ConfigLocation, ConfigSource, KeptFiles};

@@ -19,11 +19,14 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 #[derive(Clone, Copy)]
 pub enum ConfigLocation<'a> {
     Folder(&'a Path),
-    /// A folder, with these texts in place of its files or beside them, by path.
-    Staged(&'a Path, &'a BTreeMap<String, String>),
+    /// The folder, but for these files: their text is what stands here, `None`: they do not exist.
+    FolderWith(&'a Path, &'a KeptFiles),
     /// Reads no disk.
     Snapshot(&'a Snapshot),
 }
+
+/// Texts that stand for files, by path below the workspace.
+pub type KeptFiles = BTreeMap<String, Option<Arc<str>>>;
 
 /// Reads the files of a place and records those that were read.
 pub struct ConfigSource<'a> {
@@ -47,10 +50,11 @@ impl<'a> ConfigSource<'a> {
     /// Reports whether a file exists, readable or not.
     pub fn has(&self, file: &str) -> bool {
         match self.place {
-            ConfigLocation::Folder(workspace) => workspace.join(file).symlink_metadata().is_ok(),
-            ConfigLocation::Staged(workspace, texts) => {
-                texts.contains_key(file) || workspace.join(file).symlink_metadata().is_ok()
-            }
+            ConfigLocation::Folder(workspace) => is_there(workspace, file),
+            ConfigLocation::FolderWith(workspace, kept) => match kept.get(file) {
+                Some(text) => text.is_some(),
+                None => is_there(workspace, file),
+            },
             ConfigLocation::Snapshot(snapshot) => snapshot.files().contains_key(file),
         }
     }
@@ -58,12 +62,10 @@ impl<'a> ConfigSource<'a> {
     /// The text of a file.
     pub fn read(&self, file: &str) -> Result<Arc<str>, Unreadable> {
         let text: Arc<str> = match self.place {
-            ConfigLocation::Folder(workspace) => {
-                text_file::read(&workspace.join(file), FILE_BYTES_MAX)?.into()
-            }
-            ConfigLocation::Staged(workspace, texts) => match texts.get(file) {
-                Some(text) => text.as_str().into(),
-                None => text_file::read(&workspace.join(file), FILE_BYTES_MAX)?.into(),
+            ConfigLocation::Folder(workspace) => read_text(workspace, file)?,
+            ConfigLocation::FolderWith(workspace, kept) => match kept.get(file) {
+                Some(text) => text.clone().ok_or(Unreadable::Missing)?,
+                None => read_text(workspace, file)?,
             },
             ConfigLocation::Snapshot(snapshot) => snapshot
                 .files()
@@ -95,10 +97,11 @@ impl<'a> ConfigSource<'a> {
     /// Names of the folders below `personas/`, unsorted.
     pub fn persona_folders(&self) -> io::Result<Vec<String>> {
         match self.place {
-            ConfigLocation::Folder(workspace) => folders_below(workspace),
-            ConfigLocation::Staged(workspace, texts) => {
-                let mut names = persona_names(texts.keys());
-                match folders_below(workspace) {
+            ConfigLocation::Folder(workspace) => folders_of_personas(workspace),
+            ConfigLocation::FolderWith(workspace, kept) => {
+                let kept = kept.iter().filter(|(_, text)| text.is_some());
+                let mut names = personas_of(kept.map(|(file, _)| file));
+                match folders_of_personas(workspace) {
                     Ok(there) => names.extend(there),
                     Err(error) if names.is_empty() => return Err(error),
                     Err(_) => {}
@@ -106,7 +109,7 @@ impl<'a> ConfigSource<'a> {
                 Ok(names.into_iter().collect())
             }
             ConfigLocation::Snapshot(snapshot) => {
-                Ok(persona_names(snapshot.files().keys()).into_iter().collect())
+                Ok(personas_of(snapshot.files().keys()).into_iter().collect())
             }
         }
     }
@@ -114,7 +117,7 @@ impl<'a> ConfigSource<'a> {
     /// Names of the folders of the owner's tools, sorted: those with a `tool.json`.
     pub fn own_tool_folders(&self) -> Vec<String> {
         let mut names: Vec<String> = match self.place {
-            ConfigLocation::Folder(workspace) | ConfigLocation::Staged(workspace, _) => {
+            ConfigLocation::Folder(workspace) | ConfigLocation::FolderWith(workspace, _) => {
                 let entries = std::fs::read_dir(workspace.join(OWN_TOOLS_FOLDER));
                 let entries = entries.into_iter().flatten().flatten();
                 let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -141,18 +144,29 @@ impl<'a> ConfigSource<'a> {
     }
 }
 
-/// Names of the personas that have a file among these paths.
-fn persona_names<'p>(paths: impl Iterator<Item = &'p String>) -> BTreeSet<String> {
-    let below = paths.filter_map(|file| file.strip_prefix("personas/"));
-    let names = below.filter_map(|file| file.split_once('/'));
-    names.map(|(name, _)| name.to_owned()).collect()
-}
-
-fn folders_below(workspace: &Path) -> io::Result<Vec<String>> {
+fn folders_of_personas(workspace: &Path) -> io::Result<Vec<String>> {
     let entries = std::fs::read_dir(workspace.join("personas"))?;
     let folders = entries.flatten().filter(|entry| entry.path().is_dir());
-    let names = folders.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    Ok(names.collect())
+    Ok(folders
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect())
+}
+
+/// Returns the personas to which these files belong.
+fn personas_of<'f>(files: impl Iterator<Item = &'f String>) -> BTreeSet<String> {
+    let below = files.filter_map(|file| file.strip_prefix("personas/"));
+    below
+        .filter_map(|file| file.split_once('/'))
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}
+
+fn is_there(workspace: &Path, file: &str) -> bool {
+    workspace.join(file).symlink_metadata().is_ok()
+}
+
+fn read_text(workspace: &Path, file: &str) -> Result<Arc<str>, Unreadable> {
+    Ok(text_file::read(&workspace.join(file), FILE_BYTES_MAX)?.into())
 }
 
 /// The smallest valid content of a file, for the hint about a missing one.

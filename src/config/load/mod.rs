@@ -1,9 +1,12 @@
 //! Loads the configuration: reads every file, checks every file, and only then returns a
 //! [`Config`].
 
+mod again;
 mod consistency;
 mod letters;
 mod personas;
+
+pub use again::{ReadAgain, load_again};
 
 use super::gateway::limits::Limits;
 use super::gateway::outbound::PASSWORD_VARIABLE;
@@ -179,15 +182,11 @@ pub fn load_with(
 pub fn load_staged(
     workspace: &Path,
     names: &NameCatalog,
-    texts: &BTreeMap<String, String>,
+    texts: &KeptFiles,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, ConfigErrors> {
-    load_from(
-        ConfigLocation::Staged(workspace, texts),
-        workspace,
-        names,
-        environment,
-    )
+    let location = ConfigLocation::FolderWith(workspace, texts);
+    load_from(location, workspace, names, environment)
 }
 
 /// Reads the secrets and the problems of their file; a snapshot has none.
@@ -198,7 +197,7 @@ fn secrets_of<'e>(
 ) -> (Secrets<'e>, Vec<Problem>) {
     let mut problems = Vec::new();
     let secrets = match location {
-        ConfigLocation::Folder(_) | ConfigLocation::Staged(..) => {
+        ConfigLocation::Folder(_) | ConfigLocation::FolderWith(..) => {
             Secrets::read(workspace, environment, &mut problems)
         }
         ConfigLocation::Snapshot(_) => Secrets::only(environment),

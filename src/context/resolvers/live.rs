@@ -1,7 +1,9 @@
 //! Live reads: folders and rows as they are now, each recorded as it is read.
 
+use super::good_prompts::{GoodPrompts, PROMPTS};
 use super::reads::{BaseFolder, Files, Folders, ReadError, ReadFuture, Reads};
 use super::record::ReadLog;
+use crate::config::Persona;
 use crate::domain::{MemoryCircle, MessageId, ThreadId, Timestamp};
 use crate::store::{
     KnowledgeHit, MemoryEntry, PastMessage, PastStep, PersonaStore, ShownInstruction, SummarySoFar,
@@ -13,6 +15,8 @@ pub struct Live<'a> {
     folders: Folders<'a>,
     store: &'a PersonaStore,
     now: Timestamp,
+    /// What stands for a faulty prompt, and the persona by which it is judged.
+    prompts: Option<(&'a GoodPrompts, &'a Persona)>,
     /// Files of knowledge that are in no index, with the reason.
     left_out: Vec<(String, String)>,
     seen: Mutex<ReadLog>,
@@ -24,6 +28,7 @@ impl<'a> Live<'a> {
             folders,
             store,
             now,
+            prompts: None,
             left_out: Vec::new(),
             seen: Mutex::default(),
         }
@@ -33,6 +38,13 @@ impl<'a> Live<'a> {
     #[must_use]
     pub fn without(self, left_out: Vec<(String, String)>) -> Self {
         Self { left_out, ..self }
+    }
+
+    /// Reads the last good text instead of a faulty prompt.
+    #[must_use]
+    pub fn with_prompts(self, prompts: &'a GoodPrompts, persona: &'a Persona) -> Self {
+        let prompts = Some((prompts, persona));
+        Self { prompts, ..self }
     }
 
     /// Returns the record of the reads.
@@ -57,7 +69,13 @@ impl Files for Live<'_> {
         if let Some(known) = self.seen().known_file(place, path) {
             return Ok(known);
         }
-        let text = self.folders.text(place, path, bytes_max)?;
+        let mut text = self.folders.text(place, path, bytes_max)?;
+        if let (Some((prompts, persona)), Some(read), BaseFolder::Workspace) =
+            (self.prompts, &mut text, place)
+            && path.starts_with(PROMPTS)
+        {
+            *read = prompts.good(path, read, (persona, self.now));
+        }
         self.seen().file(place, path, text.as_ref());
         Ok(text)
     }

@@ -1,8 +1,8 @@
 //! Resolvers: each contributes one kind of piece to a run's context. One file each, and the list of
 //! them. In reading order:
 //!
-//! - `reads`: what a resolver may read; `live`: from the store and the folders; `record`: each read
-//!   with its query and result; `recorded`: the same reads answered from such a record
+//! - `reads`: what a resolver may read; `live`: from the store and the folders, and `good_prompts` in place of
+//!   faulty ones; `record`: each read with its query and result; `recorded`: the same reads answered from such a record
 //! - `load_file`: the smallest resolver; copy it to start a new one
 //! - `persona`, `memory`, `knowledge`, `skills`, `thread_history`, `invocation_metadata`,
 //!   `current_input`; `letter_images`, `letter_pdfs`: the files that it shows; `calendar_facts`: a calendar part in words
@@ -11,6 +11,7 @@
 //! Not here: the budget over all pieces and the order of the steps (`context`).
 
 pub mod reads;
+pub mod good_prompts;
 pub mod live;
 pub mod record;
 pub mod recorded;

@@ -73,6 +73,25 @@ impl SenderVerifier {
         })
     }
 
+    /// Builds the verifier of other settings, which stops with this one. Errors: as [`Self::new`].
+    pub fn renewed(&self, config: &Config) -> Result<Self, dns::ResolverError> {
+        let settings = config.security.authentication.clone();
+        // A resolver has a cache, which other settings leave good.
+        let resolver = match settings.resolver == self.settings.resolver {
+            true => self.resolver.clone(),
+            false => DnsResolver::new(&settings.resolver)?,
+        };
+        Ok(Self {
+            resolver,
+            settings,
+            access: config.security.access.clone(),
+            owners: config.gateway.owners.clone(),
+            authserv_id: config.gateway.host_name.clone(),
+            clock: self.clock.clone(),
+            stopping: self.stopping.clone(),
+        })
+    }
+
     /// Interrupts every verification under way, and all later ones that need a query.
     pub fn stop(&self) {
         self.stopping.cancel();

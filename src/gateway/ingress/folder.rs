@@ -9,7 +9,9 @@
 use crate::config::WatchedFolder;
 use crate::domain::{Address, Arrival, Envelope, Letter, Via};
 use crate::gateway::ingress::in_flight::InFlightMarker;
-use crate::gateway::intake_contract::{Accepted, CopyOutcome, LetterIntake, Refusal};
+use crate::gateway::intake_contract::{
+    Accepted, CopyOutcome, LetterIntake, Refusal, for_one_letter,
+};
 use crate::mime::Header;
 use crate::store::Quarantined;
 use std::collections::{HashMap, HashSet};
@@ -264,13 +266,10 @@ impl FolderWatch {
                 "an mbox of several letters; give each a file of its own",
             )));
         }
-        match envelope_for_file(
-            &bytes,
-            self.intake.as_ref(),
-            self.fallback.as_ref(),
-            Via::Folder,
-        ) {
-            Some(envelope) => Ok(self.intake.accept(Letter { envelope, bytes }).await),
+        let intake = for_one_letter(&self.intake);
+        let fallback = self.fallback.as_ref();
+        match envelope_for_file(&bytes, intake.as_ref(), fallback, Via::Folder) {
+            Some(envelope) => Ok(intake.accept(Letter { envelope, bytes }).await),
             None => Ok(Err(Refusal::NobodyAddressed)),
         }
     }

@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 
 /// Delays between two verifications; the last one is repeated.
 const WAITS: [Duration; 4] = [
@@ -28,8 +27,6 @@ const WAITS: [Duration; 4] = [
 /// Maximum time that a letter is held: as long as a mail server would retry it (RFC 5321 section
 /// 4.5.4.1).
 const HELD_MAX: Duration = Duration::from_secs(5 * 24 * 3600);
-/// Interval between two polls of the table.
-const POLL: Duration = Duration::from_secs(15);
 
 /// Delay before the next verification after `attempts` attempts. Pure.
 fn next_attempt_after(attempts: u32) -> Duration {
@@ -95,20 +92,6 @@ impl Intake {
             }
         }
         Ok(released)
-    }
-
-    /// Verifies held letters as they become due, until `stop`.
-    pub async fn watch_held(&self, stop: CancellationToken) {
-        while !stop.is_cancelled() {
-            if let Err(error) = self.verify_held().await {
-                tracing::warn!(%error, "cannot verify held letters; trying again");
-            }
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => {}
-                () = tokio::time::sleep(POLL) => {}
-            }
-        }
     }
 
     /// Verifies one held letter. `Ok(false)`: it stays held. A held letter is never refused,

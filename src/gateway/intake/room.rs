@@ -7,12 +7,7 @@
 use super::{Intake, free_disk_bytes};
 use crate::store::StoreError;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
-
-/// Interval between two counts while the queue is full.
-const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// Number of runs that may be queued before the rows are counted again.
 pub(super) struct RunAllowance {
@@ -34,6 +29,16 @@ impl RunAllowance {
             .fetch_sub(i64::try_from(runs).unwrap_or(i64::MAX), Ordering::Relaxed);
     }
 
+    /// Requests a count.
+    pub(super) fn count_anew(&self) {
+        self.used_up.notify_one();
+    }
+
+    /// Resolves when a count is requested.
+    pub(super) async fn is_to_be_counted(&self) {
+        self.used_up.notified().await;
+    }
+
     /// Reports whether the allowance is not used up; requests a count otherwise.
     pub(super) fn is_left(&self) -> bool {
         let is_left = self.left.load(Ordering::Relaxed) > 0;
@@ -45,26 +50,6 @@ impl RunAllowance {
 }
 
 impl Intake {
-    /// Watches the number of open runs until `stop`. Without it there is no bound, as for a single
-    /// letter from a command.
-    pub async fn watch_queue(&self, stop: CancellationToken) {
-        loop {
-            if let Err(error) = self.count_queue().await {
-                tracing::warn!(%error, "cannot count the open runs");
-            }
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = self.allowance.used_up.notified() => {}
-            }
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(COUNT_EVERY) => {}
-            }
-        }
-    }
-
     /// Counts the open runs and sets the allowance.
     pub async fn count_queue(&self) -> Result<(), StoreError> {
         let runs_max = self.config.limits.open_runs_max;

@@ -11,10 +11,7 @@ use std::mem::take;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
-/// Minimum time between two log lines about one shortage.
-const LOGGED_EVERY: Duration = Duration::from_secs(60);
 /// Minimum time between two notices about one shortage.
 const NOTIFY_EVERY: Duration = Duration::from_secs(60 * 60);
 
@@ -32,6 +29,11 @@ impl Shortages {
         *locked(&self.refused).entry(what).or_insert(0) += 1;
         self.noted.notify_one();
     }
+
+    /// Resolves when a shortage was noted.
+    pub(super) async fn noted(&self) {
+        self.noted.notified().await;
+    }
 }
 
 fn locked<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -39,22 +41,6 @@ fn locked<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Intake {
-    /// Reports shortages until `stop`.
-    pub async fn watch_shortages(&self, stop: CancellationToken) {
-        loop {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = self.shortages.noted.notified() => self.tell_shortages().await,
-            }
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(LOGGED_EVERY) => {}
-            }
-        }
-    }
-
     /// Logs the refusals since the last call, and emits a notice for each shortage without one
     /// within the last hour.
     pub async fn tell_shortages(&self) {

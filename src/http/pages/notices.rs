@@ -115,7 +115,7 @@ fn remedy(kind: NoticeKind) -> &'static str {
         }
         NoticeKind::LetterFiled => "A letter can be answered on its page.",
         NoticeKind::ConfigFaulty => {
-            "The configuration says what is wrong; what was read at the start stays in force."
+            "The configuration says what is wrong; what was good before stays in force."
         }
         _ => "",
     }

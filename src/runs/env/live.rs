@@ -4,6 +4,7 @@ use super::file_guards::{AgentChanges, GuardOrder, Guards};
 use super::{AssembledRun, ContextOrder};
 use crate::clock::Clock;
 use crate::config::Persona;
+use crate::context::resolvers::good_prompts::GoodPrompts;
 use crate::context::resolvers::knowledge::{DocumentReader, KnowledgeSync};
 use crate::context::resolvers::live::Live;
 use crate::context::resolvers::reads::{Folders, is_passing, read_text};
@@ -24,6 +25,7 @@ use crate::tools::{McpServers, OwnerPrograms, QuestionVectors};
 use crate::web::{WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
 use serde_json::Value;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,6 +41,8 @@ pub struct LiveEnv {
     sandbox: Option<Arc<Dir>>,
     /// Files that agents at work may not change, and the number of agents by persona.
     guards: Guards,
+    /// Last good prompts.
+    pub prompts: Arc<GoodPrompts>,
     /// Index of knowledge files, kept up to date.
     knowledge: Arc<KnowledgeSync>,
     documents: Extractor,
@@ -53,7 +57,7 @@ pub struct LiveEnv {
     /// Folder of the workspace, below which answers show while they are made; `None`: they show nowhere.
     streams_below: Option<PathBuf>,
     /// `None`: no server is reached.
-    mcp: Option<McpClients>,
+    mcp: Option<Arc<McpClients>>,
     /// `None`: searches go by words alone.
     question_vectors: Option<QuestionEmbedder>,
 }
@@ -67,6 +71,7 @@ impl LiveEnv {
             workspace: Arc::new(workspace),
             sandbox: None,
             guards: Guards::default(),
+            prompts: Arc::default(),
             knowledge: Arc::new(KnowledgeSync::reading(DocumentReader::new(
                 documents.clone(),
             ))),
@@ -79,6 +84,15 @@ impl LiveEnv {
             question_vectors: None,
             streams_below: None,
         }
+    }
+
+    /// Shares what outlives a configuration with the environment before: guards of agents' files, good prompts, the
+    /// index of knowledge, sessions with MCP servers.
+    pub fn share(&mut self, before: &Self) {
+        self.guards = before.guards.clone();
+        self.prompts = before.prompts.clone();
+        self.knowledge = before.knowledge.clone();
+        self.mcp.clone_from(&before.mcp);
     }
 
     /// Shows answers below the folder of this workspace while they are made.
@@ -112,7 +126,7 @@ impl LiveEnv {
 
     /// Adds the way to MCP servers.
     #[must_use]
-    pub fn with_mcp(self, mcp: McpClients) -> Self {
+    pub fn with_mcp(self, mcp: Arc<McpClients>) -> Self {
         Self {
             mcp: Some(mcp),
             ..self
@@ -147,6 +161,7 @@ impl LiveEnv {
             workspace: folder.clone(),
             sandbox: Some(folder),
             guards: Guards::default(),
+            prompts: Arc::default(),
             knowledge: Arc::default(),
             documents,
             web: None,
@@ -177,13 +192,20 @@ impl LiveEnv {
         self.store.persona(&run.persona)
     }
 
-    /// Opens the folder of a persona. Errors: class `Config`, when it is gone.
+    /// Opens the folder of a persona. Errors: [`RunError::Machine`] when it is gone: the persona was taken away in the middle of
+    /// the run, which waits for it as its other runs do.
     fn folder(&self, persona: &PersonaId) -> Result<Dir, RunError> {
         let folder = match &self.sandbox {
             Some(folder) => folder.try_clone(),
             None => self.workspace.open_dir(format!("personas/{persona}")),
         };
-        folder.map_err(|error| unread(&format!("folder of persona `{persona}`"), &error))
+        let what = format!("folder of persona `{persona}`");
+        folder.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => RunError::Machine {
+                message: format!("{what}: {error}"),
+            },
+            _ => unread(&what, &error),
+        })
     }
 }
 
@@ -223,7 +245,9 @@ impl LiveEnv {
             persona: &folder,
         };
         let left_out = self.knowledge.left_out(&order.run.persona);
-        let reads = Live::new(folders, &rows, order.now).without(left_out);
+        let reads = Live::new(folders, &rows, order.now)
+            .without(left_out)
+            .with_prompts(&self.prompts, order.persona);
         let sources = Sources {
             persona: order.persona,
             reads: &reads,
@@ -293,7 +317,7 @@ impl LiveEnv {
                 .map(|programs| programs as &dyn OwnerPrograms),
             commands: self.commands.as_ref(),
             shared: self.sandbox.is_none().then_some(self.workspace.as_ref()),
-            mcp: self.mcp.as_ref().map(|mcp| mcp as &dyn McpServers),
+            mcp: self.mcp.as_deref().map(|mcp| mcp as &dyn McpServers),
             question_vectors: self
                 .question_vectors
                 .as_ref()

@@ -148,6 +148,11 @@ impl ProviderHealth for CircuitBreakers {
         }
     }
 
+    fn forget(&self, provider: &str) {
+        lock(&self.of).remove(provider);
+        lock(&self.refusals).retain(|(of, _), _| of != provider);
+    }
+
     fn without(&self, provider: &str, model: &str) -> Vec<Parameter> {
         let key = (provider.to_owned(), model.to_owned());
         lock(&self.refusals).get(&key).cloned().unwrap_or_default()

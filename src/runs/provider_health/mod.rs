@@ -19,6 +19,10 @@ pub trait ProviderHealth: Send + Sync {
     fn report(&self, provider: &str, end: Option<Result<(), &ProviderError>>);
     /// Records that a model refuses a parameter.
     fn refused(&self, provider: &str, model: &str, parameter: Parameter);
+    /// Forgets what is known of a provider whose settings are others now.
+    fn forget(&self, provider: &str) {
+        let _nothing_is_known = provider;
+    }
     /// Returns the parameters that requests to this model leave out.
     fn without(&self, provider: &str, model: &str) -> Vec<Parameter>;
     /// Returns the working time of this attempt, where `since` is the monotonic time of its

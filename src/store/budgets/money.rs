@@ -132,7 +132,7 @@ pub(in crate::store) const OPEN_CALLS: &str =
     "SELECT run_id, turn_index, attempt FROM budget_reservations";
 pub(in crate::store) const OPEN_CALLS_OF_RUN: &str = "
     SELECT turn_index, attempt FROM budget_reservations WHERE run_id = $1";
-/// Every engine wakes the runs that wait for a budget account at its start: its bounds may differ.
+/// Every engine wakes the runs that wait for a budget account at its start, and at a reload: its bounds may differ.
 /// The first condition is the one of the index `runs_open`.
 pub(in crate::store) const WAKE_WAITING: &str = "
     UPDATE runs SET next_attempt_at = NULL

@@ -111,8 +111,8 @@ fn notice(note: &TransportNote, since: Timestamp, now: Timestamp) -> Option<NewN
             format!(
                 "{name} refuses our credentials since {since} and said {reason}; all mail out waits"
             ),
-            "put the right password into `.secrets` or the environment and start the engine again; it tries every 15 \
-             minutes by itself, and mail is kept",
+            "put the right password into `.secrets`, and it is used within seconds (one in the environment after a restart); it tries \
+             every 15 minutes by itself, and mail is kept",
         ),
         TransportState::Unreachable if now.since(since) >= DOWN_AFTER => (
             NoticeKind::TransportDown,

@@ -170,7 +170,7 @@ fn events(
         occurrence: occurrence.to_owned(),
         summary,
         hint: "`attache runs answer ID` has a letter answered; `allow` under `access` in `configs/security.json` names \
-               whose letters are answered without proof, from the next start on; `attache threads list` shows under HELD \
+               whose letters are answered without proof, within seconds; `attache threads list` shows under HELD \
                what is filed"
             .to_owned(),
     }

@@ -356,7 +356,8 @@ fn notice(failure: &MailboxFailure, since: Timestamp, now: Timestamp) -> Option<
                 "the mailbox {name} ({}) refuses our login since {since}: {reason}",
                 quoted(source)
             ),
-            "put the right password or refresh token into `.secrets` or the environment and start the engine again",
+            "put the right password or refresh token into `.secrets`, and it is used within seconds (one in the environment after a \
+             restart)",
         ),
         FailureCause::Server if now.since(since) >= DOWN_AFTER => (
             NoticeKind::MailboxDown,

@@ -4,7 +4,6 @@ use super::{allows, program};
 use crate::app::{TestApp, Workspace};
 use crate::guest_house::attache;
 use attache::config::ConfigErrors;
-use attache::gateway::config_edits::ConfigEdits;
 use serde_json::{Value, json};
 
 fn workspace() -> Workspace {
@@ -94,14 +93,16 @@ async fn a_faulty_edit_is_told_and_what_was_read_stays_in_force() {
         "personas/ada/policy.json",
     ] {
         let app = TestApp::start(json!({ "rules": [{ "say": "Seven." }] })).await;
-        let mut edits = ConfigEdits::new(&app.engine.store, &app.engine.config);
+        let mut edits = app.engine.reloader();
         app.workspace.write_json(file, &json!({}));
-        edits.look().await.expect("looked");
+        for _seen_and_settled in 0..2 {
+            edits.look().await.expect("looked");
+        }
         let sql = "SELECT CAST(count(*) AS TEXT), max(summary) FROM notices WHERE kind = $1";
         let told = app.row(sql, "config_faulty").await;
         assert_eq!(told[0].as_deref(), Some("0"), "{file}: a good edit");
         app.workspace.write(file, "{ \"rules\": [ ");
-        for _again in 0..2 {
+        for _again in 0..4 {
             edits.look().await.expect("looked");
         }
         let told = app.row(sql, "config_faulty").await;

@@ -307,6 +307,21 @@ async fn a_call_that_may_be_billed_is_kept_one_turned_away_is_not() {
     }
 }
 
+#[tokio::test]
+async fn a_budget_that_is_raised_beside_the_engine_lets_its_runs_go_on() {
+    let app = workspace(json!({ "day_usd_max": 0.0012 })).start().await;
+    letters(&app, 3).await;
+    app.drain().await;
+    assert_eq!(succeeded(&app).await, 1);
+    let raised = json!({ "day_usd_max": 5 });
+    app.workspace
+        .set("configs/inference.json", "/budget", raised);
+    app.engine.reload().await.expect("a good configuration");
+    app.drain().await;
+    assert_eq!(succeeded(&app).await, 3);
+    app.check().await;
+}
+
 /// Stdout of a command in the workspace.
 fn printed(app: &TestApp, args: &[&str]) -> String {
     let said = Command::new(env!("CARGO_BIN_EXE_attache"))

@@ -50,13 +50,18 @@ fn a_signal_that_comes_later_ends_the_engine_without_waiting() {
 }
 
 #[test]
-fn a_hang_up_says_that_nothing_is_reread_and_the_engine_goes_on() {
+fn a_hang_up_lets_the_engine_read_its_files_again_and_it_goes_on() {
     let sink = Sink::default();
     let dir = workspace(sink.open(), &json!({ "rules": [{ "say": "At ten." }] }));
     let (mut log, writer) = std::io::pipe().expect("a pipe");
     let engine = Running::logging(dir.path(), "warn", Stdio::from(writer), &[]);
     let mut open = Client::begin(engine.port).expect("a dialogue");
+    std::fs::write(dir.path().join("configs/policy.json"), "{").expect("written");
     engine.signal(Signal::HUP);
+    until("the files are read", || {
+        let in_force = std::fs::read_to_string(dir.path().join("data/in-force.json"));
+        in_force.is_ok_and(|text| text.contains("\"reads\":1"))
+    });
     open.letter("1@guest.example", "When?").expect("sent");
     assert!(open.append().expect("a reply").starts_with("250"));
     engine.signal(Signal::TERM);
@@ -66,7 +71,7 @@ fn a_hang_up_says_that_nothing_is_reread_and_the_engine_goes_on() {
     let mut said = String::new();
     log.read_to_string(&mut said).expect("text");
     assert!(
-        said.contains("SIGHUP") && said.contains("restart the engine"),
+        said.contains("configs/policy.json") && said.contains("what was in force stays so"),
         "{said}"
     );
 }

@@ -1,9 +1,11 @@
 //! Due slots become runs: each once, each accounted for, whatever clocks and processes do.
 
 use super::world::{World, at};
+use attache::config::Current;
 use attache::domain::{
     ConversationId, MessageId, ResponsibilityId, RunId, RunOptions, SlotOptions, ThreadId, Trigger,
 };
+use attache::scheduler::Scheduler;
 use attache::scheduler::schedule_file::timing::Timing;
 use attache::scheduler::slots::ScheduleInForce;
 use attache::store::{
@@ -409,8 +411,9 @@ async fn the_heartbeat_synchronises_fires_wakes_workers_until_stopped() {
     let world = Arc::new(world);
     let (wake, stop) = (Arc::new(Notify::new()), CancellationToken::new());
     let running = {
-        let (world, wake, stop) = (world.clone(), wake.clone(), stop.clone());
-        tokio::spawn(async move { world.scheduler.run(&wake, stop).await })
+        let (wake, stop) = (wake.clone(), stop.clone());
+        let working = Current::new(Arc::new(world.second_scheduler().await));
+        tokio::spawn(async move { Scheduler::run(&working, &wake, stop).await })
     };
     let stored = async {
         while world

@@ -10,7 +10,7 @@ use super::session::{Announced, ImapSession};
 use crate::config::MailboxTls;
 use crate::domain::{Arrival, Letter, MailboxUid, Via, sha256_hex};
 use crate::gateway::ingress::folder::{envelope_for_file, with_crlf};
-use crate::gateway::intake_contract::{CopyOutcome, Refusal};
+use crate::gateway::intake_contract::{CopyOutcome, Refusal, for_one_letter};
 use crate::mime::Header;
 use crate::store::{MailboxContact, MailboxCursor, Quarantined};
 use std::collections::{BTreeMap, BTreeSet};
@@ -305,12 +305,9 @@ impl Round<'_> {
             .in_flight
             .as_ref()
             .map(|in_flight| in_flight.enter(&key));
-        let envelope = envelope_for_file(
-            &bytes,
-            watch.intake.as_ref(),
-            watch.fallback.as_ref(),
-            Via::Imap,
-        );
+        let intake = for_one_letter(&watch.intake);
+        let fallback = watch.fallback.as_ref();
+        let envelope = envelope_for_file(&bytes, intake.as_ref(), fallback, Via::Imap);
         crate::crash::crash_point!("IM1");
         let answer = match envelope {
             None => Err(Refusal::NobodyAddressed),
@@ -322,7 +319,7 @@ impl Round<'_> {
                     authserv_id: watch.mailbox.authserv_id.clone(),
                     ..Arrival::default()
                 };
-                watch.intake.accept(Letter { envelope, bytes }).await
+                intake.accept(Letter { envelope, bytes }).await
             }
         };
         match answer {

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -23,8 +23,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until `shutdown`, then lets letters in flight finish within the grace period of a drain.
 pub async fn serve(bound: BoundSocket, intake: Arc<dyn LetterIntake>, shutdown: CancellationToken) {
-    let server = ServerContext::new(intake, bound.settings.clone(), shutdown.clone());
-    let grace_period = server.settings.limits.drain_grace_period();
+    let server = || ServerContext {
+        intake: intake.clone(),
+        settings: bound.settings().get(),
+        stop: shutdown.clone(),
+    };
     let mut sessions = JoinSet::new();
     loop {
         tokio::select! {
@@ -32,13 +35,8 @@ pub async fn serve(bound: BoundSocket, intake: Arc<dyn LetterIntake>, shutdown: 
             () = shutdown.cancelled() => break,
             Some(ended) = sessions.join_next() => report(ended),
             accepted = bound.accept() => match accepted {
-                Ok(Caller::Tcp(stream, peer)) => admit(stream, peer, &server, &mut sessions),
-                Ok(Caller::Unix(stream)) => match server.settings.connection_limiter.open_connections.enter() {
-                    Ok(permit) => {
-                        sessions.spawn(session(stream, server.clone(), permit));
-                    }
-                    Err(full) => turn_away(stream.into_std(), &server, full),
-                },
+                Ok(Caller::Tcp(stream, peer)) => admit(stream, peer, &server(), &mut sessions),
+                Ok(Caller::Unix(stream)) => admit_local(stream, server(), &mut sessions),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -46,6 +44,7 @@ pub async fn serve(bound: BoundSocket, intake: Arc<dyn LetterIntake>, shutdown: 
             },
         }
     }
+    let grace_period = bound.settings().get().limits.drain_grace_period();
     drop(bound); // new peers are refused by the kernel from here on
     let drained = async {
         while let Some(ended) = sessions.join_next().await {
@@ -58,6 +57,15 @@ pub async fn serve(bound: BoundSocket, intake: Arc<dyn LetterIntake>, shutdown: 
             "SMTP sessions did not end in time and are cut"
         );
         sessions.shutdown().await;
+    }
+}
+
+fn admit_local(stream: UnixStream, server: ServerContext, sessions: &mut JoinSet<()>) {
+    match server.settings.connection_limiter.open_connections.enter() {
+        Ok(permit) => {
+            sessions.spawn(session(stream, server, permit));
+        }
+        Err(full) => turn_away(stream.into_std(), &server, full),
     }
 }
 

@@ -39,6 +39,7 @@ use crate::clock::Clock;
 use crate::config::{Gateway, Limits, ListenerKind, ListenerTls, SmtpListener, TrustedRelay};
 use crate::domain::Network;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Settings of a listener's sessions.
 #[derive(Clone)]
@@ -80,11 +81,32 @@ impl SmtpSettings {
     }
 }
 
+/// Settings that a limiter of connections was built from.
+#[derive(PartialEq, Eq)]
+struct ConnectionBounds {
+    connections: (usize, usize),
+    letter_bytes_max: usize,
+    logins: (usize, Duration),
+    relays: Vec<Network>,
+}
+
+impl ConnectionBounds {
+    fn new(limits: &Limits, relays: &[Network]) -> Self {
+        Self {
+            connections: (limits.connections_max, limits.connections_per_address_max),
+            letter_bytes_max: limits.letter_bytes_max,
+            logins: (limits.login_failures_max, limits.login_delay),
+            relays: relays.to_vec(),
+        }
+    }
+}
+
 /// Settings that all listeners share.
 pub struct ListenerFactory {
     plain: SmtpSettings,
     certificates: Option<Arc<Certificates>>,
     submitters: Arc<Submitters>,
+    bounds: ConnectionBounds,
 }
 
 impl ListenerFactory {
@@ -96,10 +118,11 @@ impl ListenerFactory {
         relays: &[TrustedRelay],
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, TlsError> {
-        let relays = relays
+        let relays: Vec<Network> = relays
             .iter()
             .flat_map(|relay| relay.peers.iter().copied())
             .collect();
+        let bounds = ConnectionBounds::new(limits, &relays);
         let shares = MemoryShares::for_letters(limits.letter_bytes_max, relays);
         let connection_limiter = ConnectionLimiter::new(limits, shares, clock.clone());
         let plain = SmtpSettings::plain(
@@ -114,7 +137,39 @@ impl ListenerFactory {
             plain,
             certificates,
             submitters: Arc::new(Submitters::new(&gateway.submission)),
+            bounds,
         })
+    }
+
+    /// Builds the factory of another configuration of the same engine. What has not changed is shared: places of connections,
+    /// failed logins, a certificate and its renewals. Errors: the certificate cannot be used.
+    pub fn renewed(
+        &self,
+        gateway: &Gateway,
+        limits: &Limits,
+        relays: &[TrustedRelay],
+    ) -> Result<Self, TlsError> {
+        let limiter = &self.plain.connection_limiter;
+        let mut renewed = Self::open(
+            &Gateway {
+                tls: None,
+                ..gateway.clone()
+            },
+            limits,
+            relays,
+            &limiter.clock,
+        )?;
+        if renewed.bounds == self.bounds {
+            renewed.plain.connection_limiter = limiter.clone();
+        }
+        renewed.certificates = match (&gateway.tls, &self.certificates) {
+            (Some(files), Some(known)) if known.files() == files => Some(known.clone()),
+            (files, _) => {
+                let load = |files| Certificates::load(files, limiter.clock.clone());
+                files.clone().map(load).transpose()?
+            }
+        };
+        Ok(renewed)
     }
 
     pub fn settings(&self, listener: &SmtpListener) -> SmtpSettings {

@@ -121,6 +121,8 @@ pub(super) struct SmtpSession<'a, S> {
 
 /// The envelope of one letter during its transaction.
 pub(super) struct Transaction {
+    /// Judges its recipients, and the letter.
+    pub(super) intake: Arc<dyn LetterIntake>,
     pub(super) mail_from: Option<Address>,
     pub(super) rcpt_to: Vec<Address>,
     /// Recipients that count towards the limit: distinct ones, under LMTP each mention.

@@ -79,6 +79,11 @@ impl Certificates {
         }))
     }
 
+    /// Returns the files of the certificate and its key.
+    pub fn files(&self) -> &TlsFiles {
+        &self.files
+    }
+
     /// Returns an acceptor for the next handshake. New files that cannot be used are logged once,
     /// and the old certificate stays in use.
     pub fn acceptor(&self) -> TlsAcceptor {

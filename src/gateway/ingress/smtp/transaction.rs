@@ -7,13 +7,15 @@ use super::reply::{self, Reply};
 use super::session::{GO_ON, HANG_UP, ServerContext, SessionFlow, SmtpSession, Transaction};
 use crate::config::ListenerKind;
 use crate::domain::{Address, Arrival, Envelope, Letter, Via};
-use crate::gateway::intake_contract::{RecipientVerdict, Refusal, SenderVerdict, Shortage};
+use crate::gateway::intake_contract::{
+    LetterIntake, RecipientVerdict, Refusal, SenderVerdict, Shortage, for_one_letter,
+};
 use std::net::IpAddr;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 impl<S: AsyncRead + AsyncWrite + Unpin> SmtpSession<'_, S> {
     pub(super) fn mail(&mut self, mail: Mail) -> Reply {
-        let intake = &self.server.intake;
+        let intake = for_one_letter(&self.server.intake);
         if self.helo.is_none() {
             return self.hello_first();
         }
@@ -56,6 +58,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SmtpSession<'_, S> {
             return reply::NO_ROOM;
         }
         self.transaction = Some(Transaction {
+            intake,
             mail_from,
             rcpt_to: Vec::new(),
             accepted: 0,
@@ -74,7 +77,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SmtpSession<'_, S> {
             return first;
         };
         let settings = &self.server.settings;
-        let address = match self.server.judge(recipient) {
+        let address = match self.server.judge(recipient, transaction.intake.as_ref()) {
             Ok(address) => address,
             Err(refusal) => {
                 log_refused_recipient(
@@ -190,7 +193,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SmtpSession<'_, S> {
                 ..Arrival::default()
             },
         };
-        match self.server.intake.accept(Letter { envelope, bytes }).await {
+        match transaction.intake.accept(Letter { envelope, bytes }).await {
             Ok(accepted) => {
                 self.errors = 0;
                 self.stored += 1;
@@ -212,24 +215,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SmtpSession<'_, S> {
 
 impl ServerContext {
     /// The address under which a recipient is stored, or the refusal.
-    fn judge(&self, recipient: &Recipient) -> Result<Address, Reply> {
+    fn judge(&self, recipient: &Recipient, intake: &dyn LetterIntake) -> Result<Address, Reply> {
         let address = match recipient {
             Recipient::Postmaster => {
                 Address::parse(&format!("postmaster@{}", self.settings.mail_domain)).ok()
             }
             Recipient::Mailbox(mailbox) => mailbox.address(),
         };
-        let relay = |mailbox: &EnvelopeMailbox| match mailbox
-            .neighbour()
-            .map(|n| self.intake.recipient(&n))
-        {
-            None | Some(RecipientVerdict::NotOurs) => true,
-            Some(_) => mailbox.asks_for_relay(),
-        };
+        let relay =
+            |mailbox: &EnvelopeMailbox| match mailbox.neighbour().map(|n| intake.recipient(&n)) {
+                None | Some(RecipientVerdict::NotOurs) => true,
+                Some(_) => mailbox.asks_for_relay(),
+            };
         match (
-            address
-                .as_ref()
-                .map(|address| self.intake.recipient(address)),
+            address.as_ref().map(|address| intake.recipient(address)),
             recipient,
         ) {
             (Some(RecipientVerdict::Persona(_)), _) => address.ok_or(reply::NOBODY_HERE),

@@ -1,6 +1,7 @@
 //! The configuration: what is wrong with its files now, what was edited since the start, and what is in force.
 
-use crate::config::{self, Problem, effective, in_force};
+use crate::config::in_force::InForce;
+use crate::config::{self, Problem, effective};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::runs::preflight;
@@ -11,7 +12,7 @@ use serde::Serialize;
 struct ConfigPage {
     problems: Vec<ProblemLine>,
     warnings: Vec<ProblemLine>,
-    /// Files that were edited after the start.
+    /// Files that are edited and not in force.
     edited: Vec<String>,
     /// Settings in force, by file, as JSON without secrets.
     in_force: Vec<(String, String)>,
@@ -31,7 +32,9 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let page = ConfigPage {
         problems: problems.iter().map(line).collect(),
         warnings: warnings.iter().map(line).collect(),
-        edited: in_force::edited_since_start(&config.workspace, &own).unwrap_or_default(),
+        edited: InForce::read(&config.workspace, &own)
+            .map(|in_force| in_force.edited(&config.workspace))
+            .unwrap_or_default(),
         in_force: effective(config)
             .into_iter()
             .map(|(file, settings)| {

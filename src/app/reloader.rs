@@ -1,0 +1,155 @@
+//! Reads the configuration again while the engine serves: when its files have changed, and when SIGHUP asks.
+//!
+//! A file counts when it has not changed between two looks, so that one that is being written is not read. What is faulty is
+//! told to the owner once, and what was in force stays so.
+
+use super::parts::{EngineParts, ReloadError, Reloaded};
+use crate::config::Config;
+use crate::config::in_force::{FileStamps, InForce, by_file};
+use crate::domain::{NoticeId, NoticeKind, NoticeSubject, sha256_hex};
+use crate::store::{NewNotice, Result, quoted};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// Interval between two looks at the files.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Keeps the parts of an engine in line with its files.
+pub struct Reloader {
+    parts: Arc<EngineParts>,
+    /// Configuration of the engine's start.
+    start: Arc<Config>,
+    stamps: FileStamps,
+    /// `true`: files have changed since they were read.
+    is_due: bool,
+    in_force: InForce,
+}
+
+impl Reloader {
+    /// Starts with the current state of the files.
+    pub(super) fn new(parts: Arc<EngineParts>, start: Arc<Config>) -> Self {
+        let config = parts.config.get();
+        let in_force = InForce::of(&config.snapshot);
+        Self {
+            stamps: FileStamps::of(&config),
+            // Edited between the start's reading and this look.
+            is_due: !in_force.edited(&config.workspace).is_empty(),
+            in_force,
+            parts,
+            start,
+        }
+    }
+
+    /// Works until `shutdown`; `wanted`: somebody asks for it now.
+    pub(super) async fn run(mut self, wanted: Arc<Notify>, shutdown: CancellationToken) {
+        let mut look = tokio::time::interval(LOOK);
+        loop {
+            let done = tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = wanted.notified() => self.reload().await,
+                _ = look.tick() => self.look().await,
+            };
+            if let Err(error) = done {
+                self.is_due = true;
+                tracing::warn!(%error, "the configuration is not read again yet; trying again");
+            }
+        }
+    }
+
+    /// Looks at the files, and reads them if they changed before the last look and not since.
+    pub async fn look(&mut self) -> Result<()> {
+        let config = self.parts.config.get();
+        let looking = tokio::task::spawn_blocking(move || FileStamps::of(&config));
+        let Ok(stamps) = looking.await else {
+            return Ok(());
+        };
+        if !stamps.changed_since(&self.stamps).is_empty() {
+            (self.stamps, self.is_due) = (stamps, true);
+            return Ok(());
+        }
+        if !self.is_due {
+            return Ok(());
+        }
+        self.reload().await
+    }
+
+    /// Reads the files now, and notes what became of it for commands beside the engine.
+    ///
+    /// Errors: the store's; a later look tries again.
+    pub async fn reload(&mut self) -> Result<()> {
+        self.stamps = FileStamps::of(&self.parts.config.get());
+        let reloaded = match self.parts.reload(&self.start).await {
+            Ok(reloaded) => reloaded,
+            Err(ReloadError::Faulty(errors)) => Reloaded {
+                kept: errors.problems,
+                after_restart: self.in_force.after_restart.clone(),
+                ..Reloaded::default()
+            },
+            Err(ReloadError::Store(error)) => return Err(error),
+        };
+        self.log(&reloaded);
+        let (problems, after_restart) = (reloaded.kept, reloaded.after_restart);
+        for (file, problems) in by_file(&problems) {
+            for problem in &problems {
+                tracing::error!(%problem, "what was in force stays so");
+            }
+            let notice = self.notice(file, &problems);
+            self.parts.store.emit_notice(notice).await?;
+        }
+        let config = self.parts.config.get();
+        self.in_force = InForce {
+            reads: self.in_force.reads + 1,
+            refused: problems.iter().map(ToString::to_string).collect(),
+            after_restart,
+            ..InForce::of(&config.snapshot)
+        };
+        // What an agent keeps from being read is read when that has ended.
+        self.is_due = reloaded.is_held && !self.in_force.edited(&config.workspace).is_empty();
+        if let Err(error) = self.in_force.note(&config.workspace) {
+            tracing::warn!(%error, "commands beside this engine cannot tell what is in force");
+        }
+        Ok(())
+    }
+
+    fn log(&self, reloaded: &Reloaded) {
+        if reloaded.is_new {
+            let config = self.parts.config.get();
+            let personas = config.personas.iter().count();
+            tracing::info!(personas, "the edited configuration is in force");
+        }
+        for setting in &reloaded.after_restart {
+            if !self.in_force.after_restart.contains(setting) {
+                tracing::warn!(%setting, "in force after a restart");
+            }
+        }
+    }
+
+    fn notice(&self, file: &str, problems: &[String]) -> NewNotice {
+        let clock = self.parts.store.clock();
+        let today = clock.now().to_string();
+        let first = problems.first().map(String::as_str).unwrap_or_default();
+        let more = match problems.len() {
+            0 | 1 => String::new(),
+            many => format!(" and {} more", many - 1),
+        };
+        let digest = sha256_hex(&[problems.join("\n").as_bytes()]);
+        NewNotice {
+            id: NoticeId::new(clock.new_id()),
+            persona: None,
+            kind: NoticeKind::ConfigFaulty,
+            detail: file.to_owned(),
+            subject: NoticeSubject::ConfigFile,
+            subject_id: file.to_owned(),
+            occurrence: format!("{}-{}", &today[..10], &digest[..16]),
+            summary: format!(
+                "{file} was edited and is faulty: {}{more}; the engine goes on with what it read before",
+                quoted(first)
+            ),
+            hint: "put right what `attache config check` names: it is in force seconds later. Until then the engine would not \
+                   start again"
+                .to_owned(),
+        }
+    }
+}
