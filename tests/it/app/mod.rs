@@ -3,6 +3,7 @@
 //! [`TestApp::check`] asserts the invariants that no test asks for: those of `attache doctor --audit`, and that nothing
 //! is left on the road.
 
+mod database;
 pub mod rows;
 pub mod turns;
 
@@ -145,6 +146,7 @@ impl Workspace {
     }
 
     pub async fn engine(&self) -> Engine {
+        database::provide(self.path()).await;
         let names = attache::cli::name_catalog();
         let mut config = attache::config::load(self.path(), &names).expect("a good configuration");
         // This program is the tests'.

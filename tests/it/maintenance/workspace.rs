@@ -22,6 +22,8 @@ pub const WITH_PICTURE: &str = "From: Bob <bob@guest.example>\nTo: ada@engine.te
 
 pub async fn lived() -> TestApp {
     let workspace = Workspace::new(&script()).talkative();
+    // Its database is made here, so that its log has all of it, as that of a first engine.
+    std::fs::create_dir_all(workspace.path().join("data")).expect("a folder");
     workspace.write(
         "personas/ada/responsibilities/morning.md",
         "---\nname: Morning\nschedule: \"30 9 * * *\"\ntimezone: UTC\n---\nLook around.\n",
