@@ -26,5 +26,6 @@ pub mod mcp;
 pub mod http;
 pub mod webhooks;
 pub mod keeping;
+pub mod telemetry;
 pub mod app;
 pub mod cli;

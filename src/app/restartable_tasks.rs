@@ -1,11 +1,12 @@
 //! Tasks that are started anew when what they were built from changes: mailboxes, folders, the way out, webhooks, vectors,
-//! backups and retention.
+//! backups, retention, telemetry.
 
 use super::parts::EngineParts;
 use super::watches::{folder_watch, mailbox_watch};
 use crate::config::Config;
 use crate::gateway::ingress::{folder, imap};
 use crate::keeping;
+use crate::telemetry::TelemetryWorker;
 use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -139,7 +140,7 @@ fn wanted(parts: &Arc<EngineParts>, config: &Arc<Config>) -> Vec<Wanted> {
 }
 
 /// Returns the tasks that every engine has.
-fn others(parts: &Arc<EngineParts>, config: &Arc<Config>) -> [Wanted; 4] {
+fn others(parts: &Arc<EngineParts>, config: &Arc<Config>) -> [Wanted; 5] {
     let (way_out, mail_queued) = (parts.outbound.get(), parts.mail_queued.clone());
     let grace_period = config.limits.drain_grace_period();
     let outbound = Wanted {
@@ -173,7 +174,13 @@ fn others(parts: &Arc<EngineParts>, config: &Arc<Config>) -> [Wanted; 4] {
         fingerprint: config.fingerprint(&config.keeping),
         start: Box::new(move |stop| Box::pin(keeping::work(&store, &settings, stop))),
     };
-    [outbound, webhooks, vectors, keeping]
+    let telemetry = TelemetryWorker::new(&parts.store, config, parts.intake.clone());
+    let telemetry = Wanted {
+        name: "telemetry".to_owned(),
+        fingerprint: config.fingerprint(&config.gateway.telemetry),
+        start: Box::new(move |stop| Box::pin(telemetry.run(stop))),
+    };
+    [outbound, webhooks, vectors, keeping, telemetry]
 }
 
 /// Returns the ids of all personas with their addresses.

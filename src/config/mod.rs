@@ -18,10 +18,10 @@
 //! - `web`: `configs/web.json`; `own_tools`: `configs/tools/NAME/tool.json`; `mcp`: `configs/mcp.json`
 //! - `persona`: `personas/<id>/persona.json`; `letters`: its options of letters by their address;
 //!   `personas` holds all of them
-//! - `settings`: the settings of an engine; `current`: those in force, replaced by a reload; `warnings`: valid values that are probably unintended
+//! - `settings`: the settings of an engine; `warnings`: valid values that are probably unintended
 //! - `load`: reads and checks every file
 //! - `schema`: the JSON Schemas of the files; `show`: the effective settings as JSON
-//! - `in_force`: files edited since the engine started
+//! - `in_force`: the settings in force, replaced by a reload, and files edited since they were read
 //!
 //! Absent on purpose: standing texts and responsibilities, which are read for each run.
 
@@ -45,7 +45,6 @@ mod letters;
 mod persona;
 mod personas;
 mod settings;
-mod current;
 mod warnings;
 mod load;
 pub mod schema;
@@ -54,10 +53,9 @@ pub mod in_force;
 
 pub use authentication::{Authentication, Mode, ResolverSettings, TrustedRelay};
 pub use context::{ContextProfile, ContextStep};
-pub use current::Current;
 pub use file::{
-    ConfigErrors, MCP_FILE, MCP_LOCK_FILE, Problem, SKILLS_FILE, Snapshot, TypedDuration, spell,
-    write_private,
+    ConfigErrors, KeptFiles, MCP_FILE, MCP_LOCK_FILE, Problem, SKILLS_FILE, Snapshot,
+    TypedDuration, spell, write_private,
 };
 pub use gateway::http_listeners::{HttpListener, WebOrigin};
 pub use gateway::ingest::{HttpIngest, MailgunIngest, PostmarkIngest};
@@ -67,9 +65,11 @@ pub use gateway::mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls,
 pub use gateway::notices::NoticeSettings;
 pub use gateway::outbound::{BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings};
 pub use gateway::submission::Submitter;
+pub use gateway::telemetry::{PingTarget, Telemetry, TraceTarget};
 pub use gateway::webhooks::{Webhook, WebhookKey};
 pub use gateway::{Gateway, MailRetry, WatchedFolder};
 pub use hooks::Hook;
+pub use in_force::current::Current;
 pub use inference::Inference;
 pub use inference::agents::{
     AGENT_FOLDER, AgentBounds, AgentSettings, CORRESPONDENTS_FOLDER, Tier, is_for_owner_alone,

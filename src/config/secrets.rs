@@ -91,7 +91,9 @@ impl<'e> Secrets<'e> {
     /// Values that are probably not the keys that they are meant to be; no message repeats one.
     pub fn doubtful(&self, known: &[&str]) -> Vec<Problem> {
         let written = self.file.iter().filter_map(|(name, (line, value))| {
-            let (what, hint) = doubt(value.expose_secret())?;
+            // A whole header's value has its scheme with it.
+            let is_header = name.ends_with("AUTHORIZATION");
+            let (what, hint) = doubt(value.expose_secret(), is_header)?;
             Some(at_line(*line, format!("the value of `{name}` {what}")).hint(hint))
         });
         let mut doubtful: Vec<Problem> = written.collect();
@@ -209,7 +211,7 @@ fn has_comment(value: &str) -> bool {
 }
 
 /// Returns why a value is hardly a key, and what to do.
-fn doubt(value: &str) -> Option<(&'static str, &'static str)> {
+fn doubt(value: &str, is_header: bool) -> Option<(&'static str, &'static str)> {
     const PLACEHOLDERS: [&str; 4] = ["changeme", "change-me", "your-key", "your_key"];
     let is_half_quoted = value.starts_with(['"', '\'']) || value.ends_with(['"', '\'']);
     let lower = value.to_ascii_lowercase();
@@ -225,7 +227,7 @@ fn doubt(value: &str) -> Option<(&'static str, &'static str)> {
             "looks like a placeholder",
             "write the key that the provider shows",
         ),
-        () if lower.starts_with("bearer ") => (
+        () if lower.starts_with("bearer ") && !is_header => (
             "begins with `Bearer`, which is sent in front of it anyway",
             "write the key alone",
         ),

@@ -5,7 +5,9 @@ use super::gateway::limits::Limits;
 use super::gateway::outbound::{
     BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings,
 };
-use super::gateway::{http_listeners, ingest, listeners, mailboxes, submission, webhooks};
+use super::gateway::{
+    http_listeners, ingest, listeners, mailboxes, submission, telemetry, webhooks,
+};
 use super::inference::headers::{HeaderText, ProviderHeader};
 use super::inference::providers::ProviderSettings;
 use super::inference::{budgets, embeddings, fallback, prices, run_settings};
@@ -143,6 +145,7 @@ fn show_gateway(gateway: &Gateway, limits: &Limits) -> Value {
         "commands": gateway.commands,
         "sender_notes": gateway.sender_notes,
         "webhooks": gateway.webhooks.iter().map(webhooks::show).collect::<Vec<_>>(),
+        "telemetry": telemetry::show(&gateway.telemetry),
         "ingest": ingest::show(&gateway.ingest),
         "limits": limits,
     })

@@ -5,9 +5,8 @@
 //! - `run`, `usage`, `budget`: runs, what they use, and their bounds
 //! - `schedule`: options of responsibilities
 //! - `approval`: questions to an owner; `notice`: kinds of events for an owner; `hook`: programs that are asked
-//! - `feed`: kinds of what happens
-//! - `memory`: entries of a persona's memory, and for whom they are
-//! - `memory_lines`: lines of a persona's memory, and who sees them
+//! - `feed`: kinds of what happens; `trace`: ids of a run in traces
+//! - `memory`: entries of a persona's memory, and for whom they are; its lines, and who sees them
 //! - `breaker`, `network`: circuit breakers, ranges of addresses
 //!
 //! Absent on purpose: I/O, clocks, async, rows. Wire bodies and configuration files have structs of
@@ -24,10 +23,10 @@ pub mod schedule;
 pub mod id;
 pub mod notice;
 pub mod memory;
-pub mod memory_lines;
 pub mod network;
 pub mod run;
 pub mod time;
+mod trace;
 pub mod usage;
 
 pub use approval::{
@@ -57,11 +56,11 @@ pub use mail::report::{
     BounceReason, DIAGNOSTIC_CHARS_MAX, Report, ReportAction, ReportKind, ReportedRecipient,
     bounce_address, bounce_token,
 };
+pub use memory::lines::{MemoryAudience, VisibleMemory, visible_to};
 pub use memory::{
     ContactAliases, MEMORY_OF_RUN_MAX, MEMORY_RESTORABLE, MEMORY_TEXT_CHARS_MAX, MEMORY_UNUSED_MAX,
     MemoryCircle, MemoryKind, MemoryProposal, MemoryScope, MemoryStatus,
 };
-pub use memory_lines::{MemoryAudience, VisibleMemory, visible_to};
 pub use network::{BadNetwork, Network, peer_network};
 pub use notice::{NoticeKind, NoticeSubject};
 pub use run::{
@@ -72,4 +71,5 @@ pub use schedule::{
     SlotOptions, Temperature,
 };
 pub use time::Timestamp;
+pub use trace::{span_id, trace_id, traceparent};
 pub use usage::{CostSource, Rates, TokenUsage, UsageLine};

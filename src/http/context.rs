@@ -4,6 +4,7 @@ use super::api::pulse::FeedPulse;
 use super::attempts::FailedAttempts;
 use super::connections::WebPeer;
 use super::failure::PageError;
+use super::metrics::EventCounts;
 use super::templates;
 use crate::config::{Config, HttpListener, Persona, WebOrigin};
 use crate::domain::{
@@ -83,6 +84,7 @@ pub struct WebContext {
     /// `true`: what connects to the Unix socket is a proxy.
     is_proxied: bool,
     pub(super) pulse: Arc<FeedPulse>,
+    pub(super) event_counts: Arc<EventCounts>,
     /// Held while a file of a persona is replaced.
     pub(super) files: Arc<tokio::sync::Mutex<()>>,
     /// Last use of sessions since it was last noted, by id.
@@ -117,6 +119,7 @@ impl WebContext {
             proxies: listener.proxies.clone(),
             is_proxied: listener.is_proxied,
             pulse: Arc::new(FeedPulse::new()),
+            event_counts: Arc::new(EventCounts::since_instant(parts.store.clock().now())),
             files: Arc::default(),
             uses: Arc::default(),
             causes: Arc::default(),
@@ -147,6 +150,7 @@ impl WebContext {
             proxies: listener.proxies.clone(),
             is_proxied: listener.is_proxied,
             pulse: self.pulse.clone(),
+            event_counts: self.event_counts.clone(),
             files: self.files.clone(),
             uses: self.uses.clone(),
             causes: self.causes.clone(),

@@ -11,7 +11,7 @@
 //! - `templates`, `assets`, `words`: pages as text; `pages`: their handlers;
 //!   `hostile`: HTML of letters
 //! - `api`: the records as JSON; `ingest`: letters that other programs hand in
-//! - `openai`: questions of programs that speak OpenAI's API
+//! - `metrics`: numbers for Prometheus; `openai`: questions of programs that speak OpenAI's API
 //!
 //! Absent on purpose: requests to anything that a letter names, SQL, and decisions about permission: a page calls the same
 //! methods of the store as the command line.
@@ -27,6 +27,7 @@ mod failure;
 mod hostile;
 mod ingest;
 mod listener;
+mod metrics;
 mod openai;
 mod pages;
 mod refusal;

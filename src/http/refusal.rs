@@ -301,7 +301,7 @@ pub(super) async fn unrouted(
         {
             Shape::Json
         }
-        "/mcp" | "/healthz" | "/readyz" => Shape::Json,
+        "/mcp" | "/livez" | "/readyz" => Shape::Json,
         path if path.starts_with("/v1/") => Shape::OpenAi,
         _ => Shape::Page,
     };

@@ -191,6 +191,15 @@ pub(super) const fn action(
     }
 }
 
+/// A route for a program that collects numbers, whose key may do nothing else.
+pub(super) const fn scrape(path: &'static str, handler: fn(Call) -> HandlerAnswer) -> WebRoute {
+    WebRoute {
+        access: RouteAccess::Key(KeyRight::Metrics),
+        shape: Shape::Json,
+        ..page(path, handler)
+    }
+}
+
 /// A route for a provider of mail that proves in its request where it comes from.
 pub(super) const fn signed(path: &'static str, handler: fn(Call) -> HandlerAnswer) -> WebRoute {
     WebRoute {

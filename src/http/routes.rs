@@ -14,9 +14,9 @@ use super::pages::{
 };
 use super::route::{
     RouteAccess, RouteBody, WebRoute, action, agent, model_question, model_read, open, page, read,
-    signed, write,
+    scrape, signed, write,
 };
-use super::{api, ingest, openai};
+use super::{api, ingest, metrics, openai};
 use crate::replay::rule_proposal::RuleProposal;
 use crate::replay::{ContextRecord, MessageRecord, RunRecord, ThreadDetail};
 use crate::store::files::persona_file_versions::{PersonaFileHistory, PersonaFileVersionText};
@@ -180,7 +180,7 @@ pub static ROUTES: &[WebRoute] = &[
     page("/search", |call| Box::pin(search::show(call))),
     WebRoute {
         shape: Shape::Json,
-        ..open("/healthz", |call| Box::pin(api::health(call)))
+        ..open("/livez", |call| Box::pin(api::health(call)))
     }
     .about("whether the process answers", &[])
     .gives::<api::HealthRecord>(),
@@ -190,6 +190,7 @@ pub static ROUTES: &[WebRoute] = &[
     }
     .about("whether letters are taken; 503 when they are not", &[])
     .gives::<api::ReadyRecord>(),
+    scrape("/metrics", |call| Box::pin(metrics::show(call))).about("numbers for Prometheus", &[]),
     read("/api/v1/events", |call| Box::pin(api::events(call))).about(
         "what happens, as kinds and ids",
         &["persona", "thread", "run", "after"],

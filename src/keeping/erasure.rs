@@ -84,8 +84,8 @@ pub async fn finish(
         .or_default() += texts;
     let is_rewritten = store.rewrite_file().await?;
     let remains = match done.scope {
-        Some(scope) => store.quoting_places(&scope.quotations).await?,
-        None => BTreeMap::new(),
+        Some(scope) => Some(store.quoting_places(&scope.quotations).await?),
+        None => None,
     };
     let report = ErasureReport {
         form: 1,
@@ -108,7 +108,10 @@ pub async fn finish(
     };
     let report = report.signed(store.loop_key());
     report.write(&config.workspace)?;
-    store.end_erasure(&begun.id).await?;
+    // What is still in the file's free pages is taken off by `--resume`.
+    if is_rewritten {
+        store.end_erasure(&begun.id).await?;
+    }
     Ok(report)
 }
 

@@ -32,8 +32,9 @@ pub struct ErasureReport {
     pub quoting: Vec<String>,
     /// Files of the owner that quote the person and were left.
     pub files_left: Vec<String>,
-    /// Rows in which words of the person still stand, as `table.column`.
-    pub remains: BTreeMap<String, u64>,
+    /// Rows in which words of the person still stand, as `table.column`; `None`: it was interrupted when the rows were gone, so
+    /// nobody knew any more what to look for.
+    pub remains: Option<BTreeMap<String, u64>>,
     /// The database file was written anew, so that no page of it holds what was there before.
     pub is_rewritten: bool,
     /// Backups here that were made before, and hold what was erased until they are removed.

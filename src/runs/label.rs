@@ -7,7 +7,7 @@
 use crate::config::Tier;
 use crate::context::resolvers::Subject;
 use crate::context::words_of_result;
-use crate::domain::memory_lines::HAVING_READ;
+use crate::domain::memory::lines::HAVING_READ;
 use crate::domain::{Readers, TextLabel, Trigger, Trust};
 use crate::mutants::is_off;
 use crate::store::{Step, StepKind};

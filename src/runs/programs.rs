@@ -1,6 +1,7 @@
 //! Programs of the owner: started without a shell, given one JSON value, read until they end. Hooks and own tools run so.
 
 use crate::config::OwnTool;
+use crate::domain::{RunId, traceparent};
 use crate::providers::child::process::Output;
 use crate::providers::child::program::Program;
 use crate::providers::transport::lines::OutputLimits;
@@ -52,7 +53,13 @@ async fn served(program: OwnerProgram<'_>, input: &Value) -> Result<String, Stri
         return Err("it names no program".to_owned());
     };
     let places = (program.folder, program.workspace);
-    let Some(mut found) = Program::at(wanted, places, program.environment) else {
+    let mut environment = program.environment;
+    if let Some(run) = input["run"].as_str() {
+        // What the program does is of the run's trace (W3C Trace Context, as OpenTelemetry hands it to children).
+        let trace = traceparent(&RunId::new(run));
+        environment.push(("TRACEPARENT".to_owned(), trace.into()));
+    }
+    let Some(mut found) = Program::at(wanted, places, environment) else {
         return Err(format!("`{wanted}` is not a program"));
     };
     found.limits = OutputLimits {

@@ -167,12 +167,13 @@ pub use threads::summaries::{
 pub use views::backups::{BackupRow, LastBackup};
 pub use views::bundles::BundleRow;
 pub use views::calls::JudgedCallRow;
+pub use views::event_sizes::SizedEvent;
 pub use views::feed_lines::{FeedLine, FeedRecipient};
 pub use views::ids::ID_PIECE_CHARS_MIN;
 pub use views::overview::{LastRun, OverviewFilter, OverviewPage, ThreadOverview};
 pub use views::record::StoredTurn;
 pub use views::runs::{RunFilter, RunSummary, UsageRecord};
-pub use views::status::{FailedWork, InstallRecords, LastBackup, PersonaRecords, WaitingWork};
+pub use views::status::{FailedWork, InstallRecords, NewestBackup, PersonaRecords, WaitingWork};
 pub use views::strips::{CallStrip, MailStrip, RunStrip, TurnStrip};
 pub use views::threads::{ThreadFilter, ThreadMessage, ThreadSummary};
 pub use web_access::calls::{ApiCall, ApiCallState};

@@ -23,4 +23,4 @@ pub use fetcher::{
 };
 pub use page::WebPage;
 pub use search::{SEARCH_TIMEOUT, SearchHit, SearchService, WebSearcher, search_host};
-pub use target::{UrlRefusal, WebTarget, private_target};
+pub use target::{UrlRefusal, WebTarget, own_target, private_target};

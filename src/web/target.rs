@@ -99,6 +99,13 @@ impl WebTarget {
     }
 }
 
+/// Returns the target of an address that the operator wrote, to be opened for it alone; `None`: it is no address of the web.
+pub fn own_target(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    let port = url.port_or_known_default()?;
+    private_target(&format!("{}:{port}", url.host_str()?))
+}
+
 /// Returns a target of the operator in the form in which it is compared; `None`: it is no `host:port`.
 pub fn private_target(typed: &str) -> Option<String> {
     let url = Url::parse(&format!("http://{typed}/")).ok()?;

@@ -5,7 +5,7 @@ use super::schedule::retry_after;
 use super::signature::signatures;
 use crate::config::Webhook;
 use crate::domain::Timestamp;
-use crate::web::{ApiRequest, FetchLimits, Lookup, SystemLookup, WebFetcher, private_target};
+use crate::web::{ApiRequest, FetchLimits, Lookup, SystemLookup, WebFetcher, own_target};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,8 +106,5 @@ impl Default for WebhookSender {
 
 /// Returns the private target that the operator has opened by naming it.
 fn opened(webhook: &Webhook) -> Option<String> {
-    let url = reqwest::Url::parse(&webhook.url).ok()?;
-    let port = url.port_or_known_default()?;
-    let target = private_target(&format!("{}:{port}", url.host_str()?))?;
-    webhook.private_target.then_some(target)
+    own_target(&webhook.url).filter(|_| webhook.private_target)
 }

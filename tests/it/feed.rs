@@ -24,7 +24,7 @@ async fn kinds(store: &Store, since: i64) -> Vec<&'static str> {
 }
 
 /// Asks Ada without working on it.
-async fn asks(app: &TestApp, store: &Store, text: &str) -> RunId {
+pub async fn asks(app: &TestApp, store: &Store, text: &str) -> RunId {
     try_asking(app, store, text).await.expect("asked")
 }
 

@@ -19,6 +19,7 @@ mod lived;
 mod login;
 mod matrix;
 mod memory;
+mod metrics;
 mod openai;
 mod openai_clients;
 mod openai_options;

@@ -83,6 +83,7 @@ mod dns_records;
 mod bounce;
 mod notices;
 mod webhooks;
+mod telemetry;
 
 // By the clock
 mod scheduler;

@@ -107,16 +107,19 @@ def install(machine, package):
 
 
 def set_up(machine, stub, sink):
-    machine.attache("init", WORKSPACE, "--domain", "guesthouse.example", "--owner", "marta@guesthouse.example",
-                    "--persona", "porter", "--name", "Paul, Lindenhof Guest House")
-    gateway = {"mail_domain": "guesthouse.example", "owners": ["marta@guesthouse.example"],
-               "listeners": [{"kind": "smtp", "address": "0.0.0.0:25"}, {"kind": "http", "address": "127.0.0.1:8025"}],
-               "outbound": {"kind": "smarthost", "host": "127.0.0.1", "port": sink.port, "tls": "none"}}
-    inference = {"provider": "openai", "model": "stub-1", "providers": {"openai": {"base_url": stub.url}}}
+    said = machine.attache(
+        "setup", WORKSPACE, "--yes", "--owner", "marta@guesthouse.example", "--domain", "guesthouse.example",
+        "--persona", "porter", "--name", "Paul, Lindenhof Guest House", "--in", "smtp", "--listen", "0.0.0.0:25",
+        "--out", "smarthost", "--smtp-host", "127.0.0.1", "--smtp-port", str(sink.port), "--smtp-tls", "none",
+        "--smtp-user", "-", "--provider", "openai", "--model", "stub-1", "--base-url", stub.url, "--key-file", "-",
+        text="sk-stub-of-the-package\n")
+    print(said)
+    check("setup has asked the mail server and the model", "can be used" in said and "answers" in said, said)
+    gateway = json.loads(machine.run("cat", f"{WORKSPACE}/configs/gateway.json"))
+    gateway["listeners"].append({"kind": "http", "address": "127.0.0.1:8025"})
     access = {"access": {"allow": ["*@traveller.example"]}}
-    for name, content in (("gateway", gateway), ("inference", inference), ("security", access)):
+    for name, content in (("gateway", gateway), ("security", access)):
         machine.run("runuser", "-u", "attache", "--", "tee", f"{WORKSPACE}/configs/{name}.json", text=json.dumps(content))
-    machine.run("runuser", "-u", "attache", "--", "sh", "-c", f"umask 077; echo OPENAI_API_KEY=stub > {WORKSPACE}/.secrets")
     machine.run("systemctl", "enable", "--now", "attache")
     check("systemd is told whom it serves", "serves 1 persona" in machine.unit("StatusText"), machine.unit("StatusText"))
 

@@ -2,12 +2,12 @@
 
 use super::finding::{ExaminedArea, FindingArea, FindingSeverity, InstallCheck, InstallFinding};
 use crate::domain::Timestamp;
-use crate::store::LastBackup;
+use crate::store::NewestBackup;
 use std::time::Duration;
 
 /// The newest backup, and how old it may be.
 pub struct BackupFacts {
-    pub last: Option<LastBackup>,
+    pub last: Option<NewestBackup>,
     /// Interval between backups that the configuration promises; `None`: it promises none.
     pub every: Option<Duration>,
     pub now: Timestamp,
@@ -52,7 +52,7 @@ mod tests {
         let day = Duration::from_secs(24 * 3600);
         let at = Timestamp::from_millis(0);
         let late = |hours: u64, has_backup: bool, every| {
-            let last = has_backup.then(|| LastBackup {
+            let last = has_backup.then(|| NewestBackup {
                 at,
                 file: "house.db".to_owned(),
             });

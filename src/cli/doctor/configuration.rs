@@ -24,16 +24,38 @@ fn warnings(report: &CheckReport) -> Vec<InstallFinding> {
 }
 
 fn edits(report: &CheckReport) -> Vec<InstallFinding> {
-    let edit = |file: &String| {
+    let warning = |says: String, remedy| {
         InstallFinding::new(
             FindingArea::Configuration,
             FindingSeverity::Warning,
-            "was edited after the engine that works here had read it",
-            "start the engine anew",
+            says,
+            remedy,
         )
+    };
+    let found = &report.not_in_force;
+    let edit = |file: &String| {
+        match found.refused.first() {
+            None => warning(
+                "was edited, and the engine that works here has not read it yet".to_owned(),
+                "`attache reload` has it read now",
+            ),
+            Some(first) => warning(
+                format!(
+                    "was edited, and the engine that works here keeps what was good before: {first}"
+                ),
+                "put right what `attache config check` names",
+            ),
+        }
         .of_file(file)
     };
-    report.not_in_force.iter().map(edit).collect()
+    let restart = |setting: &String| {
+        let says = format!("an edit counts after a restart: {setting}");
+        warning(says, "start the engine anew")
+    };
+    let files = found.files.iter().map(edit);
+    files
+        .chain(found.after_restart.iter().map(restart))
+        .collect()
 }
 
 /// Returns the area of a problem, by the file or the setting that it is about.

@@ -232,7 +232,7 @@ fn process(workspace: &Path, engine: &EngineAtWork) -> Option<(u32, u32)> {
 }
 
 fn backup_facts(
-    _: Option<&Config>,
+    config: Option<&Config>,
     database: &DatabaseState,
     now: Timestamp,
 ) -> backups::BackupFacts {
@@ -240,7 +240,9 @@ fn backup_facts(
         last: database
             .records()
             .and_then(|records| records.last_backup.clone()),
-        every: None,
+        every: config
+            .and_then(|config| config.keeping.backup.as_ref())
+            .map(|backup| backup.every),
         now,
     }
 }

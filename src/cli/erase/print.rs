@@ -95,7 +95,10 @@ pub(super) fn report(context: &CommandContext, report: &ErasureReport) -> anyhow
     for file in &report.files_left {
         screen.line(format!("quotes and stays: {file}"))?;
     }
-    for (place, rows) in &report.remains {
+    if report.remains.is_none() {
+        screen.line("it was interrupted, and not searched again for words of the person")?;
+    }
+    for (place, rows) in report.remains.iter().flatten() {
         screen.line(format!(
             "words still stand in {} of {place}",
             plural(*rows, "row")

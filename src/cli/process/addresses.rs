@@ -37,7 +37,13 @@ pub fn address_state(address: &ListenAddress) -> AddressState {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 AddressState::Taken(holder(address))
             }
-            Err(error) => AddressState::Unusable(error.kind(), error.to_string()),
+            // The right is asked for first: an engine that has it may listen there.
+            Err(error) => match holder(address) {
+                Some(holder) if error.kind() == ErrorKind::PermissionDenied => {
+                    AddressState::Taken(Some(holder))
+                }
+                _ => AddressState::Unusable(error.kind(), error.to_string()),
+            },
         },
         ListenAddress::Unix { path, .. } => file_state(path),
     }

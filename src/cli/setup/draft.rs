@@ -5,7 +5,7 @@ use super::{json_edit, secrets_file};
 use crate::cli::init::starter;
 use crate::cli::persona::{self, PersonaFiles};
 use crate::cli::{Exit, Failure, name_catalog};
-use crate::config::{Config, ConfigErrors, environment, load_staged, write_private};
+use crate::config::{Config, ConfigErrors, KeptFiles, environment, load_staged, write_private};
 use crate::domain::PersonaId;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -140,7 +140,10 @@ impl WorkspaceDraft {
                 .map(|secret| secret.expose_secret().to_owned())
                 .or_else(|| environment(name))
         };
-        load_staged(&self.folder, &name_catalog(), &self.texts, &known)
+        let staged = self.texts.iter();
+        let staged = staged.map(|(path, text)| (path.clone(), Some(text.as_str().into())));
+        let staged: KeptFiles = staged.collect();
+        load_staged(&self.folder, &name_catalog(), &staged, &known)
     }
 
     /// Files that will be written, and their texts; without `.secrets`.

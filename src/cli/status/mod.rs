@@ -5,6 +5,7 @@
 
 mod state;
 
+use super::args::in_force::NotInForce;
 use super::screen::{one_line, quoted};
 use super::{Command, CommandContext, Exit};
 use crate::clock::{Clock, SystemClock};
@@ -58,12 +59,23 @@ async fn status(context: &CommandContext) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
+/// Says which edits do not count, and what makes them count.
+fn not_in_force(found: &NotInForce) -> Option<String> {
+    let files = found.files.join(", ");
+    let read = match found.refused.first() {
+        _ if files.is_empty() => None,
+        None => Some(format!("{files}: read within seconds")),
+        Some(first) => Some(format!("{files}: {first}")),
+    };
+    let restart = found.after_restart.iter();
+    let restart = restart.map(|setting| format!("{setting}: start the engine anew"));
+    let all: Vec<String> = read.into_iter().chain(restart).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
 fn fields(status: &WorkspaceStatus) -> Vec<(&'static str, String)> {
     let mut fields = vec![("Engine", engine(status))];
-    if !status.not_in_force.is_empty() {
-        let files = status.not_in_force.join(", ");
-        fields.push(("Not in force", format!("{files}: start the engine anew")));
-    }
+    fields.extend(not_in_force(&status.not_in_force).map(|text| ("Not in force", text)));
     if status.configuration_problems > 0 {
         let problems = plural(status.configuration_problems, "problem");
         let text = format!("{problems}: `attache config check` lists them");

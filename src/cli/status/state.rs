@@ -1,13 +1,13 @@
 //! The state of a workspace at one instant, as far as its files and its database tell.
 
 use crate::cli::CommandContext;
-use crate::cli::args::in_force;
+use crate::cli::args::in_force::{self, NotInForce};
 use crate::cli::process::other::is_stopped;
 use crate::config::Config;
 use crate::domain::{BudgetScope, PersonaId, Timestamp, day_of, midnight};
 use crate::gateway::failing::{FailingServer, failing_servers};
 use crate::store::{
-    BudgetRecord, EngineAtWork, FailedWork, LastBackup, OpenError, PersonaHalt, Store,
+    BudgetRecord, EngineAtWork, FailedWork, NewestBackup, OpenError, PersonaHalt, Store,
     StoredResponsibility, UsageSince, WaitingWork, WebhookStatus, engine_at_work,
 };
 use chrono_tz::Tz;
@@ -26,7 +26,8 @@ pub struct WorkspaceStatus {
     /// Version of its program.
     pub version: Option<String>,
     /// Files that it has not read as they are now.
-    pub not_in_force: Vec<String>,
+    #[serde(flatten)]
+    pub not_in_force: NotInForce,
     /// Problems of the configuration because of which the next start would fail.
     pub configuration_problems: usize,
     /// `None`: there is no database yet, or it cannot be read.
@@ -58,7 +59,7 @@ pub struct RecordsStatus {
     /// Webhooks that are off, or rest because their servers are away.
     pub webhooks_away: Vec<WebhookStatus>,
     pub next_slot: Option<NextDue>,
-    pub last_backup: Option<LastBackup>,
+    pub last_backup: Option<NewestBackup>,
 }
 
 /// Sum of what calls cost since midnight in the zone of the budgets.
@@ -107,7 +108,7 @@ impl WorkspaceStatus {
             pid: of.as_ref().and_then(|of| of.pid.parse().ok()),
             since: of.as_ref().and_then(|of| of.since),
             version: of.and_then(|of| of.version),
-            not_in_force: in_force::edited(context),
+            not_in_force: in_force::compare(context),
             configuration_problems,
             records,
             database_error,
@@ -146,7 +147,7 @@ impl RecordsStatus {
             away: failing_servers(store, mailboxes).await?,
             webhooks_away: webhooks.filter(|hook| !hook.may_be_asked(now)).collect(),
             next_slot: next_slot(store.responsibilities().await?),
-            last_backup: store.last_backup().await?,
+            last_backup: store.newest_backup().await?,
         })
     }
 }

@@ -32,7 +32,7 @@ pub fn command() -> clap::Command {
                         .value_parser(WebScope::parse)
                         .action(ArgAction::Append)
                         .default_value("read")
-                        .help("What it may do: `read`, `admin`, `chat:PERSONA`, `send:PERSONA`, `ingest:PERSONA`; may be given several times"),
+                        .help("What it may do: `read`, `admin`, `metrics`, `chat:PERSONA`, `send:PERSONA`, `ingest:PERSONA`; may be given several times"),
                 )
                 .arg(
                     Arg::new("days")

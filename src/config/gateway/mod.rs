@@ -3,7 +3,7 @@
 //! - `listeners`, `submission`: sockets for mail, and who may log in there; `http_listeners`: sockets of the pages
 //! - `mailboxes`: mail that is fetched; `outbound`: mail that is sent; `limits`: bounds of both
 //! - `notices`, `commands`, `sender_notes`: mail between the engine and people
-//! - `webhooks`: programs that are told what happens; `ingest`: programs that hand in letters
+//! - `webhooks`: programs that are told what happens; `telemetry`: programs that watch over the engine; `ingest`: programs that hand in letters
 
 pub mod commands;
 pub mod limits;
@@ -14,6 +14,7 @@ pub mod outbound;
 pub mod sender_notes;
 pub mod submission;
 pub mod http_listeners;
+pub mod telemetry;
 pub mod webhooks;
 pub mod ingest;
 
@@ -37,6 +38,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 use submission::{Submitter, TypedSubmitter};
+use telemetry::{Telemetry, TypedTelemetry};
 use webhooks::{TypedWebhook, Webhook};
 
 /// Incoming and outgoing mail.
@@ -78,6 +80,8 @@ pub struct TypedGateway {
     sender_notes: SenderNoteSettings,
     /// Addresses of other programs that are told what happens.
     webhooks: Option<Vec<TypedWebhook>>,
+    /// What programs that watch over the engine are sent. Never anything of a letter.
+    telemetry: Option<TypedTelemetry>,
     /// Letters that other programs hand in over HTTP.
     ingest: Option<TypedIngest>,
     /// Limits; each that is left out has its default.
@@ -149,6 +153,7 @@ pub struct Gateway {
     pub commands: CommandSettings,
     pub sender_notes: SenderNoteSettings,
     pub webhooks: Vec<Webhook>,
+    pub telemetry: Telemetry,
     pub ingest: HttpIngest,
 }
 
@@ -200,6 +205,10 @@ impl TypedGateway {
     pub fn webhook_variables(&self) -> impl Iterator<Item = &str> {
         let webhooks = self.webhooks.iter().flatten();
         webhooks.flat_map(TypedWebhook::variables)
+    }
+    /// Names of the variables that the telemetry reads.
+    pub fn telemetry_variables(&self) -> impl Iterator<Item = &str> {
+        self.telemetry.iter().flat_map(TypedTelemetry::variables)
     }
     /// Names of the variables with the keys of those who hand in letters over HTTP.
     pub fn ingest_variables(&self) -> impl Iterator<Item = &str> {
@@ -273,6 +282,7 @@ pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (
         commands: typed.commands.clone(),
         sender_notes: typed.sender_notes.clone(),
         webhooks: webhooks::resolve(&file.document, typed_webhooks, ctx),
+        telemetry: telemetry::resolve(&file.document, typed.telemetry.as_ref(), ctx),
         ingest: ingest::resolve(&file.document, typed.ingest.as_ref(), ctx),
     };
     let limits = typed.limits.clone();

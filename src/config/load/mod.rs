@@ -17,8 +17,8 @@ use super::values::name_catalog::NameCatalog;
 use crate::config::context::{ContextProfile, TypedContext};
 use crate::config::file::{
     CONTEXT_FILE, ConfigErrors, ConfigFile, ConfigLocation, GATEWAY_FILE, HOOKS_FILE,
-    INFERENCE_FILE, KEEPING_FILE, POLICY_FILE, PRICES_FILE, Problem, SECURITY_FILE, SKILLS_FILE,
-    Snapshot, WEB_FILE,
+    INFERENCE_FILE, KEEPING_FILE, KeptFiles, POLICY_FILE, PRICES_FILE, Problem, SECURITY_FILE,
+    SKILLS_FILE, Snapshot, WEB_FILE,
 };
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::hooks::{Hook, TypedHooks};
@@ -366,6 +366,9 @@ impl TypedFiles {
         let webhooks = gateway
             .into_iter()
             .flat_map(TypedGateway::webhook_variables);
+        let telemetry = gateway
+            .into_iter()
+            .flat_map(TypedGateway::telemetry_variables);
         let ingest = gateway.into_iter().flat_map(TypedGateway::ingest_variables);
         let search = self.web.iter().filter_map(|file| file.typed.variables());
         let own_tools = self.own_tools.iter();
@@ -380,6 +383,7 @@ impl TypedFiles {
             .chain(mailboxes)
             .chain(submission)
             .chain(webhooks)
+            .chain(telemetry)
             .chain(ingest)
             .chain(own_tools)
             .chain(self.mcp.variables())

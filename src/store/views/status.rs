@@ -61,12 +61,12 @@ pub struct InstallRecords {
     /// `None`: nothing was stored yet.
     pub newest_at: Option<Timestamp>,
     pub personas: Vec<PersonaRecords>,
-    pub last_backup: Option<LastBackup>,
+    pub last_backup: Option<NewestBackup>,
 }
 
 /// The newest backup that this database knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LastBackup {
+pub struct NewestBackup {
     pub at: Timestamp,
     pub file: String,
 }
@@ -144,16 +144,25 @@ impl Store {
         })
     }
 
-    /// Returns the newest backup; `None`: none was made of this database, or its row is older.
-    pub async fn last_backup(&self) -> Result<Option<LastBackup>> {
+    /// Returns the newest good backup, by the engine or by hand; `None`: none was made of this database, or its row is older.
+    pub async fn newest_backup(&self) -> Result<Option<NewestBackup>> {
+        let scheduled = self.last_backup().await?.good;
+        let scheduled = scheduled.map(|row| NewestBackup {
+            at: row.started,
+            file: row.path,
+        });
         let row = sqlx::query(LAST_BACKUP).fetch_optional(self.readers());
-        let backup = |row: &SqliteRow| -> Result<LastBackup> {
-            Ok(LastBackup {
+        let backup = |row: &SqliteRow| -> Result<NewestBackup> {
+            Ok(NewestBackup {
                 at: timestamp(row, "at")?,
                 file: row.get("detail"),
             })
         };
-        row.await?.as_ref().map(backup).transpose()
+        let by_hand = row.await?.as_ref().map(backup).transpose()?;
+        Ok([scheduled, by_hand]
+            .into_iter()
+            .flatten()
+            .max_by_key(|backup| backup.at))
     }
 
     /// Returns what the records tell of the installation.
@@ -174,7 +183,7 @@ impl Store {
             free_bytes: bytes("free_bytes"),
             newest_at: Timestamp::parse(&newest),
             personas: personas.await?.iter().map(records).collect::<Result<_>>()?,
-            last_backup: self.last_backup().await?,
+            last_backup: self.newest_backup().await?,
         })
     }
 }

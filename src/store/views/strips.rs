@@ -86,7 +86,20 @@ pub(in crate::store) const MAIL_STRIPS: &str = "
 impl PersonaStore {
     /// Returns the last `limit` runs of a thread in short, oldest first.
     pub async fn run_strips(&self, thread: &ThreadId, limit: u32) -> Result<Vec<RunStrip>> {
-        let runs = self.thread_runs(thread, limit).await?;
+        self.strips(self.thread_runs(thread, limit).await?).await
+    }
+
+    /// Returns a run in short. Errors: [`StoreError::Missing`].
+    pub async fn run_strip(&self, run: &RunId) -> Result<RunStrip> {
+        let summary = self.store.run_summary(run).await?;
+        let missing = || StoreError::Missing {
+            kind: "run",
+            id: run.to_string(),
+        };
+        self.strips(vec![summary]).await?.pop().ok_or_else(missing)
+    }
+
+    async fn strips(&self, runs: Vec<RunSummary>) -> Result<Vec<RunStrip>> {
         let mut strips: Vec<RunStrip> = runs.into_iter().map(strip).collect();
         let ids = json_list(strips.iter().map(|strip| strip.run.id.as_str()));
         let readers = self.store.readers();

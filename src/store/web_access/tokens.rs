@@ -27,15 +27,18 @@ pub enum KeyRight {
     Send,
     /// Hand in letters for a persona.
     Ingest,
+    /// Read numbers, and nothing else.
+    Metrics,
 }
 
 impl KeyRight {
-    pub const ALL: [KeyRight; 5] = [
+    pub const ALL: [KeyRight; 6] = [
         KeyRight::Read,
         KeyRight::Admin,
         KeyRight::Chat,
         KeyRight::Send,
         KeyRight::Ingest,
+        KeyRight::Metrics,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -45,12 +48,13 @@ impl KeyRight {
             KeyRight::Chat => "chat",
             KeyRight::Send => "send",
             KeyRight::Ingest => "ingest",
+            KeyRight::Metrics => "metrics",
         }
     }
 
     /// Reports whether it is given for one persona.
     fn has_persona(self) -> bool {
-        !matches!(self, KeyRight::Read | KeyRight::Admin)
+        !matches!(self, KeyRight::Read | KeyRight::Admin | KeyRight::Metrics)
     }
 }
 
@@ -87,7 +91,7 @@ impl WebScope {
                 persona: None,
             }),
             _ => Err(format!(
-                "`{typed}` is no scope; there are: read, admin, and with a persona's id chat:ID, send:ID, ingest:ID"
+                "`{typed}` is no scope; there are: read, admin, metrics, and with a persona's id chat:ID, send:ID, ingest:ID"
             )),
         }
     }

@@ -7,7 +7,7 @@
 
 use crate::config::{AGENT_FOLDER, CORRESPONDENTS_FOLDER, is_for_owner_alone};
 use crate::domain::TextLabel;
-use crate::domain::memory_lines::label_of_lines;
+use crate::domain::memory::lines::label_of_lines;
 use crate::mutants::is_off;
 use crate::tools::{Reader, ToolError};
 use cap_std::fs_utf8::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};

@@ -1,11 +1,11 @@
 //! Lines of a memory, each with a mark of its origin:
-//! `<!-- from ADDRESS (TRUST), DATE, run ID -->`. Pure. `domain::memory_lines` says who sees which.
+//! `<!-- from ADDRESS (TRUST), DATE, run ID -->`. Pure. `domain::memory::lines` says who sees which.
 //!
 //! Only the engine makes marks. A mark that a model writes is removed, and a line that it leaves
 //! unchanged keeps its mark; a line without one was written by hand.
 
 use crate::domain::RunId;
-use crate::domain::memory_lines::{MARK_BEGIN as BEGIN, MARK_END as END, readers_in_mark};
+use crate::domain::memory::lines::{MARK_BEGIN as BEGIN, MARK_END as END, readers_in_mark};
 use crate::tools::WriteOrigin;
 
 /// Most characters of an address or a responsibility's name in a mark.

@@ -7,7 +7,7 @@ mod searxng;
 mod tavily;
 
 use super::fetcher::{FetchError, FetchLimits, Lookup, WebFetcher};
-use super::target::WebTarget;
+use super::target::{WebTarget, own_target};
 use crate::mime::html_to_text;
 use crate::text::{one_line, truncated};
 use secrecy::SecretString;
@@ -102,7 +102,7 @@ impl WebSearcher {
             body_bytes_max: ANSWER_BYTES_MAX,
             duration_max: SEARCH_TIMEOUT,
         };
-        let opened: Vec<String> = opened(base_url).into_iter().collect();
+        let opened: Vec<String> = own_target(base_url).into_iter().collect();
         Self {
             service,
             base_url: base_url.trim_end_matches('/').to_owned(),
@@ -170,16 +170,9 @@ impl WebSearcher {
 
 /// Returns the host of a service's address; `None`: it is no address that can be asked.
 pub fn search_host(base_url: &str) -> Option<String> {
-    let opened: Vec<String> = opened(base_url).into_iter().collect();
+    let opened: Vec<String> = own_target(base_url).into_iter().collect();
     let target = WebTarget::parse(base_url, &opened).ok()?;
     target.url.query().is_none().then_some(target.host)
-}
-
-/// Returns `host:port` of an address.
-fn opened(base_url: &str) -> Option<String> {
-    let url = reqwest::Url::parse(base_url).ok()?;
-    let port = url.port_or_known_default()?;
-    super::private_target(&format!("{}:{port}", url.host_str()?))
 }
 
 fn hit(written: WrittenHit) -> Option<SearchHit> {

@@ -189,13 +189,17 @@ fn full_workspaces() -> [Workspace; 2] {
         .with_env("OUT", "secret-5")
         .with_env("HOOK", webhook_key)
         .with_env("MAILGUN", "secret-6")
-        .with_env("POSTMARK", "secret-7");
+        .with_env("POSTMARK", "secret-7")
+        .with_env("OTLP", "secret-8")
+        .with_env("PING", "https://ping.test/secret-9");
     smarthost.write(
         "configs/gateway.json",
         r#"{"mail_domain": "house.test", "outbound": {"kind": "smarthost", "host": "mx.test", "user": "u",
             "password_variable": "OUT"},
             "webhooks": [{"name": "ops", "url": "https://hooks.test/a", "secret_variable": "HOOK",
                 "previous_secret_variable": "HOOK", "events": ["run.failed"], "personas": ["ada"]}],
+            "telemetry": {"traces": {"url": "https://otlp.test/v1/traces", "authorization_variable": "OTLP"},
+                "ping": {"url_variable": "PING"}, "audit_log": true},
             "ingest": {"mailgun": {"signing_key_variable": "MAILGUN"},
                 "postmark": {"user": "p", "password_variable": "POSTMARK"}}}"#,
     );

@@ -2,7 +2,7 @@
 
 use super::Case;
 use super::house::{House, Made, NOBODY, broken, kept};
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub static CASES: &[Case] = &[
     Case::fault(
@@ -97,12 +97,16 @@ pub static CASES: &[Case] = &[
     Case::warning(
         "an edit beside an engine",
         "configuration",
-        &["configs/prices.json", "was edited"],
+        &["counts after a restart", "listening on 127.0.0.2:0"],
         "start the engine anew",
         |house| {
             let engine = house.serve();
-            let prices = house.read("configs/prices.json");
-            house.write("configs/prices.json", &format!("{prices}\n"));
+            let gateway = house.read("configs/gateway.json");
+            let mut gateway: Value = serde_json::from_str(&gateway).expect("JSON");
+            let listeners = gateway["listeners"].as_array_mut().expect("a list");
+            listeners.push(json!({ "kind": "smtp", "address": "127.0.0.2:0" }));
+            house.write("configs/gateway.json", &gateway.to_string());
+            assert!(house.run(&["reload"]).status.success());
             kept(engine)
         },
     ),

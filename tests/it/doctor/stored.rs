@@ -49,7 +49,7 @@ pub static CASES: &[Case] = &[
         "a database of a newer program",
         "database",
         &["newer attache", "9999"],
-        "a copy of `data` from before",
+        "put a copy from before",
         |house| {
             house.sql("INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'x', 1, x'00', 1)")
         },

@@ -255,7 +255,9 @@ async fn a_hook_sees_no_secret_of_the_engine() {
         .map(|(name, _)| name)
         .collect();
     assert!(
-        names.contains(&"ATTACHE_HOOK") && names.contains(&"PATH"),
+        ["ATTACHE_HOOK", "PATH", "TRACEPARENT"]
+            .iter()
+            .all(|name| names.contains(name)),
         "{names:?}"
     );
     let known = [
@@ -265,6 +267,7 @@ async fn a_hook_sees_no_secret_of_the_engine() {
         "LC_ALL",
         "TZ",
         "ATTACHE_HOOK",
+        "TRACEPARENT",
         "PWD",
         "OLDPWD",
         "SHLVL",

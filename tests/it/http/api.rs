@@ -105,7 +105,7 @@ async fn records_are_the_bytes_of_the_command_line() {
     for path in [
         format!("/api/v1/runs/{run}/context"),
         "/api/v1/slots".to_owned(),
-        "/healthz".to_owned(),
+        "/livez".to_owned(),
     ] {
         assert_eq!(get(&site, &secret, &path).await.status, 200, "{path}");
     }

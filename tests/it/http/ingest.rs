@@ -47,7 +47,7 @@ async fn site_with(ingest: Value) -> Site {
 }
 
 /// Makes a key and gives its secret.
-async fn key(site: &Site, scope: &str) -> String {
+pub async fn key(site: &Site, scope: &str) -> String {
     let store = &site.scene.world.app.engine.store;
     let secret = format!("att_{}", store.clock().new_secret());
     let new = NewWebToken {

@@ -308,7 +308,7 @@ async fn a_form_without_the_token_of_its_session_changes_nothing() {
 async fn reading_changes_not_one_byte_and_every_page_has_its_header_fields() {
     let site = Site::with_a_question().await;
     let login = site.login().await;
-    let bearer = format!("Bearer {}", site.key(&["chat:ada"]).await);
+    let bearer = format!("Bearer {}", site.key(&["chat:ada", "metrics"]).await);
     let models = [("authorization", bearer.as_str())];
     let used = site.send(Method::GET, "/v1/models", &models, &[]).await;
     assert_eq!(used.status, 200, "the use of a key is noted once");

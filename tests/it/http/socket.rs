@@ -61,7 +61,7 @@ impl Pages {
     }
 
     async fn called(&self, host: &str) -> u16 {
-        let head = format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\n");
+        let head = format!("GET /livez HTTP/1.1\r\nHost: {host}\r\n");
         self.ask(&head, "").await.0
     }
 

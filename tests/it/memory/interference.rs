@@ -153,6 +153,8 @@ fn c1_no_other_code_reads_the_tables() {
                 "store/audit/memory.rs",
                 "store/views/export.rs",
                 "store/views/bundles.rs",
+                // Counts them.
+                "store/views/status.rs",
             ];
             if names(&["FROM memory", "JOIN memory", "INTO memory", "UPDATE memory"])
                 && !is_store.iter().any(|known| shown.contains(known))

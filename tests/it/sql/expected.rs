@@ -58,6 +58,18 @@ pub const HOT: &[(&str, &[&str])] = &[
             "thread_tool_events_once",
         ],
     ),
+    (
+        "event_sizes::EVENT_SIZES",
+        &[
+            "INTEGER PRIMARY KEY",
+            "sqlite_autoindex_messages_1",
+            "sqlite_autoindex_raw_letters_1",
+            "sqlite_autoindex_runs_1",
+            "PRIMARY KEY",
+            "thread_tool_events_once",
+            "sqlite_autoindex_deliveries_1",
+        ],
+    ),
     ("runs::OPEN_RUNS_UP_TO", &["runs_open"]),
     ("runs::CANCEL_REQUESTED", &["runs_running"]),
     (

@@ -2,6 +2,8 @@
 //!
 //! Absent on purpose: instructions. What a persona should do stands in its owner's files, so there is no kind for them.
 
+pub mod lines;
+
 use super::id::ThreadId;
 use super::mail::email::Trust;
 use super::mail::label::Readers;

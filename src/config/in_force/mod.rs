@@ -4,6 +4,8 @@
 //! compare without asking it. Absent on purpose: `PERSONA.md`, knowledge and responsibilities,
 //! which are read for each run.
 
+pub(in crate::config) mod current;
+
 use crate::config::file::{
     ConfigLocation, ConfigSource, HOOKS_FILE, KEEPING_FILE, MCP_FILE, MCP_LOCK_FILE, POLICY_FILE,
     PRICES_FILE, Problem, SKILLS_FILE, Snapshot, WEB_FILE, own_tool_file, persona_file,

@@ -3,9 +3,9 @@
 //!
 //! Only the engine makes marks (`tools::update_memory`). A line without one was written by hand.
 
-use super::mail::address::Address;
-use super::mail::email::Trust;
-use super::mail::label::{Readers, TextLabel};
+use crate::domain::mail::address::Address;
+use crate::domain::mail::email::Trust;
+use crate::domain::mail::label::{Readers, TextLabel};
 use crate::mutants::is_off;
 use std::collections::BTreeSet;
 

@@ -1,0 +1,81 @@
+//! Events of the feed with how much there was: bytes, tokens, recipients. Without a word of what was written.
+
+use crate::store::feed::{FeedEvent, event};
+use crate::store::{Result, Store};
+use serde::Serialize;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+/// An event, and the sizes of the rows that it names. A size that is not known, or not of this kind of event, is `None`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SizedEvent {
+    #[serde(flatten)]
+    pub event: FeedEvent,
+    /// Bytes of the letter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub letter_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Tokens of the turn's request, those from a cache included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Bytes of the record of a call or of its result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record_bytes: Option<u64>,
+    /// Bytes of the mail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mail_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recipients: Option<u64>,
+    /// Class of the error of a run or a turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_class: Option<String>,
+}
+
+/// `item` is JSON for turns only, so it is looked at before it is read as JSON.
+pub(in crate::store) const EVENT_SIZES: &str = "
+    SELECT f.seq, f.kind, f.persona_id, f.thread_id, f.run_id, f.message_id, f.delivery_id, f.approval_id, f.item, f.at,
+      length(w.bytes) AS letter_bytes, u.model, u.input_tokens + u.cache_read_tokens + u.cache_write_tokens AS input_tokens,
+      u.output_tokens, e.tool_name AS tool, length(e.payload_json) AS record_bytes, length(d.bytes) AS mail_bytes,
+      CASE WHEN f.delivery_id IS NOT NULL
+        THEN (SELECT count(*) FROM delivery_recipients WHERE delivery_id = f.delivery_id) END AS recipients,
+      coalesce(u.error_class, CASE WHEN f.kind = 'run.failed' THEN r.error_class END) AS error_class
+    FROM feed f LEFT JOIN messages m ON m.id = CASE WHEN f.kind GLOB 'letter.*' THEN f.message_id END
+      LEFT JOIN raw_letters w ON w.id = m.raw_id
+      LEFT JOIN runs r ON r.id = f.run_id
+      LEFT JOIN run_turns u ON u.run_id = f.run_id AND u.turn_index = CASE WHEN f.kind GLOB 'turn.*' THEN f.item ->> '$[0]' END
+        AND u.attempt = CASE WHEN f.kind GLOB 'turn.*' THEN f.item ->> '$[1]' END
+      LEFT JOIN thread_tool_events e ON e.run_id = f.run_id AND e.tool_call_id = f.item
+        AND e.event_type = CASE f.kind WHEN 'call.begun' THEN 'tool_call' WHEN 'call.finished' THEN 'tool_result' END
+      LEFT JOIN deliveries d ON d.id = f.delivery_id
+    WHERE f.seq IN (SELECT value FROM jsonb_each($1)) ORDER BY f.seq";
+
+impl Store {
+    /// Returns these events with their sizes, in order.
+    pub async fn event_sizes(&self, events: &[FeedEvent]) -> Result<Vec<SizedEvent>> {
+        let numbers: Vec<i64> = events.iter().map(|event| event.seq).collect();
+        let sizes = sqlx::query(EVENT_SIZES).bind(serde_json::json!(numbers).to_string());
+        let rows = sizes.fetch_all(self.readers()).await?;
+        rows.iter().map(sized).collect()
+    }
+}
+
+fn sized(row: &SqliteRow) -> Result<SizedEvent> {
+    let size = |column: &str| row.get::<Option<i64>, _>(column).map(i64::unsigned_abs);
+    Ok(SizedEvent {
+        event: event(row)?,
+        letter_bytes: size("letter_bytes"),
+        model: row.get("model"),
+        input_tokens: size("input_tokens"),
+        output_tokens: size("output_tokens"),
+        tool: row.get("tool"),
+        record_bytes: size("record_bytes"),
+        mail_bytes: size("mail_bytes"),
+        recipients: size("recipients"),
+        error_class: row.get("error_class"),
+    })
+}
