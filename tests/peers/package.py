@@ -141,6 +141,24 @@ def watch(machine):
     machine.run("systemctl", "restart", "attache")
 
 
+def try_sandbox(machine):
+    """The sandbox of a persona's commands works inside that of the unit, where the engine has a capability."""
+    path = f"{WORKSPACE}/personas/porter/persona.json"
+    before = machine.run("cat", path)
+    machine.run("runuser", "-u", "attache", "--", "tee", path, text=json.dumps({**json.loads(before), "shell": True}))
+    machine.run("mkdir", "-p", "/etc/systemd/system/attache.service.d")
+    drop_in = f"[Service]\nExecStartPre=-/usr/bin/attache --workspace {WORKSPACE} doctor --quick\n"
+    machine.run("tee", "/etc/systemd/system/attache.service.d/try.conf", text=drop_in)
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "restart", "attache")
+    said = machine.run("journalctl", "--no-pager", "-u", "attache", "-n", "30")
+    check("commands of a persona have their sandbox within the unit's", " checks, " in said and "is offered to no run" not in said, said)
+    machine.run("rm", "-r", "/etc/systemd/system/attache.service.d")
+    machine.run("runuser", "-u", "attache", "--", "tee", path, text=before)
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "restart", "attache")
+
+
 def refuse(machine):
     """A fault in the configuration ends the service, and is not tried again and again."""
     machine.run("runuser", "-u", "attache", "--", "cp", f"{WORKSPACE}/configs/gateway.json", f"{WORKSPACE}/good.json")
@@ -189,6 +207,7 @@ def main():
         check("the pages open", pages.status == 200 and b"Attach" in pages.read())
         machine.attache("doctor")
         watch(machine)
+        try_sandbox(machine)
         refuse(machine)
         write_letter(2, "Re: Bicycles", "Thank you. And helmets?", In_Reply_To=first["Message-ID"])
         second = wait_for("the second answer", lambda: [m for m in answers(sink) if m["In-Reply-To"] == "<bicycles-2@traveller.example>"])

@@ -23,4 +23,9 @@ else
   umount "$root/sys/fs/cgroup"
   mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
 fi
-exec chroot "$root" /usr/bin/env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --system
+# Not chroot(2): a process below one may make no user namespace, which the sandbox of commands needs.
+cd "$root"
+mkdir -p tmp/before
+pivot_root . tmp/before
+exec /usr/bin/env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /bin/sh -c \
+  'umount -l /tmp/before && rmdir /tmp/before && exec /lib/systemd/systemd --system'

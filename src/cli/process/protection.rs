@@ -21,9 +21,20 @@ pub fn protect() {
     };
     let _unlimited = setrlimit(Resource::Core, none);
     hide_memory();
+    keep_capabilities();
     // Orphaned processes of an agent are reparented to this process instead of `init`.
     orphans::adopt();
 }
+
+/// Keeps what a service manager gave this process, such as the right to listen below 1024, from the programs that it starts:
+/// they need none, and the sandbox of commands refuses to start with any (capabilities(7), ambient set).
+#[cfg(target_os = "linux")]
+fn keep_capabilities() {
+    let _unsupported = rustix::thread::clear_ambient_capability_set();
+}
+
+#[cfg(not(target_os = "linux"))]
+fn keep_capabilities() {}
 
 /// Makes `/proc/PID/environ` and `mem` readable only by root: agents run as the same user, and both
 /// hold keys (prctl(2), PR_SET_DUMPABLE).
