@@ -114,6 +114,18 @@ async fn write_letters(town: Arc<Town>, client: usize, address: SocketAddr) -> T
     }
 }
 
+/// Has the files read until all of them count: a look of the engine's own may meet a folder that is half removed.
+async fn takes_up(house: &Serving) {
+    let mut refused = Vec::new();
+    for _ in 0..5 {
+        refused = house.reload().await.refused;
+        if refused.is_empty() {
+            return;
+        }
+    }
+    panic!("{refused:?}");
+}
+
 /// One change of the files, and its reload.
 async fn change(house: &Serving, town: &Town, number: usize) {
     let workspace = &house.workspace;
@@ -128,7 +140,7 @@ async fn change(house: &Serving, town: &Town, number: usize) {
                 true => workspace.persona(&format!("guest{guest}"), "Guest"),
                 false => std::fs::remove_dir_all(home).expect("removed"),
             }
-            assert!(house.reload().await.refused.is_empty());
+            takes_up(house).await;
             state.is_there.store(is_there, Ordering::SeqCst);
             state.age.fetch_add(1, Ordering::SeqCst);
             return;
@@ -224,7 +236,7 @@ async fn letters_come_in_while_everything_changes() {
     for guest in 0..GUESTS {
         house.workspace.persona(&format!("guest{guest}"), "Guest");
     }
-    assert!(house.reload().await.refused.is_empty());
+    takes_up(&house).await;
     let open = "SELECT count(*) FROM runs WHERE state IN ('queued', 'running')";
     worked_off(&house, open).await;
     // A run whose persona was taken away while it worked is tried again.
