@@ -35,7 +35,7 @@ class Debian:
         self.root = root
         here = pathlib.Path(__file__).parent
         command = ["unshare", "--fork", "--pid", "--kill-child", "--mount", "--uts", "--ipc", "--cgroup"]
-        self.outer = subprocess.Popen([*command, "bash", str(here / "package_boot.sh"), str(root)])
+        self.outer = subprocess.Popen([*command, "bash", str(here / "package_boot.bash"), str(root)])
         wait_for("the first process of the machine", self.first)
         self.pid = self.first()
         wait_for("systemd to answer", lambda: self.try_run("systemctl", "list-units").returncode == 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Becomes the systemd of a folder that holds a Debian, in namespaces that the caller made: package_boot.sh ROOT
+# Becomes the systemd of a folder that holds a Debian, in namespaces that the caller made: package_boot.bash ROOT
 set -euo pipefail
 root="$1"
 mount --make-rprivate /
