@@ -11,6 +11,7 @@ pub mod stem;
 pub mod word_parts;
 pub mod rare_words;
 
+use std::error::Error;
 use std::fmt::Display;
 
 /// Returns the first `chars_max` characters.
@@ -90,6 +91,17 @@ pub fn glob_matches(glob: &str, text: &str) -> bool {
         }
     }
     glob[g..].iter().all(|&c| c == b'*')
+}
+
+/// Formats an error with its causes, on one line.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::whole_backup::{WholeBackup, back_up};
 use crate::config::{Config, ScheduledBackup};
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, Timestamp};
 use crate::store::{BackupEnd, NewNotice, Result, Store};
+use crate::text::with_causes;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +71,7 @@ impl BackupWorker {
         let made = self.make(settings, &folder, now).await;
         let (bytes, failure) = match &made {
             Ok(backup) => (backup.manifest.bytes(), not_sound(&backup.manifest)),
-            Err(error) => (0, Some(reasons(error))),
+            Err(error) => (0, Some(with_causes(error))),
         };
         let about = settings.folder.display().to_string();
         let notice = failure
@@ -132,17 +133,6 @@ fn name_of(now: Timestamp) -> String {
 fn not_sound(manifest: &BackupManifest) -> Option<String> {
     let broken = &manifest.broken_checks;
     (!broken.is_empty()).then(|| format!("the database is not sound: {}", broken.join(", ")))
-}
-
-/// Joins an error with its causes.
-fn reasons(error: &KeepingError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        text.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    text
 }
 
 /// Lists the backups in a folder, the oldest first, with whether they are good by their manifest.

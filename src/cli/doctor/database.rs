@@ -4,7 +4,7 @@ use super::finding::{ExaminedArea, FindingArea, FindingSeverity, InstallFinding}
 use crate::cli::process::exit::of_open;
 use crate::clock::SystemClock;
 use crate::store::{InstallRecords, OpenError, Store, StoreError};
-use std::error::Error;
+use crate::text::with_causes;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -102,16 +102,6 @@ fn unopened(facts: &DatabaseFacts<'_>) -> Vec<InstallFinding> {
     };
     let found = finding(severity, what, &remedy.unwrap_or_else(usual));
     vec![found.of_file("data/attache.db")]
-}
-
-fn with_causes(error: &dyn Error) -> String {
-    let mut what = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        what = format!("{what}: {inner}");
-        cause = inner.source();
-    }
-    what
 }
 
 fn journal(facts: &DatabaseFacts<'_>) -> Vec<InstallFinding> {

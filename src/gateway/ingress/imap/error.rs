@@ -3,6 +3,7 @@
 use super::token::TokenError;
 use crate::gateway::authentication::why_no_tls;
 use crate::store::{FailureCause, StoreError};
+use crate::text::with_causes;
 use std::io;
 
 #[derive(Debug, thiserror::Error)]
@@ -69,13 +70,7 @@ impl MailboxError {
 
     /// The whole error chain on one line.
     pub fn in_words(&self) -> String {
-        let mut words = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(next) = cause {
-            words = format!("{words}: {next}");
-            cause = next.source();
-        }
-        words
+        with_causes(self)
     }
 }
 
