@@ -8,7 +8,7 @@ use super::{otlp, spans};
 use crate::config::{Config, PingTarget, TraceTarget};
 use crate::domain::{FeedKind, Timestamp};
 use crate::gateway::intake_contract::LetterIntake;
-use crate::store::{FeedEvent, FeedFilter, Result, Store, StoreError};
+use crate::store::{FeedEvent, FeedFilter, FeedPage, Result, Store, StoreError};
 use crate::web::{ApiRequest, FetchLimits, SystemLookup, WebFetcher, own_target};
 use secrecy::ExposeSecret;
 use std::sync::Arc;
@@ -71,15 +71,12 @@ impl TelemetryWorker {
             return;
         };
         let mut from = None;
-        let mut is_failing = false;
+        let mut failures = FailureStreak::default();
         loop {
             let worked = self.trace_once(target, &mut from).await;
-            if let Err(error) = &worked
-                && !is_failing
-            {
+            if let Some(error) = failures.begins(&worked) {
                 tracing::warn!(error, "spans cannot be sent to the collector; trying again");
             }
-            is_failing = worked.is_err();
             self.pause(worked).await;
         }
     }
@@ -95,9 +92,9 @@ impl TelemetryWorker {
             Some(since) => *since,
             None => *from.insert(self.store.feed_before(self.began).await.map_err(text)?),
         };
-        let all = FeedFilter::default();
-        let page = self.store.feed_after(since, &all, PAGE);
-        let page = page.await.map_err(text)?;
+        let Some(page) = self.page_after(since).await? else {
+            return Ok(false);
+        };
         let mut ended = Vec::new();
         for event in page.events.iter().filter(|event| has_ended(event)) {
             ended.extend(self.spans_of(event).await.map_err(text)?);
@@ -129,31 +126,53 @@ impl TelemetryWorker {
             return;
         }
         let log = AuditLog::new(&self.config.workspace);
-        let mut is_failing = false;
+        let mut last = None;
+        let mut failures = FailureStreak::default();
         loop {
-            let worked = self.log_once(&log).await;
-            if let Err(error) = &worked
-                && !is_failing
-            {
+            let worked = self.log_once(&log, &mut last).await;
+            if let Some(error) = failures.begins(&worked) {
                 tracing::error!(error, "data/audit.log cannot be written; trying again");
             }
-            is_failing = worked.is_err();
+            if worked.is_err() {
+                // Its end says how much of a line that failed is there.
+                last = None;
+            }
             self.pause(worked).await;
         }
     }
 
-    /// Writes events that are not in the log yet; returns whether there may be more.
-    async fn log_once(&self, log: &AuditLog) -> std::result::Result<bool, String> {
+    /// Writes events that are not in the log yet; returns whether there may be more. `last`: the event up to which it goes,
+    /// once that was read.
+    async fn log_once(
+        &self,
+        log: &AuditLog,
+        last: &mut Option<i64>,
+    ) -> std::result::Result<bool, String> {
         let text = |error: StoreError| error.to_string();
-        let last = log.last().map_err(|error| error.to_string())?;
-        let filter = FeedFilter::default();
-        let page = self.store.feed_after(last.unwrap_or(0), &filter, PAGE);
-        let page = page.await.map_err(text)?;
+        let since = match last {
+            Some(last) => *last,
+            None => *last.insert(log.last().map_err(|error| error.to_string())?.unwrap_or(0)),
+        };
+        let Some(page) = self.page_after(since).await? else {
+            return Ok(false);
+        };
         let events = self.store.event_sizes(&page.events).await.map_err(text)?;
         if !events.is_empty() {
             log.append(&events).map_err(|error| error.to_string())?;
         }
+        *last = Some(page.through);
         Ok(page.has_more())
+    }
+
+    /// Returns what the feed has behind an event; `None`: nothing.
+    async fn page_after(&self, since: i64) -> std::result::Result<Option<FeedPage>, String> {
+        let text = |error: StoreError| error.to_string();
+        if self.store.feed_newest().await.map_err(text)? == since {
+            return Ok(None);
+        }
+        let all = FeedFilter::default();
+        let page = self.store.feed_after(since, &all, PAGE);
+        page.await.map(Some).map_err(text)
     }
 
     async fn pause(&self, worked: std::result::Result<bool, String>) {
@@ -169,7 +188,7 @@ impl TelemetryWorker {
             return;
         };
         let mut beat = tokio::time::interval(target.interval);
-        let mut is_failing = false;
+        let mut failures = FailureStreak::default();
         loop {
             beat.tick().await;
             // What watches is to notice an engine that takes no letters, whatever the reason.
@@ -178,16 +197,28 @@ impl TelemetryWorker {
                 continue;
             }
             let asked = ping(target).await;
-            if let Err(error) = &asked
-                && !is_failing
-            {
+            if let Some(error) = failures.begins(&asked) {
                 tracing::warn!(
                     error,
                     "the address of `telemetry.ping` does not answer; trying again"
                 );
             }
-            is_failing = asked.is_err();
         }
+    }
+}
+
+/// Failures in a row, of which the first is logged.
+#[derive(Default)]
+struct FailureStreak {
+    is_open: bool,
+}
+
+impl FailureStreak {
+    /// Returns the error of an attempt with which a row begins.
+    fn begins<'a, T>(&mut self, attempt: &'a std::result::Result<T, String>) -> Option<&'a str> {
+        let was_open = std::mem::replace(&mut self.is_open, attempt.is_err());
+        let error = attempt.as_ref().err().filter(|_| !was_open);
+        error.map(String::as_str)
     }
 }
 
