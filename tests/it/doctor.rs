@@ -24,9 +24,9 @@ pub struct Case {
 type Make = fn(&House) -> Made;
 
 impl Case {
-    const fn fault(
-        name: &'static str,
-        area: &'static str,
+    const fn of(
+        severity: &'static str,
+        (name, area): (&'static str, &'static str),
         what: &'static [&'static str],
         remedy: &'static str,
         make: Make,
@@ -34,11 +34,20 @@ impl Case {
         Self {
             name,
             area,
-            severity: "fault",
+            severity,
             what,
             remedy,
             make,
         }
+    }
+    const fn fault(
+        name: &'static str,
+        area: &'static str,
+        what: &'static [&'static str],
+        remedy: &'static str,
+        make: Make,
+    ) -> Self {
+        Self::of("fault", (name, area), what, remedy, make)
     }
     const fn warning(
         name: &'static str,
@@ -47,14 +56,7 @@ impl Case {
         remedy: &'static str,
         make: Make,
     ) -> Self {
-        Self {
-            name,
-            area,
-            severity: "warning",
-            what,
-            remedy,
-            make,
-        }
+        Self::of("warning", (name, area), what, remedy, make)
     }
     const fn note(
         name: &'static str,
@@ -63,14 +65,7 @@ impl Case {
         remedy: &'static str,
         make: Make,
     ) -> Self {
-        Self {
-            name,
-            area,
-            severity: "note",
-            what,
-            remedy,
-            make,
-        }
+        Self::of("note", (name, area), what, remedy, make)
     }
 
     /// Breaks an installation and returns what is wrong with the diagnosis; `Ok(false)`: it was skipped.
