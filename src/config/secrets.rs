@@ -89,10 +89,12 @@ impl<'e> Secrets<'e> {
     }
 
     /// Values that are probably not the keys that they are meant to be; no message repeats one.
-    pub fn doubtful(&self, known: &[&str]) -> Vec<Problem> {
+    ///
+    /// `known` are the names that a setting refers to; `headers` are those of them whose value is that of a whole header, with
+    /// its scheme.
+    pub fn doubtful(&self, known: &[&str], headers: &[&str]) -> Vec<Problem> {
         let written = self.file.iter().filter_map(|(name, (line, value))| {
-            // A whole header's value has its scheme with it.
-            let is_header = name.ends_with("AUTHORIZATION");
+            let is_header = headers.contains(&name.as_str());
             let (what, hint) = doubt(value.expose_secret(), is_header)?;
             Some(at_line(*line, format!("the value of `{name}` {what}")).hint(hint))
         });

@@ -1,6 +1,7 @@
 //! Configuration files become settings, or every problem at once. Cases are files below `fixtures/config/broken/`.
 
 mod agents;
+mod secrets;
 mod shown;
 
 use attache::config::{
@@ -289,35 +290,6 @@ fn persona_arrived(config: &Config) {
         (ada.model.as_deref(), ada.timezone),
         (Some("m-2"), chrono_tz::Europe::Berlin)
     );
-}
-
-#[test]
-fn the_environment_wins_over_secrets_an_empty_variable_is_none() {
-    let key = |workspace: &Workspace| {
-        let key = workspace.loaded().inference.providers["anthropic"]
-            .api_key
-            .clone();
-        key.map(|key| key.expose_secret().to_owned())
-    };
-    let workspace = Workspace::new();
-    workspace.write_secrets("# ours\n\nANTHROPIC_API_KEY = 'from=file'\n", 0o600);
-    assert_eq!(key(&workspace), Some("from=file".to_owned()));
-    let workspace = workspace.with_env("ANTHROPIC_API_KEY", "");
-    assert_eq!(key(&workspace), Some("from=file".to_owned()));
-    let workspace = workspace.with_env("ANTHROPIC_API_KEY", "from environment\n");
-    assert_eq!(key(&workspace), Some("from environment".to_owned()));
-}
-
-#[test]
-fn a_file_of_secrets_that_others_may_read_is_refused() {
-    let workspace = Workspace::new();
-    for mode in [0o640, 0o604, 0o644, 0o620] {
-        workspace.write_secrets("ANTHROPIC_API_KEY=hidden\n", mode);
-        let expected = format!(
-            ".secrets: others may read it: its mode is {mode:04o}; run `chmod 600 .secrets`, and change the keys if others had access"
-        );
-        assert_eq!(workspace.problems(), [expected]);
-    }
 }
 
 #[test]

@@ -210,6 +210,10 @@ impl TypedGateway {
     pub fn telemetry_variables(&self) -> impl Iterator<Item = &str> {
         self.telemetry.iter().flat_map(TypedTelemetry::variables)
     }
+    /// The variable that holds the whole value of a header, its scheme included.
+    pub fn header_variable(&self) -> Option<&str> {
+        self.telemetry.as_ref()?.header_variable()
+    }
     /// Names of the variables with the keys of those who hand in letters over HTTP.
     pub fn ingest_variables(&self) -> impl Iterator<Item = &str> {
         self.ingest.iter().flat_map(TypedIngest::variables)

@@ -56,10 +56,13 @@ const fn default_ping() -> Duration {
 impl TypedTelemetry {
     /// Names of the variables that it reads.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
-        let traces = self.traces.as_ref();
-        let key = traces.and_then(|traces| traces.authorization_variable.as_deref());
         let ping = self.ping.as_ref().map(|ping| ping.url_variable.as_str());
-        key.into_iter().chain(ping)
+        self.header_variable().into_iter().chain(ping)
+    }
+    /// The variable that holds the whole value of a header, its scheme included.
+    pub fn header_variable(&self) -> Option<&str> {
+        let traces = self.traces.as_ref()?;
+        traces.authorization_variable.as_deref()
     }
 }
 

@@ -215,7 +215,11 @@ impl TypedProvider {
             .iter()
             .chain(self.environment.iter().flatten())
             .map(String::as_str)
-            .chain(headers::variables(self.headers.iter().flatten()))
+            .chain(self.header_variables())
+    }
+    /// Names of secrets that are whole values of headers, their scheme included.
+    pub fn header_variables(&self) -> impl Iterator<Item = &str> {
+        headers::variables(self.headers.iter().flatten())
     }
 }
 

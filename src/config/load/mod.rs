@@ -390,10 +390,23 @@ impl TypedFiles {
             .chain(search)
             .collect::<Vec<_>>();
         ctx.problems.extend(ctx.secrets.unknown(&known));
-        ctx.doubtful_secrets = ctx.secrets.doubtful(&known);
+        ctx.doubtful_secrets = ctx.secrets.doubtful(&known, &self.header_variables());
         known
             .iter()
             .filter_map(|name| ctx.secrets.get(name))
+            .collect()
+    }
+
+    /// Names of the secrets that are whole values of headers, their scheme included.
+    fn header_variables(&self) -> Vec<&str> {
+        let gateway = self.gateway.iter();
+        let inference = self.inference.iter();
+        let blocks = inference.flat_map(|file| file.typed.provider_blocks());
+        let of_providers = blocks.flat_map(|(_, typed)| typed.header_variables());
+        gateway
+            .filter_map(|file| file.typed.header_variable())
+            .chain(of_providers)
+            .chain(self.mcp.header_variables())
             .collect()
     }
 

@@ -117,6 +117,11 @@ impl McpFiles {
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.servers.iter().flat_map(|file| file.typed.variables())
     }
+    /// Names of the variables that are whole values of headers, their scheme included.
+    pub fn header_variables(&self) -> impl Iterator<Item = &str> {
+        let files = self.servers.iter();
+        files.flat_map(|file| file.typed.header_variables())
+    }
 }
 
 /// Reads the files. The names of the tools count for the other files from here on.

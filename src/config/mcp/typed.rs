@@ -55,13 +55,18 @@ pub struct TypedMcpServer {
 impl TypedMcp {
     /// Returns the names of the variables that the servers are given.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
-        self.servers.values().flat_map(|server| {
-            let headers = server.headers.iter().map(|header| header.variable.as_str());
+        let others = self.servers.values().flat_map(|server| {
             let environment = server.environment.iter().map(String::as_str);
             let oauth = server.oauth.iter();
             let secret = oauth.filter_map(|oauth| oauth.client_secret_variable.as_deref());
-            environment.chain(headers).chain(secret)
-        })
+            environment.chain(secret)
+        });
+        others.chain(self.header_variables())
+    }
+    /// Names of the variables that are whole values of headers, their scheme included.
+    pub fn header_variables(&self) -> impl Iterator<Item = &str> {
+        let headers = self.servers.values().flat_map(|server| &server.headers);
+        headers.map(|header| header.variable.as_str())
     }
 }
 

@@ -1,0 +1,57 @@
+//! Secrets of the environment and of `.secrets`: which counts, who may read it, and which value is hardly the one that is meant.
+
+use super::Workspace;
+use secrecy::ExposeSecret;
+
+#[test]
+fn the_environment_wins_over_secrets_an_empty_variable_is_none() {
+    let key = |workspace: &Workspace| {
+        let key = workspace.loaded().inference.providers["anthropic"]
+            .api_key
+            .clone();
+        key.map(|key| key.expose_secret().to_owned())
+    };
+    let workspace = Workspace::new();
+    workspace.write_secrets("# ours\n\nANTHROPIC_API_KEY = 'from=file'\n", 0o600);
+    assert_eq!(key(&workspace), Some("from=file".to_owned()));
+    let workspace = workspace.with_env("ANTHROPIC_API_KEY", "");
+    assert_eq!(key(&workspace), Some("from=file".to_owned()));
+    let workspace = workspace.with_env("ANTHROPIC_API_KEY", "from environment\n");
+    assert_eq!(key(&workspace), Some("from environment".to_owned()));
+}
+
+#[test]
+fn a_file_of_secrets_that_others_may_read_is_refused() {
+    let workspace = Workspace::new();
+    for mode in [0o640, 0o604, 0o644, 0o620] {
+        workspace.write_secrets("ANTHROPIC_API_KEY=hidden\n", mode);
+        let expected = format!(
+            ".secrets: others may read it: its mode is {mode:04o}; run `chmod 600 .secrets`, and change the keys if others had access"
+        );
+        assert_eq!(workspace.problems(), [expected]);
+    }
+}
+
+#[test]
+fn a_scheme_is_right_in_a_variable_that_is_a_whole_header_whatever_its_name() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "configs/inference.json",
+        r#"{"provider": "anthropic", "model": "m", "providers": {"anthropic": {
+            "api_key_variable": "MY_AUTHORIZATION", "headers": {"x-gate": {"variable": "GATE_TOKEN"}}}}}"#,
+    );
+    workspace.write_secrets(
+        "MY_AUTHORIZATION=Bearer sk-1\nGATE_TOKEN=Bearer of-the-gate\n",
+        0o600,
+    );
+    let warnings = workspace.loaded().warnings;
+    let about: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    let about: Vec<&String> = about
+        .iter()
+        .filter(|line| line.contains("Bearer"))
+        .collect();
+    let [warning] = about[..] else {
+        panic!("{about:?}");
+    };
+    assert!(warning.contains("`MY_AUTHORIZATION`"), "{warning}");
+}
