@@ -93,15 +93,27 @@ pub fn glob_matches(glob: &str, text: &str) -> bool {
     glob[g..].iter().all(|&c| c == b'*')
 }
 
-/// Formats an error with its causes, on one line.
+/// Formats an error with its causes, on one line; a cause whose words are there already is left out.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
+        let said = inner.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
         cause = inner.source();
     }
     text
+}
+
+/// Returns the words of the innermost cause: those of a client for HTTP only repeat the URL before it.
+pub fn root_cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::api_request::{ApiContent, ApiRequest};
 use super::page::{WebPage, is_text};
 use super::target::{UrlRefusal, WebTarget};
 use crate::mutants::is_off;
+use crate::text::root_cause;
 use futures_util::future::BoxFuture;
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, LOCATION, USER_AGENT,
@@ -394,13 +395,4 @@ fn not_public(target: &WebTarget) -> FetchError {
         target.host
     );
     FetchError::new("address_not_allowed", message)
-}
-
-/// Returns the innermost cause: the outer ones only repeat the URL.
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }

@@ -3,9 +3,9 @@
 use crate::domain::ErrorClass;
 use crate::providers::contract::capture::Capture;
 use crate::providers::contract::traits::{Phase, ProviderError};
-use crate::providers::transport::client::root_cause;
 use crate::providers::transport::decode::{Framing, Pieces};
 use crate::providers::transport::guard::Guard;
+use crate::text::root_cause;
 use futures_util::StreamExt;
 use futures_util::stream;
 use reqwest::Response;

@@ -1,6 +1,7 @@
 //! HTTP clients of all adapters, and the URLs that they may call.
 
 use crate::config::may_speak_http;
+use crate::text::root_cause;
 use reqwest::{Client, ClientBuilder, Url};
 use std::time::Duration;
 
@@ -50,13 +51,4 @@ pub fn below(base: &Url, path: &str) -> Result<Url, impl std::fmt::Display + use
 /// Reports whether plain `http` may be spoken to the host of a URL.
 pub fn is_near(url: &Url, plain_http: bool) -> bool {
     may_speak_http(url.host_str().unwrap_or_default(), plain_http)
-}
-
-/// Returns the innermost cause: the outer ones only repeat the URL.
-pub fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }

@@ -5,6 +5,7 @@
 use crate::domain::ErrorClass;
 use crate::providers::contract::traits::{Phase, ProviderError};
 use crate::providers::transport::client;
+use crate::text::root_cause;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
@@ -75,7 +76,7 @@ impl Server {
             request = request.json(body);
         }
         let response = request.send().await.map_err(|error| {
-            let message = format!("cannot reach opencode: {}", client::root_cause(&error));
+            let message = format!("cannot reach opencode: {}", root_cause(&error));
             let phase = if error.is_connect() {
                 Phase::BeforeSend
             } else {
@@ -135,12 +136,11 @@ async fn document(mut response: Response) -> Result<Vec<u8>, ProviderError> {
     let broke =
         |message: String| ProviderError::new(ErrorClass::Transient, Phase::MidStream, message);
     let mut bytes = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(|error| {
-        broke(format!(
-            "the answer broke off: {}",
-            client::root_cause(&error)
-        ))
-    })? {
+    while let Some(piece) = response
+        .chunk()
+        .await
+        .map_err(|error| broke(format!("the answer broke off: {}", root_cause(&error))))?
+    {
         bytes.extend_from_slice(&piece);
         if bytes.len() > DOCUMENT_BYTES_MAX {
             return Err(broke(format!(
