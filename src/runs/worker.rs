@@ -13,6 +13,7 @@ use crate::domain::{
     ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, StopReason, stable_seed,
 };
 use crate::store::{ClaimedRun, NewNotice, RunFailure, Store, StoreError, SweptApprovals};
+use crate::text::with_causes;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use std::collections::{BTreeSet, HashMap};
@@ -23,6 +24,7 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 /// Longest time between two polls of the table.
 const POLL: Duration = Duration::from_secs(1);
@@ -173,7 +175,9 @@ impl Worker {
             let cancel = CancellationToken::new();
             let (id, persona, worked) = (run.id.clone(), run.persona.clone(), run.worked);
             let (deps, stop) = (deps.clone(), cancel.clone());
-            let task = self.running.spawn(async move {
+            // Each line that is logged on the way names the run.
+            let span = tracing::info_span!("run", id = %run.id);
+            let work = async move {
                 let worked = AssertUnwindSafe(work_on(&deps, &run, &stop))
                     .catch_unwind()
                     .await;
@@ -182,7 +186,8 @@ impl Worker {
                     Err(_panic) => bury(&deps, &run).await,
                 };
                 (run.id, unsettled)
-            });
+            };
+            let task = self.running.spawn(work.instrument(span));
             let began = self.store.clock().monotonic();
             let open = RunningRun {
                 cancel,
@@ -443,7 +448,7 @@ async fn finish(
     tracing::warn!(run = %run.id, persona = %run.persona, %class, parked = retry_at.is_some(), %error, "run failed");
     let failure = RunFailure {
         class,
-        message: chain(&error),
+        message: with_causes(&error),
         retry_at,
         worked,
     };
@@ -459,19 +464,4 @@ async fn store(deps: &WorkerDeps, run: &ClaimedRun, failure: RunFailure) -> Opti
     let error = deps.store.fail_run(&run.id, failure.clone()).await.err()?;
     tracing::error!(run = %run.id, %error, "the end of a run is not stored yet; trying again");
     Some(failure)
-}
-
-/// Formats the error with its causes, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        let said = source.to_string();
-        if !text.contains(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
-        }
-        cause = source.source();
-    }
-    text
 }

@@ -117,6 +117,25 @@ fn a_question_and_its_answer_show_as_lines_and_a_number_resumes_behind_it() {
 }
 
 #[test]
+fn what_other_programs_call_logs_is_the_same_and_each_line_of_the_log_names_its_run() {
+    let folder = house(&says("Until eight."));
+    let path = folder.path();
+    let (code, _, log) = run(path, &["--log", "info", "ask", "concierge", "Until when?"]);
+    assert_eq!(code, 0, "{log}");
+    let all = events(path, &[]);
+    let id = all[3]["run"].as_str().expect("a run");
+    let ended = log.lines().find(|line| line.contains("run ended"));
+    let ended = ended.unwrap_or_else(|| panic!("no end in {log}"));
+    assert!(ended.contains(&format!("run{{id={id}}}")), "{ended}");
+    assert_eq!(
+        run(path, &["logs", "--run", id]),
+        run(path, &["tail", "--run", id])
+    );
+    let (_, lines, _) = run(path, &["logs", "--run", id, "-n", "20"]);
+    assert_eq!(lines.lines().count(), 4, "{lines}");
+}
+
+#[test]
 fn an_error_is_told_in_few_words_and_control_characters_can_be_seen() {
     let folder =
         house(&json!({ "rules": [{ "error": { "class": "auth", "message": "bad key" } }] }));

@@ -26,10 +26,13 @@ const GLANCE: Duration = Duration::from_millis(250);
 impl Command for TailCommand {
     fn clap(&self) -> clap::Command {
         clap::Command::new("tail")
+            // What other programs call it.
+            .visible_alias("logs")
             .about("Show what happens: letters, runs, their steps, deliveries, one line each")
             .after_help(
                 "The first column is the number of the event: `--since NUMBER` goes on behind it. With --json each line is one JSON \
-                 object.",
+                 object. It can be called as `attache logs`, too; the lines that the engine itself logs are on its stderr, or in the \
+                 journal.",
             )
             .arg(
                 Arg::new("follow")
