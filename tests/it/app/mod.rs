@@ -231,6 +231,17 @@ pub async fn glance() {
     tokio::time::sleep(GLANCE).await;
 }
 
+/// Places at which a stream of so many bytes is cut: behind every `step`th byte, and before its last; all of them in the long
+/// form.
+pub fn cuts(length: usize, step: usize) -> Vec<usize> {
+    let is_long = std::env::var("ATTACHE_CUTS").is_ok_and(|wanted| wanted == "all");
+    let step = if is_long { 1 } else { step };
+    let mut places: Vec<usize> = (0..length).step_by(step).collect();
+    places.extend(length.checked_sub(1));
+    places.dedup();
+    places
+}
+
 /// The same for a thread of its own.
 pub fn blink() {
     std::thread::sleep(GLANCE);

@@ -2,7 +2,7 @@
 //! fails for a reason of its own.
 
 use super::case::attacks;
-use super::{ONLY, TEST, network};
+use super::{MUTANT, ONLY, TEST, network};
 use attache::mutants::GUARDS;
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -74,7 +74,7 @@ fn without(guard: &str, rows: &[String], is_network: bool) -> Result<String, Str
     };
     let output = command
         .args(["--exact", TEST, "--nocapture"])
-        .env("ATTACHE_MUTANT", guard)
+        .env(MUTANT, guard)
         .env(ONLY, rows.join(","))
         .output();
     let output = output.expect("the battery");

@@ -3,7 +3,7 @@
 
 use super::door::{Door, events, messages};
 use super::site::Page;
-use crate::app::glance;
+use crate::app::{cuts, glance};
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 use std::path::Path;
@@ -115,17 +115,13 @@ impl<'d> CutClient<'d> {
     }
 }
 
-/// Cuts a stream behind every seventh byte of it; behind every byte where that is wanted.
+/// Cuts a stream behind every eleventh byte of it; behind every byte where that is wanted.
 async fn cut_everywhere(path: &'static str, body: &Value) {
-    let step = match std::env::var("ATTACHE_OPENAI_CUTS").as_deref() {
-        Ok("all") => 1,
-        _ => 7,
-    };
     let door = Door::start(&seats()).await;
     let mut client = CutClient::new(&door, path, body).await;
     let whole = client.asks(usize::MAX).await;
     assert!(whole > 500, "{whole} bytes are no stream");
-    for bytes in (0..whole).step_by(step) {
+    for bytes in cuts(whole, 11) {
         assert_eq!(client.asks(bytes).await, bytes);
     }
     let runs = client.runs;

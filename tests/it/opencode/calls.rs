@@ -4,6 +4,7 @@ use super::server::{
     OpenCode, Play, When, answer, completed, context, info, message, play, request, running, text,
     tool, trace, updated,
 };
+use crate::app::cuts;
 use attache::config::Tier;
 use attache::providers::agents::opencode::parts::Parts;
 use attache::providers::{
@@ -286,8 +287,7 @@ async fn a_stream_that_is_cut_at_any_byte_misses_and_doubles_no_call() {
             (cut, trace(&events), finished(&events).text())
         }
     };
-    let cuts: Vec<usize> = (0..=length).collect();
-    for some in cuts.chunks(32) {
+    for some in cuts(length + 1, 7).chunks(32) {
         for (cut, trace, text) in
             futures_util::future::join_all(some.iter().map(|cut| at(*cut))).await
         {

@@ -1,6 +1,7 @@
 //! What goes wrong, and what is left running when it does.
 
 use super::server::{Cut, OpenCode, Play, When, context, info, play, request, running, updated};
+use crate::app::cuts;
 use attache::config::{AgentSettings, ProviderSettings, Tier};
 use attache::domain::ErrorClass;
 use attache::providers::{self, AgentSession, Event, FinishReason, Message, Phase, ToolServer};
@@ -41,8 +42,7 @@ async fn an_answer_cut_at_any_byte_is_an_error_and_never_an_answer() {
         (cut, events.into_iter().last().expect("an end"))
     };
     for how in [Cut::Silent, Cut::Closed] {
-        let cuts: Vec<usize> = (0..length).collect();
-        for some in cuts.chunks(32) {
+        for some in cuts(length, 7).chunks(32) {
             for (cut, end) in
                 futures_util::future::join_all(some.iter().map(|cut| at(*cut, how))).await
             {
