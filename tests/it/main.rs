@@ -97,6 +97,7 @@ mod crash_points;
 mod kills;
 mod recovery;
 mod maintenance;
+mod week;
 mod doctor;
 mod sql;
 

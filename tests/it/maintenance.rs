@@ -4,7 +4,7 @@ mod audit;
 pub mod backup;
 mod export;
 pub mod gc;
-mod workspace;
+pub mod workspace;
 mod leftovers;
 mod older_index;
 mod texts;

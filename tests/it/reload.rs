@@ -1,7 +1,7 @@
 //! The configuration is read again beside a serving engine: what is good counts within seconds, what is faulty changes
 //! nothing and is told once, and what has begun goes on with what it began with.
 
-mod certificates;
+pub mod certificates;
 mod command;
 mod faulty;
 mod load;
@@ -120,11 +120,11 @@ impl Serving {
     }
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// A client of a mail server, over whatever carries bytes.
-struct Caller(BufReader<Box<dyn Stream>>);
+pub struct Caller(BufReader<Box<dyn Stream>>);
 
 impl Caller {
     /// Connects, and says EHLO.
@@ -148,7 +148,7 @@ impl Caller {
         }
     }
 
-    async fn say(&mut self, words: &str) -> String {
+    pub async fn say(&mut self, words: &str) -> String {
         let stream = self.0.get_mut();
         let line = format!("{words}\r\n");
         stream.write_all(line.as_bytes()).await.expect("it listens");
@@ -157,7 +157,7 @@ impl Caller {
     }
 
     /// MAIL and RCPT; gives the reply to RCPT.
-    async fn address(&mut self, to: &str) -> String {
+    pub async fn address(&mut self, to: &str) -> String {
         let said = self.say("MAIL FROM:<bob@guest.example>").await;
         assert!(said.starts_with("250"), "{said}");
         self.say(&format!("RCPT TO:<{to}>")).await

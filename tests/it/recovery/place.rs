@@ -113,7 +113,13 @@ impl Running {
     pub fn logging(folder: &Path, level: &str, log: Stdio, args: &[&str]) -> Self {
         let args = [&["serve", "--log", level], args].concat();
         let mut command = attache(folder, &args);
-        let spawned = command.stdout(Stdio::piped()).stderr(log).spawn();
+        command.stderr(log);
+        Self::of(command)
+    }
+
+    /// One that a command starts.
+    pub fn of(mut command: Command) -> Self {
+        let spawned = command.stdout(Stdio::piped()).spawn();
         let mut child = spawned.expect("the binary runs");
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("a pipe"))
