@@ -176,6 +176,10 @@ mod armed {
             "U3",
             "the database with some of the migrations that it lacked",
         ),
+        (
+            "U4",
+            "the database with some of the migrations, and a part of one in a transaction that is not committed",
+        ),
         ("E1", "an erasure that is written down; nothing is erased"),
         ("E2", "the same; files and memory are erased, and no letter"),
         (
@@ -186,6 +190,22 @@ mod armed {
         (
             "K2",
             "a restored workspace, but for the database, which is there under a temporary name",
+        ),
+        (
+            "K3",
+            "a whole copy of the database, under a temporary name; whatever is made of it has no name yet",
+        ),
+        (
+            "K4",
+            "a backup under a temporary name that lacks a plain file and the manifest",
+        ),
+        (
+            "K5",
+            "a whole backup under its name; no row says that it was made",
+        ),
+        (
+            "K6",
+            "a restored workspace that lacks a plain file and the database, and the mark of a restore",
         ),
         ("W1", "what was there before a group of writes"),
         ("W2", "the group of writes; nobody was told"),

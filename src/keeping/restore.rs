@@ -1,6 +1,7 @@
 //! Restores a backup into a new or empty folder.
 //!
-//! The database gets its name last, so that a restore that was interrupted leaves no workspace on which an engine would work.
+//! The database gets its name last, and has a temporary one before the first file is copied, so that a restore that was
+//! interrupted leaves no workspace on which an engine would work, or begin anew.
 
 use super::backup_check::check;
 use super::contents::{self, DATABASE};
@@ -12,7 +13,7 @@ use crate::store::working_engine;
 use serde::Serialize;
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// A restore that was done.
@@ -63,6 +64,7 @@ fn copy(backup: &Path, to: &Path, is_older: bool) -> Result<Restored, KeepingErr
     let unfinished = to.join(&place);
     let _nothing_was_left = fs::remove_file(&unfinished);
     contents::make_folders(to, DATABASE).map_err(at(DATABASE))?;
+    mark(&unfinished).map_err(at(&place))?;
     let mut expected = None;
     if restored.is_whole {
         for file in BackupManifest::read(backup)?.files {
@@ -70,6 +72,7 @@ fn copy(backup: &Path, to: &Path, is_older: bool) -> Result<Restored, KeepingErr
                 expected = Some(file.sha256);
                 continue;
             }
+            crash_point!("K6");
             let copied = contents::copy(backup, to, &file.path).map_err(at(&file.path))?;
             require_same(&copied.sha256, &file.sha256, &file.path)?;
             restored.files += 1;
@@ -95,6 +98,15 @@ fn copy(backup: &Path, to: &Path, is_older: bool) -> Result<Restored, KeepingErr
     fs::rename(&unfinished, to.join(DATABASE)).map_err(at(DATABASE))?;
     contents::sync_folders(to).map_err(KeepingError::at(to))?;
     Ok(restored)
+}
+
+/// Makes the empty file by which an engine knows that a restore is under way; it is on disk when the first file is.
+fn mark(unfinished: &Path) -> io::Result<()> {
+    let mut made = fs::OpenOptions::new();
+    let made = made.write(true).create_new(true).mode(0o600);
+    made.open(unfinished)?.sync_all()?;
+    let folder = unfinished.parent().unwrap_or(Path::new("/"));
+    fs::File::open(folder)?.sync_all()
 }
 
 fn require_same(copied: &str, expected: &str, path: &str) -> Result<(), KeepingError> {

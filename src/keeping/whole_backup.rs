@@ -44,6 +44,7 @@ pub async fn back_up(
     let copied = copy_whole(workspace, &unfinished.path, found, now).await?;
     crash_point!("K1");
     unfinished.finish(folder)?;
+    crash_point!("K5");
     Ok(WholeBackup {
         folder: folder.to_owned(),
         ..copied
@@ -100,6 +101,7 @@ fn copy_files(
     let database = contents::describe(to, DATABASE).map_err(KeepingError::at(to))?;
     let (mut files, mut left_out) = (vec![database], found.left_out);
     for path in found.files {
+        crash_point!("K4");
         match contents::copy(from, to, &path) {
             Ok(file) => files.push(file),
             // An agent removed it, or a page replaced it, since it was found.

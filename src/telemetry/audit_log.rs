@@ -2,6 +2,8 @@
 //! letter.
 //!
 //! The number of its last line says where it goes on, so no event is in it twice or missing, whenever the engine was stopped.
+//! It is opened for each group of lines, so another program may rename it at any time; of a log that was renamed the number is
+//! read as long as the name begins as before and nothing has packed it.
 
 use crate::store::SizedEvent;
 use serde::Deserialize;
@@ -39,10 +41,25 @@ impl AuditLog {
 
     /// Returns the number of the last event that it has; `None`: it has none. A line that was cut by a crash is taken off.
     pub(super) fn last(&self) -> io::Result<Option<i64>> {
-        match last_of(&self.path)? {
+        match last_of(&self.path, CutLine::TakenOff)? {
             Some(seq) => Ok(Some(seq)),
-            None => last_of(&self.older(1)),
+            None => self.last_of_renamed(),
         }
+    }
+
+    /// Returns the same of the logs that were renamed, by this program or another, which calls them as it likes.
+    fn last_of_renamed(&self) -> io::Result<Option<i64>> {
+        let mut last = None;
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let ending = name.as_encoded_bytes().strip_prefix(FILE.as_bytes());
+            if ending.is_some_and(|ending| !ending.is_empty()) && entry.file_type()?.is_file() {
+                last = last.max(last_of(&entry.path(), CutLine::Left)?);
+            }
+        }
+        Ok(last)
     }
 
     /// Adds events; they are on disk when it returns.
@@ -80,8 +97,17 @@ impl AuditLog {
     }
 }
 
-fn last_of(path: &Path) -> io::Result<Option<i64>> {
-    let mut file = match File::options().read(true).write(true).open(path) {
+/// What becomes of a line without an end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CutLine {
+    TakenOff,
+    /// The file may be no log at all.
+    Left,
+}
+
+fn last_of(path: &Path, cut: CutLine) -> io::Result<Option<i64>> {
+    let writes = cut == CutLine::TakenOff;
+    let mut file = match File::options().read(true).write(writes).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
@@ -92,7 +118,7 @@ fn last_of(path: &Path) -> io::Result<Option<i64>> {
     file.read_to_end(&mut end)?;
     let whole = end.iter().rposition(|byte| *byte == b'\n');
     let whole = whole.map_or(0, |at| at + 1);
-    if whole < end.len() {
+    if writes && whole < end.len() {
         file.set_len(from + whole as u64)?;
     }
     let lines = end[..whole].split(|byte| *byte == b'\n').rev();

@@ -250,6 +250,41 @@ async fn the_log_of_sizes_has_each_event_once_over_a_restart_and_a_cut_line() {
 }
 
 #[tokio::test]
+async fn a_log_of_sizes_that_another_program_renamed_is_gone_on_with() {
+    let app = workspace(&json!({ "audit_log": true }), "").start().await;
+    let log = app.workspace.path().join("data/audit.log");
+    let last = || Some(lines(&log).last()?["seq"].as_i64().expect("a number"));
+    let watching = Watching::start(&app);
+    app.run_of(LETTER).await;
+    app.drain().await;
+    let through = newest(&app).await;
+    until("the first letter", || {
+        (last() == Some(through)).then_some(())
+    })
+    .await;
+    // As logrotate does it with `dateext`, beside one that it has packed.
+    std::fs::rename(&log, log.with_file_name("audit.log-20261120")).expect("renamed");
+    let packed = log.with_file_name("audit.log-20261119.gz");
+    std::fs::write(&packed, b"\x1f\x8b\x08\n no line").expect("written");
+    drop(watching);
+    let _watching = Watching::start(&app);
+    app.run_of(&note("two@guest.example", "", "And dinner?"))
+        .await;
+    app.drain().await;
+    let then = newest(&app).await;
+    until("the second letter", || (last() == Some(then)).then_some(())).await;
+    let numbers: Vec<i64> = lines(&log)
+        .iter()
+        .map(|line| line["seq"].as_i64().expect("a number"))
+        .collect();
+    assert_eq!(numbers, (through + 1..=then).collect::<Vec<_>>());
+    assert_eq!(
+        std::fs::read(&packed).expect("a file"),
+        b"\x1f\x8b\x08\n no line"
+    );
+}
+
+#[tokio::test]
 async fn pings_tell_that_letters_are_taken_and_stop_when_they_are_not() {
     for (free_bytes, is_told) in [(0_u64, true), (1 << 60, false)] {
         let watcher = Receiver::start(&[TAKEN]).await;

@@ -13,6 +13,10 @@ use sqlx::{Connection, Row, SqliteConnection};
 use std::collections::BTreeSet;
 use std::path::Path;
 
+/// Virtual machine steps of SQLite between two crash points.
+#[cfg(debug_assertions)]
+const STEPS_BETWEEN_POINTS: i32 = 200;
+
 /// Whether a database is copied before it is brought up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpgradeBackup {
@@ -95,7 +99,9 @@ pub(in crate::store) async fn migrate(
         "bringing the database up to date"
     );
     for migration in &pending {
+        meet_points(conn, true).await?;
         apply(conn, Some(migration.number)).await?;
+        meet_points(conn, false).await?;
         crash_point!("U3");
     }
     remove_oldest(opening.database);
@@ -109,6 +115,25 @@ fn refuse_beside_engine(opening: &Opening<'_>) -> Result<(), OpenError> {
         Some(pid) if !opening.is_engine => Err(OpenError::EngineIsOlder { pid }),
         _ => Ok(()),
     }
+}
+
+/// Has SQLite meet a crash point again and again in the middle of its statements, or no more: sqlx gives no other place inside
+/// a migration.
+#[cfg(debug_assertions)]
+async fn meet_points(conn: &mut SqliteConnection, meets: bool) -> Result<(), OpenError> {
+    let mut handle = conn.lock_handle().await?;
+    match meets {
+        true => handle.set_progress_handler(STEPS_BETWEEN_POINTS, || {
+            crash_point!("U4");
+            true
+        }),
+        false => handle.remove_progress_handler(),
+    }
+    Ok(())
+}
+#[cfg(not(debug_assertions))]
+async fn meet_points(_conn: &mut SqliteConnection, _meets: bool) -> Result<(), OpenError> {
+    Ok(())
 }
 
 /// Applies the migrations up to this number, or all.

@@ -1,18 +1,32 @@
 //! What an upgrade would do to a database, found by reading.
 
-use super::before_upgrade::{folder_of, room_needed};
+use super::before_upgrade::{SPARE_BYTES, folder_of, room_needed};
 use super::migrate::{PendingMigration, pending};
 use super::versions::{ProgramVersion, newest_applied, program_versions};
 use crate::store::OpenError;
 use crate::store::sqlite::files::free_disk_bytes;
 use crate::store::sqlite::read_only::only_to_read;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 use std::path::Path;
 use std::time::Duration;
 
-/// Bytes of a database that an upgrade copies, checks and rewrites in a second, on a slow disk.
+/// Bytes of a database that an upgrade copies, checks and rewrites in a second, on a slow disk, where nothing was measured.
 const BYTES_PER_SECOND: u64 = 40 * 1024 * 1024;
+
+pub(in crate::store) const HAS_BACKUPS: &str = "SELECT count(*) FROM pragma_table_info('backups')";
+/// One by hand is noted when it has been made, so its row measures nothing.
+pub(in crate::store) const LAST_MEASURED: &str = "
+    SELECT bytes, CAST(1 + unixepoch(finished_at) - unixepoch(started_at) AS INTEGER) AS seconds FROM backups
+    WHERE finished_at IS NOT NULL AND failure IS NULL AND is_scheduled = 1 AND bytes > 0 ORDER BY seq DESC LIMIT 1";
+
+/// What the last backup by the engine took, which copies and checks the database as an upgrade does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MeasuredBackup {
+    pub bytes: u64,
+    /// Begun seconds: one at least.
+    pub seconds: u64,
+}
 
 /// A database as an upgrade would find it.
 #[derive(Debug)]
@@ -26,6 +40,8 @@ pub struct UpgradeForecast {
     pub room_bytes: u64,
     /// `None`: the disk does not say.
     pub free_bytes: Option<u64>,
+    /// `None`: the engine has made none here.
+    pub measured: Option<MeasuredBackup>,
 }
 
 impl UpgradeForecast {
@@ -55,16 +71,38 @@ impl UpgradeForecast {
             pending,
             room_bytes: room_needed(conn).await?,
             free_bytes: free_disk_bytes(folder).ok(),
+            measured: last_measured(conn).await?,
         })
     }
 
-    /// Estimates the time of the upgrade from the size; a second at least.
+    /// Estimates the time of the upgrade from the size and the last measured backup, or that of a slow disk; a second at least.
     pub fn duration(&self) -> Duration {
-        Duration::from_secs(1 + self.room_bytes / BYTES_PER_SECOND)
+        let bytes = self.room_bytes.saturating_sub(SPARE_BYTES);
+        let seconds = match self.measured {
+            Some(measured) => bytes.saturating_mul(measured.seconds) / measured.bytes.max(1),
+            None => bytes / BYTES_PER_SECOND,
+        };
+        Duration::from_secs(1 + seconds)
     }
 
     /// Reports whether the copy would fit.
     pub fn has_room(&self) -> bool {
         self.free_bytes.is_none_or(|free| free >= self.room_bytes)
     }
+}
+
+async fn last_measured(conn: &mut SqliteConnection) -> Result<Option<MeasuredBackup>, OpenError> {
+    // A database of an earlier version has no such table.
+    let columns: i64 = sqlx::query_scalar(HAS_BACKUPS)
+        .fetch_one(&mut *conn)
+        .await?;
+    if columns == 0 {
+        return Ok(None);
+    }
+    let row = sqlx::query(LAST_MEASURED).fetch_optional(conn).await?;
+    Ok(row.map(|row| MeasuredBackup {
+        bytes: row.get::<i64, _>("bytes").unsigned_abs(),
+        // The clock may have been set back meanwhile.
+        seconds: row.get::<i64, _>("seconds").max(1).unsigned_abs(),
+    }))
 }

@@ -7,6 +7,7 @@
 //! so never ends while an engine is busy. The copy is not in WAL mode, by which a log of the
 //! replaced database is recognised as foreign (`leftovers.rs`).
 
+use crate::crash::crash_point;
 use crate::store::OpenError;
 use crate::store::sqlite::files::log_of;
 use crate::store::sqlite::read_only::only_to_read;
@@ -20,6 +21,8 @@ use std::time::Duration;
 
 /// Most bytes of the write-ahead log while the database is copied.
 pub const LOG_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// End of the name of a copy that is not finished, behind the number of its process.
+static UNFINISHED: &str = ".tmp";
 /// Virtual machine steps of SQLite between two looks at the log.
 const STEPS_BETWEEN_LOOKS: i32 = 250;
 
@@ -73,6 +76,7 @@ pub async fn copy_database(
         .await;
     sqlx::Connection::close(conn).await?;
     copied?;
+    crash_point!("K3");
     note_copy(to).await?;
     File::open(to)
         .and_then(|file| file.sync_all())
@@ -115,18 +119,24 @@ pub async fn content(database: &Path) -> std::result::Result<CopyCounts, OpenErr
 pub struct CopyFile {
     path: PathBuf,
     is_finished: bool,
+    /// Locked as long as somebody works on it, by which what a killed process left is known.
+    _lock: File,
 }
 
 impl CopyFile {
     /// Creates the file beside the copy's final name, with a mode for its owner alone: it holds all the mail.
     pub fn beside(file: &Path) -> io::Result<Self> {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let path = file.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
+        remove_abandoned(file, &format!(".{name}."));
+        let path = file.with_file_name(format!(".{name}.{}{UNFINISHED}", std::process::id()));
         let mut made = OpenOptions::new();
-        made.write(true).create_new(true).mode(0o600).open(&path)?;
+        let lock = made.write(true).create_new(true).mode(0o600).open(&path)?;
+        // Where a file system knows no locks, nothing is removed either.
+        let _unlocked = lock.try_lock();
         Ok(Self {
             path,
             is_finished: false,
+            _lock: lock,
         })
     }
 
@@ -155,6 +165,23 @@ impl CopyFile {
         // The name is durable only after an `fsync` of the folder.
         let folder = file.parent().unwrap_or(Path::new("/"));
         File::open(folder).and_then(|folder| folder.sync_all())
+    }
+}
+
+/// Removes copies of a file on which nobody works any more.
+fn remove_abandoned(file: &Path, begin: &str) {
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let middle = name.strip_prefix(begin);
+        let number = middle.and_then(|rest| rest.strip_suffix(UNFINISHED));
+        if number.is_none_or(|number| number.parse::<u32>().is_err()) {
+            continue;
+        }
+        let is_abandoned = File::open(entry.path()).is_ok_and(|copy| copy.try_lock().is_ok());
+        if is_abandoned {
+            let _next_time = std::fs::remove_file(entry.path());
+        }
     }
 }
 

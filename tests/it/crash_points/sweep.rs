@@ -463,6 +463,7 @@ fn the_workloads_together_come_to_every_point() {
         .chain(crate::drafts::POINTS)
         .chain(crate::mail_commands::crash::POINTS)
         .chain(crate::maintenance::upgrades::POINTS)
+        .chain(crate::maintenance::dying::POINTS)
         .chain(crate::maintenance::erasure::POINTS)
         .chain(crate::maintenance::whole_backup::POINTS)
         .copied()

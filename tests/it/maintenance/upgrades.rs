@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Points that these tests come to, in place of a workload of the sweep.
-pub const POINTS: &[&str] = &["U1", "U2", "U3"];
+pub const POINTS: &[&str] = &["U1", "U2", "U3", "U4"];
 
 /// `abort` ends a process by this signal.
 const SIGABRT: i32 = 6;
@@ -130,6 +130,8 @@ async fn the_check_says_what_would_be_done_and_does_nothing() {
         "{report}"
     );
     assert!(report["seconds"].as_u64() >= Some(1), "{report}");
+    let origin = report["seconds_from"].as_str().unwrap_or_default();
+    assert!(origin.starts_with("at 40 MB a second"), "{origin}");
     assert!(report["engine"].is_null());
     let other = Workspace::new(&script());
     let from = database(&workspace);
@@ -156,6 +158,30 @@ async fn after_an_upgrade_the_check_names_the_version_and_the_engine() {
     assert_eq!(report["engine"], std::process::id().to_string());
     let next = report["next"].as_str().expect("a sentence");
     assert!(next.contains("stop the engine"), "{next}");
+}
+
+#[tokio::test]
+async fn the_time_is_estimated_from_the_last_backup_of_the_engine() {
+    let app = lived().await;
+    let (_, report) = checked(&app.workspace, &[]).await;
+    assert_eq!(report["seconds"], 1, "{report}");
+    // The newest by hand is noted when it has been made, and one that failed measures nothing.
+    let rows =
+        "INSERT INTO backups (started_at, finished_at, is_scheduled, path, bytes, failure) VALUES
+        ('2026-11-20T03:00:00.000Z', '2026-11-20T03:00:09.000Z', 1, 'a', 102400, NULL),
+        ('2026-11-21T03:00:00.000Z', '2026-11-21T03:00:01.000Z', 1, 'b', 900000, 'no room'),
+        ('2026-11-22T03:00:00.000Z', '2026-11-22T03:00:00.000Z', 0, 'c', 900000, NULL)";
+    let mut conn = app.workspace.rows().await;
+    sqlx::query(rows).execute(&mut conn).await.expect("rows");
+    let (_, report) = checked(&app.workspace, &[]).await;
+    let origin = report["seconds_from"].as_str().unwrap_or_default();
+    assert_eq!(
+        origin,
+        "the engine's last backup here took 10 s for 102400 bytes"
+    );
+    let spare = 64 * 1024 * 1024;
+    let bytes = report["room_bytes"].as_u64().expect("a number") - spare;
+    assert_eq!(report["seconds"], 1 + bytes * 10 / 102_400, "{report}");
 }
 
 #[tokio::test]
@@ -240,6 +266,18 @@ async fn no_command_changes_the_tables_under_an_engine_of_an_earlier_version() {
     assert_eq!(code, 0, "{stderr}");
 }
 
+/// Where an upgrade dies, and how many migrations it has applied then: in the copy (K3), before and after it has its name, inside
+/// of the first migration and of a later one, between two.
+const DEATHS: [(&str, std::ops::RangeInclusive<i64>); 7] = [
+    ("K3:1", 0..=0),
+    ("U1:1", 0..=0),
+    ("U2:1", 0..=0),
+    ("U4:1", 0..=0),
+    ("U4:200", 1..=20),
+    ("U3:1", 1..=1),
+    ("U3:7", 7..=7),
+];
+
 /// Runs `attache upgrade` until it dies at a point.
 fn dies(workspace: &Workspace, order: &str) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
@@ -277,9 +315,15 @@ async fn an_upgrade_that_dies_anywhere_is_finished_by_the_next_start() {
     let straight = older().await;
     attache(straight.path(), &["upgrade"]).await;
     let straight = content(&database(&straight)).await;
-    for order in ["U1:1", "U2:1", "U3:1", "U3:7"] {
+    for (order, applied) in DEATHS {
         let workspace = older().await;
         dies(&workspace, order);
+        let applied_now = "SELECT count(*) FROM _sqlx_migrations WHERE version > 58";
+        let found = number(&database(&workspace), applied_now).await;
+        assert!(
+            applied.contains(&found),
+            "{order}: {found} migrations are applied"
+        );
         let (code, _, stderr) = attache(workspace.path(), &["upgrade"]).await;
         assert_eq!(code, 0, "{order}: {stderr}");
         assert_eq!(content(&database(&workspace)).await, straight, "{order}");

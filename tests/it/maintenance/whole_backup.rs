@@ -19,14 +19,14 @@ pub const POINTS: &[&str] = &["K1", "K2"];
 const SIGABRT: i32 = 6;
 
 /// Stops the engine of a test.
-async fn stopped(app: TestApp) -> Workspace {
+pub async fn stopped(app: TestApp) -> Workspace {
     let TestApp { workspace, engine } = app;
     engine.store.clone().close().await;
     workspace
 }
 
 /// A whole backup, by the command, in a folder of its own.
-async fn backed_up(workspace: &Workspace) -> (TempDir, PathBuf) {
+pub async fn backed_up(workspace: &Workspace) -> (TempDir, PathBuf) {
     let place = tempfile::tempdir().expect("a folder");
     let folder = place.path().join("whole");
     let typed = format!("{}/", folder.display());
@@ -48,7 +48,7 @@ async fn restored(from: &Workspace, backup: &Path) -> Workspace {
     restored
 }
 
-async fn code_of(workspace: &Workspace, args: &[&str]) -> (i32, String) {
+pub async fn code_of(workspace: &Workspace, args: &[&str]) -> (i32, String) {
     let (code, _, stderr) = attache(workspace.path(), args).await;
     (code, stderr)
 }
@@ -209,15 +209,15 @@ async fn a_restore_refuses_leftovers_other_files_and_a_working_engine() {
 }
 
 /// Runs a command that dies at a point.
-fn dies(workspace: &Workspace, point: &str, args: &[&str]) {
+pub fn dies(workspace: &Workspace, order: &str, args: &[&str]) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
     command
         .current_dir(workspace.path())
         .args(args)
         .env_remove("ATTACHE_WORKSPACE")
-        .env("ATTACHE_CRASH", format!("{point}:1"));
+        .env("ATTACHE_CRASH", order);
     let output = command.output().expect("the binary runs");
-    assert_eq!(output.status.signal(), Some(SIGABRT), "{point}: {output:?}");
+    assert_eq!(output.status.signal(), Some(SIGABRT), "{order}: {output:?}");
 }
 
 #[tokio::test]
@@ -226,14 +226,18 @@ async fn what_dies_in_a_backup_or_a_restore_leaves_nothing_that_looks_whole() {
     let place = tempfile::tempdir().expect("a folder");
     let (folder, to) = (place.path().join("whole"), place.path().join("to"));
     let typed = format!("{}/", folder.display());
-    dies(&app.workspace, "K1", &["backup", &typed]);
+    dies(&app.workspace, "K1:1", &["backup", &typed]);
     assert!(!folder.exists());
     let (code, stderr) = code_of(&app.workspace, &["backup", &typed]).await;
     assert_eq!(code, 0, "{stderr}");
     let names = std::fs::read_dir(place.path()).expect("a folder").count();
     assert_eq!(names, 1, "something else was left");
     let target = to.to_string_lossy().into_owned();
-    dies(&app.workspace, "K2", &["restore", &typed, "--to", &target]);
+    dies(
+        &app.workspace,
+        "K2:1",
+        &["restore", &typed, "--to", &target],
+    );
     // No engine makes a new database in the place of the one that is missing.
     let half = ["--workspace", &target, "threads", "list"];
     let (code, stderr) = code_of(&app.workspace, &half).await;

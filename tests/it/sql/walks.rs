@@ -59,6 +59,10 @@ pub const WALKS: &[(&str, &str)] = &[
         "the last row, at which it ends",
     ),
     (
+        "upgrade_check::LAST_MEASURED",
+        "the last row of its index, at which it ends",
+    ),
+    (
         "before_upgrade::ROWS_OF_COPY",
         "counted once, when a new version first opens a database",
     ),

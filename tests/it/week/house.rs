@@ -293,8 +293,9 @@ impl House {
             let answered = text
                 .lines()
                 .find_map(|line| line.strip_prefix("In-Reply-To: "));
-            if let Some(id) = answered {
-                let id = id.trim_matches(['<', '>']).to_owned();
+            let id = answered.map(|id| id.trim_matches(['<', '>']).to_owned());
+            // A mail to the owners may follow upon one of its own.
+            if let Some(id) = id.filter(|id| id.ends_with("@guest.example")) {
                 self.came.entry(id).or_default().push(mail.clone());
             }
         }
