@@ -83,13 +83,12 @@ impl BackupWorker {
         }
         let is_good = failure.is_none();
         let end = BackupEnd {
-            path: path.clone(),
+            path,
             bytes,
             failure,
         };
         self.store.end_backup(number, end, notice).await?;
         if is_good {
-            self.store.note_maintenance("backup", path).await?;
             remove_oldest(&settings.folder, settings.count);
         }
         Ok(true)

@@ -76,9 +76,8 @@ pub(super) async fn note(store: &Store, made: &Path, bytes: u64, broken: &[&str]
         failure: (!broken.is_empty()).then(|| broken.join(", ")),
     };
     let noted = async {
-        let number = store.begin_backup(path.clone(), false).await?;
-        store.end_backup(number, end, None).await?;
-        store.note_maintenance("backup", path).await
+        let number = store.begin_backup(path, false).await?;
+        store.end_backup(number, end, None).await
     };
     if let Err(error) = noted.await {
         tracing::warn!(

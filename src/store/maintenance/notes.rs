@@ -7,7 +7,7 @@ pub(in crate::store) const NOTE_MAINTENANCE: &str = "
     ON CONFLICT (kind) DO UPDATE SET at = excluded.at, detail = excluded.detail";
 
 impl Store {
-    /// Records that maintenance was done: `backup` or `gc`.
+    /// Records that maintenance was done: `gc`.
     pub async fn note_maintenance(&self, kind: &'static str, detail: String) -> Result<()> {
         let now = self.clock().now().to_string();
         self.write(move |conn| {

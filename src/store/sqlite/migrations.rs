@@ -112,6 +112,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     81 "0081_program_versions",
     82 "0082_keeping",
     83 "0083_erasures",
+    85 "0085_one_record_of_backups",
 };
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Absent on purpose: mails that are held, which no index names.
 
 use crate::domain::{PersonaId, Timestamp};
-use crate::store::sql::{persona_id, timestamp};
+use crate::store::sql::persona_id;
 use crate::store::{Result, Store};
 use serde::Serialize;
 use sqlx::Row;
@@ -93,8 +93,6 @@ pub(in crate::store) const FAILED_WORK: &str = "
       count(CASE WHEN kind = 'notice.opened' THEN 1 END) AS notices,
       coalesce((SELECT seq = 1 OR at < $1 FROM feed ORDER BY seq LIMIT 1), 1) AS is_whole
     FROM feed WHERE at >= $1";
-pub(in crate::store) const LAST_BACKUP: &str =
-    "SELECT at, detail FROM maintenance WHERE kind = 'backup'";
 /// The newest instants of the tables that every engine writes.
 pub(in crate::store) const NEWEST_INSTANT: &str = "
     SELECT max(coalesce((SELECT at FROM feed ORDER BY seq DESC LIMIT 1), ''),
@@ -146,23 +144,11 @@ impl Store {
 
     /// Returns the newest good backup, by the engine or by hand; `None`: none was made of this database, or its row is older.
     pub async fn newest_backup(&self) -> Result<Option<NewestBackup>> {
-        let scheduled = self.last_backup().await?.good;
-        let scheduled = scheduled.map(|row| NewestBackup {
+        let good = self.last_backup().await?.good;
+        Ok(good.map(|row| NewestBackup {
             at: row.started,
             file: row.path,
-        });
-        let row = sqlx::query(LAST_BACKUP).fetch_optional(self.readers());
-        let backup = |row: &SqliteRow| -> Result<NewestBackup> {
-            Ok(NewestBackup {
-                at: timestamp(row, "at")?,
-                file: row.get("detail"),
-            })
-        };
-        let by_hand = row.await?.as_ref().map(backup).transpose()?;
-        Ok([scheduled, by_hand]
-            .into_iter()
-            .flatten()
-            .max_by_key(|backup| backup.at))
+        }))
     }
 
     /// Returns what the records tell of the installation.

@@ -347,6 +347,45 @@ async fn an_upgrade_that_dies_anywhere_is_finished_by_the_next_start() {
 }
 
 #[tokio::test]
+async fn the_row_of_a_backup_by_hand_joins_the_others_unless_they_know_it() {
+    const HAND: &str = "INSERT INTO maintenance (kind, at, detail) VALUES ('backup', '2026-11-20T10:00:01.000Z', 'hand')";
+    let others = |started: &str, path: &str, failure: &str| {
+        format!(
+            "INSERT INTO backups (started_at, finished_at, is_scheduled, path, failure)
+             VALUES ('2026-11-20T{started}', '2026-11-20T{started}', 1, '{path}', {failure})"
+        )
+    };
+    for (other, wanted) in [
+        (String::new(), "hand"),
+        (others("09:00:00.000Z", "older", "NULL"), "older hand"),
+        (others("11:00:00.000Z", "newer", "NULL"), "newer"),
+        (others("10:00:00.000Z", "hand", "NULL"), "hand"),
+        // It was not sound.
+        (others("10:00:00.000Z", "hand", "'pages'"), ""),
+    ] {
+        let app = lived().await;
+        let mut rows = app.workspace.rows().await;
+        let migration = include_str!("../../../migrations/0085_one_record_of_backups.sql");
+        for sql in [HAND, &other, migration, migration] {
+            let sql = sqlx::AssertSqlSafe(sql.to_owned());
+            sqlx::raw_sql(sql).execute(&mut rows).await.expect("done");
+        }
+        let good = "SELECT coalesce(group_concat(path, ' '), '') FROM (SELECT path FROM backups WHERE failure IS NULL ORDER BY seq)";
+        let paths: String = sqlx::query_scalar(good)
+            .fetch_one(&mut rows)
+            .await
+            .expect("paths");
+        assert_eq!(paths, wanted, "{other}");
+        let left: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM maintenance WHERE kind = 'backup'")
+                .fetch_one(&mut rows)
+                .await
+                .expect("a number");
+        assert_eq!(left, 0);
+    }
+}
+
+#[tokio::test]
 async fn starts_that_die_again_and_again_leave_one_copy_and_three_stay() {
     let workspace = older().await;
     let folder = workspace.path().join("data/backups");

@@ -229,16 +229,14 @@ impl House {
 
     /// What logrotate does: the log gets another name under the engine, the oldest goes.
     pub fn rotate_logs(&mut self) {
-        let log = self.folder().join("data/audit.log");
+        let [log, newer, oldest] = self.logs_of_sizes();
         if !log.exists() {
             return;
         }
-        self.logged.extend(events_in(&log));
-        let older = |number: usize| log.with_file_name(format!("audit.log.{number}"));
-        for number in (1..LOGS_KEPT).rev() {
-            let _not_there_yet = std::fs::rename(older(number), older(number + 1));
-        }
-        std::fs::rename(&log, older(1)).expect("renamed");
+        self.logged.extend(events_in(&oldest));
+        let _not_there_yet = std::fs::remove_file(&oldest);
+        let _not_there_yet = std::fs::rename(&newer, &oldest);
+        std::fs::rename(&log, &newer).expect("renamed");
         for old in self.logs.iter().rev().skip(LOGS_KEPT) {
             let _removed_before = std::fs::remove_file(old);
         }
@@ -254,10 +252,18 @@ impl House {
         }
     }
 
+    /// The log and those that were renamed, the newest first.
+    fn logs_of_sizes(&self) -> [PathBuf; 1 + LOGS_KEPT] {
+        ["audit.log", "audit.log.1", "audit.log.2"]
+            .map(|name| self.folder().join("data").join(name))
+    }
+
     /// Numbers of the events in all logs of sizes, in their order.
     pub fn events_logged(&self) -> Vec<i64> {
         let mut events = self.logged.clone();
-        events.extend(events_in(&self.folder().join("data/audit.log")));
+        for log in self.logs_of_sizes().iter().rev() {
+            events.extend(events_in(log));
+        }
         events
     }
 
