@@ -65,7 +65,7 @@ impl BackupWorker {
         if !is_due(settings, last, now) {
             return Ok(false);
         }
-        let folder = settings.folder.join(name_of(now));
+        let folder = free_folder(&settings.folder, now);
         let path = folder.display().to_string();
         let number = self.store.begin_backup(path.clone(), true).await?;
         let made = self.make(settings, &folder, now).await;
@@ -124,8 +124,15 @@ impl BackupWorker {
     }
 }
 
-fn name_of(now: Timestamp) -> String {
-    format!("{NAME}{}", now.to_utc().format("%Y%m%dT%H%M%SZ"))
+/// Returns a folder that is not there yet: an engine that died behind the rename may be started again in the same second.
+fn free_folder(below: &Path, now: Timestamp) -> PathBuf {
+    let name = format!("{NAME}{}", now.to_utc().format("%Y%m%dT%H%M%SZ"));
+    let first = below.join(&name);
+    let mut others = (2..).map(|count: u32| below.join(format!("{name}_{count}")));
+    match first.exists() {
+        false => first,
+        true => others.find(|folder| !folder.exists()).unwrap_or(first),
+    }
 }
 
 /// Returns what the checks of the copied database found.
