@@ -92,7 +92,7 @@ async fn a_copy_of_the_database_that_died_goes_with_the_next_and_one_at_work_sta
         .into_owned();
     assert_eq!(
         names(place.path()),
-        [at_work.clone()],
+        std::slice::from_ref(&at_work),
         "the one that died has gone"
     );
     let (code, error) = code_of(&workspace, &["backup", &typed]).await;

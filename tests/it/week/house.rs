@@ -242,14 +242,15 @@ impl House {
         }
     }
 
-    /// Waits until the log of sizes has the newest event.
-    pub async fn logs_all(&mut self) {
+    /// Waits until the log of sizes has the newest event; gives its number.
+    pub async fn logs_all(&mut self) -> i64 {
         let begun = Instant::now();
         let newest = self.number("SELECT max(seq) FROM feed").await;
         while self.events_logged().last() != Some(&newest) {
             assert!(begun.elapsed() < PATIENCE, "{newest} is not logged");
             glance().await;
         }
+        newest
     }
 
     /// The log and those that were renamed, the newest first.

@@ -30,7 +30,7 @@ impl Letter {
         let mut text = format!(
             "From: guest{thread}@guest.example\r\nTo: {to}\r\nSubject: Rooms of day {day}, {thread}\r\nMessage-ID: <{id}>\r\n"
         );
-        if number % THREAD > 0 {
+        if !number.is_multiple_of(THREAD) {
             let _infallible = write!(text, "In-Reply-To: <{}>\r\n", name(number - 1));
         }
         let mut disorder = Disorder((day * 1000 + number) as u64 + 1);
@@ -91,7 +91,11 @@ impl Disorder {
         while text.len() < bytes {
             let length = 3 + self.next() % 6;
             text += &self.letters(b"abcdefghijklmnopqrstuvwxyz", length);
-            text += if self.next() % 10 == 0 { "\r\n" } else { " " };
+            text += if self.next().is_multiple_of(10) {
+                "\r\n"
+            } else {
+                " "
+            };
         }
         text + "\r\n"
     }

@@ -31,10 +31,42 @@ const KEPT: [(&str, &str); 9] = [
 ];
 const PAGE_SUM: &str = "
     SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
+/// `USER_HZ` is a hundred on every machine.
+const TICK_MS: u64 = 10;
 const PAGE_BYTES: u64 = 4096;
 /// Bytes of a letter and its answer that no age takes: their texts, the words of the index, run, steps, links, and the room
 /// that pruned rows leave in their pages.
 const BYTES_FOREVER: u64 = 26 * 1024;
+
+/// Time of the processor that an engine takes from the first of some answers to the last.
+#[derive(Default)]
+pub struct WorkMeter {
+    first: Option<Duration>,
+    last: Duration,
+    letters: u32,
+}
+
+impl WorkMeter {
+    pub fn answered(&mut self, pid: u32) {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("its times");
+        // Behind the name, which may hold anything.
+        let (_, fields) = stat.rsplit_once(") ").expect("fields");
+        let ticks = fields.split(' ').skip(11).take(2);
+        let ticks: u64 = ticks
+            .map(|ticks| ticks.parse::<u64>().expect("a number"))
+            .sum();
+        self.last = Duration::from_millis(ticks * TICK_MS);
+        match self.first {
+            None => self.first = Some(self.last),
+            Some(_) => self.letters += 1,
+        }
+    }
+
+    fn for_a_letter(&self) -> Duration {
+        let taken = self.last.saturating_sub(self.first.unwrap_or_default());
+        taken / self.letters.max(1)
+    }
+}
 
 /// A number, and how far a later one may be above it: by hundredths, and by so many more.
 #[derive(Clone, Copy)]
@@ -59,10 +91,12 @@ pub struct Day {
     rows: BTreeMap<&'static str, u64>,
     /// Time from a connection to the answer.
     pub median: Duration,
+    /// Time of the processor for a letter.
+    pub work: Duration,
 }
 
 impl Day {
-    pub async fn of(house: &mut House, mut took: Vec<Duration>) -> Self {
+    pub async fn of(house: &mut House, mut took: Vec<Duration>, work: WorkMeter) -> Self {
         took.sort();
         let mut rows = BTreeMap::new();
         for (name, sql) in KEPT {
@@ -84,6 +118,7 @@ impl Day {
             descriptors: entries(Path::new(&process).join("fd").as_path()),
             resident: resident.parse::<u64>().expect("a number") * PAGE_BYTES,
             rows,
+            work: work.for_a_letter(),
             median: took.get(took.len() / 2).copied().unwrap_or_default(),
         }
     }
@@ -122,7 +157,7 @@ impl Day {
     pub fn print(&self) {
         let kib = |bytes: u64| bytes / 1024;
         println!(
-            "database {} KiB, {} KiB of it in use; {} backups, {} KiB; logs {} KiB; {} files, {} descriptors, {} KiB resident; median {:?}; \
+            "database {} KiB, {} KiB of it in use; {} backups, {} KiB; logs {} KiB; {} files, {} descriptors, {} KiB resident; median {:?}, of the processor {:?}; \
              rows {:?}",
             kib(self.database),
             kib(self.pages),
@@ -133,6 +168,7 @@ impl Day {
             self.descriptors,
             kib(self.resident),
             self.median,
+            self.work,
             self.rows
         );
     }
