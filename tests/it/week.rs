@@ -186,7 +186,7 @@ async fn the_control_without_retention_what_is_kept_grows_day_by_day() {
     for name in [
         "pages",
         "backups",
-        "backup_bytes",
+        "newest_backup",
         "turns",
         "letters",
         "attachments",
