@@ -54,7 +54,7 @@ pub mod in_force;
 pub use authentication::{Authentication, Mode, ResolverSettings, TrustedRelay};
 pub use context::{ContextProfile, ContextStep};
 pub use file::{
-    ConfigErrors, KeptFiles, MCP_FILE, MCP_LOCK_FILE, Problem, SKILLS_FILE, Snapshot,
+    ConfigErrors, Document, KeptFiles, MCP_FILE, MCP_LOCK_FILE, Problem, SKILLS_FILE, Snapshot,
     TypedDuration, spell, write_private,
 };
 pub use gateway::http_listeners::{HttpListener, WebOrigin};

@@ -166,7 +166,7 @@ fn headers(mail: &Outgoing) -> Result<String, ComposeError> {
 }
 
 /// Reports whether an id between angle brackets ends neither them, nor the line, nor the header.
-fn is_safe_id(id: &str) -> bool {
+pub(super) fn is_safe_id(id: &str) -> bool {
     !id.is_empty()
         && id.len() <= ID_CHARS_MAX
         && id
@@ -211,7 +211,7 @@ fn boundary(mail: &Outgoing) -> String {
     digest
 }
 
-fn text_part(text: &str, content_type: ContentType) -> SinglePart {
+pub(super) fn text_part(text: &str, content_type: ContentType) -> SinglePart {
     SinglePart::builder()
         .header(content_type)
         .body(quoted_printable(text))
@@ -245,7 +245,7 @@ fn quoted_printable(text: &str) -> Body {
     Body::dangerous_pre_encoded(safe.copied().collect(), encoding)
 }
 
-fn attachment_part(file: &OutgoingAttachment, filename: &str) -> SinglePart {
+pub(super) fn attachment_part(file: &OutgoingAttachment, filename: &str) -> SinglePart {
     let encoding = ContentTransferEncoding::Base64;
     // As above: base64 is never refused.
     let body = Body::new_with_encoding(file.bytes.clone(), encoding)
@@ -276,7 +276,7 @@ const OCTETS: &str = "application/octet-stream";
 
 /// Reports whether the bytes keep RFC 5322 sections 2.1.1 and 2.3: lines end in CRLF, CR and LF
 /// stand nowhere else, no line is longer than 998.
-fn keeps_line_rules(bytes: &[u8]) -> bool {
+pub(super) fn keeps_line_rules(bytes: &[u8]) -> bool {
     let Some(all) = bytes.strip_suffix(b"\r\n") else {
         return false;
     };

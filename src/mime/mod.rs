@@ -9,7 +9,7 @@
 //! - `headers`: fields and what they mean; `text`: charsets, HTML, quotes
 //! - `body`, `attachments`: the readable text, and the rest
 //! - `report`: bounces, complaints, other machine mail
-//! - `compose`: the bytes of our mail
+//! - `compose`: the bytes of our mail; `composed_history`: letters of which another program kept only the words
 //!
 //! Absent on purpose: sockets, clocks, configuration files, and every decision about a sender.
 
@@ -18,6 +18,7 @@ mod text;
 mod attachments;
 mod body;
 mod compose;
+mod composed_history;
 mod limits;
 mod parse;
 mod report;
@@ -27,6 +28,7 @@ mod transfer;
 pub use compose::{
     Automatic, ComposeError, LOOP_FIELD, Outgoing, OutgoingAttachment, OutgoingCalendar, compose,
 };
+pub use composed_history::{HistoryLetter, compose_history};
 pub use headers::dkim::{KeyError, KeyRecord, SignError, Signer, Signers};
 pub use headers::filename::safe_filename;
 pub use headers::header::{Header, from_first_field};

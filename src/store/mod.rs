@@ -24,7 +24,7 @@
 //! - `web_access`: sessions of browsers, keys of programs. `webhooks`: programs that are told what happens.
 //! - `views`: read models for lists, pages and exports.
 //! - `audit`, `gc`: checks of all tables, and pruning. `maintenance`: upgrades and copies.
-//! - `erasure`: what a person wrote goes from every row.
+//! - `erasure`: what a person wrote goes from every row. `foreign_database`: databases of other programs.
 //!
 //! In each room values stand below transactions: a file with row types imports no transaction.
 //! Not here: SMTP, model providers, tables on a screen. The text of an event is stored with its row:
@@ -54,6 +54,7 @@ mod web_access;
 mod webhooks;
 mod maintenance;
 mod erasure;
+mod foreign_database;
 pub mod files;
 pub mod views;
 pub mod audit;
@@ -84,6 +85,7 @@ pub use deliveries::transport::{TransportHealth, TransportNote, TransportState};
 pub use erasure::progress::OpenErasure;
 pub use erasure::scope::ErasureScope;
 pub use feed::{FEED_PAGE_MAX, FeedEvent, FeedFilter, FeedPage};
+pub use foreign_database::{ForeignDatabase, ForeignRow};
 pub use journal::contents::{Assembly, NewSources, StoredText};
 pub use journal::outbound::{MessageOutcome, NewOutbound};
 pub use journal::outputs::{NewOutput, StoredOutput};
