@@ -3,7 +3,7 @@
 //! - `process`: protection of the process, log lines, exit codes
 //! - `args`: arguments that several commands share; `screen`: tables, JSON, colours
 //! - setup: `init`, `setup`, `config`, `persona`, `workspace`, `schedule`, `providers`
-//! - work: `demo`, `serve`, `reload`, `ingest`, `import`, `drain`, `ask`, `chat`
+//! - work: `demo`, `serve`, `reload`, `ingest`, `import`, `migrate`, `drain`, `ask`, `chat`
 //! - inspection: `status`, `tail`, `top`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `restore`, `upgrade`, `export`, `gc`, `erase`
 //! - permission: `approvals`, `drafts`, `memory`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
@@ -23,6 +23,7 @@ mod workspace;
 mod schedule;
 mod ingest;
 mod import;
+mod migrate;
 mod mailboxes;
 mod providers;
 mod drain;
@@ -104,6 +105,7 @@ static COMMANDS: &[&dyn Command] = &[
     &reload::Reload,
     &ingest::Ingest,
     &import::Import,
+    &migrate::MigrateCommand,
     &drain::Drain,
     &ask::Ask,
     &chat::Chat,

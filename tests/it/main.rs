@@ -35,6 +35,7 @@ mod smtp;
 mod imap;
 mod folder;
 mod import;
+mod migrate;
 mod arrival;
 mod mime;
 mod letter_groups;

@@ -15,7 +15,7 @@ mod asker;
 mod parse;
 mod existing;
 mod json_edit;
-mod secrets_file;
+pub(super) mod secrets_file;
 mod draft;
 mod people;
 mod way_in;

@@ -1,0 +1,70 @@
+//! `attache migrate protege DIR`: what another program of this kind has becomes a workspace.
+//!
+//! - `protege`: workspaces of Protege
+
+mod protege;
+
+use super::{Command, CommandContext, Exit};
+use clap::{Arg, ArgAction, ArgMatches};
+use futures_util::future::BoxFuture;
+use std::path::PathBuf;
+
+pub struct MigrateCommand;
+
+impl Command for MigrateCommand {
+    fn clap(&self) -> clap::Command {
+        clap::Command::new("migrate")
+            .about("Take over personas and their history from another program")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand(of_protege())
+    }
+    fn run<'a>(
+        &'a self,
+        context: &'a CommandContext,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            match args.subcommand() {
+                Some((_, args)) => protege::migrate(context, args).await,
+                None => Ok(Exit::Usage),
+            }
+        })
+    }
+}
+
+fn of_protege() -> clap::Command {
+    clap::Command::new("protege")
+        .about("Take over a workspace of Protege: personas, knowledge, memory, duties, settings, mail")
+        .after_help(
+            "DIR is only read. A file that is here already is never changed: its difference is shown, and the rest goes on. Letters \
+             become history: none is answered, none is sent. The same command again finishes what was cut off, and changes \
+             nothing where everything is here.",
+        )
+        .arg(
+            Arg::new("dir")
+                .value_name("DIR")
+                .required(true)
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("The workspace of Protege; Protege must be stopped"),
+        )
+        .arg(
+            Arg::new("domain")
+                .long("domain")
+                .value_name("DOMAIN")
+                .help("Mail domain of the personas [default: what DIR says]"),
+        )
+        .arg(
+            Arg::new("owner")
+                .long("owner")
+                .value_name("ADDRESS")
+                .action(ArgAction::Append)
+                .help("Owner of a new workspace [default: the admin contact in DIR]; may be given several times"),
+        )
+        .arg(
+            Arg::new("dry-run")
+                .long("dry-run")
+                .action(ArgAction::SetTrue)
+                .help("Only show what would be written"),
+        )
+}

@@ -1,0 +1,341 @@
+//! Personas: names, addresses, and the files of their folders.
+
+use super::findings::{FindingKind, MigrationFindings};
+use super::settings::{document, no_counterpart, pretty};
+use super::source::{SourceFolder, below};
+use crate::config::{Config, Document, check_name};
+use crate::domain::{Address, PersonaId};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Keys by which `persona.json` is read, because its layout is not documented.
+const NAME_KEYS: [&str; 3] = ["display_name", "displayName", "name"];
+const KEY_KEYS: [&str; 5] = [
+    "public_key",
+    "publicKey",
+    "pubkey",
+    "public_key_base32",
+    "publicKeyBase32",
+];
+const ADDRESS_KEYS: [&str; 6] = [
+    "email_address",
+    "emailAddress",
+    "email",
+    "address",
+    "email_local_part",
+    "emailLocalPart",
+];
+const ALIAS_KEYS: [&str; 3] = ["aliases", "email_aliases", "emailAliases"];
+const ID_KEYS: [&str; 3] = ["persona_id", "personaId", "id"];
+/// Files of a persona's knowledge that are read here.
+const KNOWLEDGE: [&str; 12] = [
+    "md", "txt", "csv", "html", "htm", "xhtml", "pdf", "docx", "odt", "pptx", "xlsx", "ods",
+];
+const KNOWLEDGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Most bytes of all knowledge of a persona.
+const KNOWLEDGE_ALL_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Folders of knowledge inside each other.
+const DEPTH_MAX: usize = 4;
+
+/// A persona of the other workspace that comes over.
+#[derive(Debug, Clone)]
+pub struct SourcePersona {
+    pub id: PersonaId,
+    /// Its folder there.
+    pub folder: String,
+    pub name: String,
+    pub address: Address,
+    pub aliases: Vec<Address>,
+}
+
+impl SourcePersona {
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        std::iter::once(&self.address).chain(&self.aliases)
+    }
+}
+
+/// Reads every persona. `here`: the configuration of the workspace, whose addresses are taken.
+pub fn read(
+    source: &SourceFolder,
+    domain: &str,
+    here: Option<&Config>,
+    findings: &mut MigrationFindings,
+) -> Vec<SourcePersona> {
+    let mut personas: Vec<SourcePersona> = Vec::new();
+    for entry in source.entries("personas") {
+        let place = below("personas", &entry.name);
+        if !entry.is_folder {
+            continue;
+        }
+        let Ok(id) = PersonaId::parse(&entry.name.to_ascii_lowercase()) else {
+            let what = "the folder's name is no id: a-z, 0-9, `-` and `_`";
+            findings.broken(&place, what);
+            continue;
+        };
+        if personas.iter().any(|other| other.id == id) {
+            findings.broken(&place, "another folder has this name in other letters");
+            continue;
+        }
+        if let Some(persona) = persona(source, (id, &entry.name), domain, findings) {
+            personas.push(persona);
+        }
+    }
+    without_shared_addresses(personas, here, findings)
+}
+
+fn persona(
+    source: &SourceFolder,
+    (id, folder): (PersonaId, &str),
+    domain: &str,
+    findings: &mut MigrationFindings,
+) -> Option<SourcePersona> {
+    let place = format!("personas/{folder}/persona.json");
+    let document = document(source, &place, findings);
+    let key_file = format!("personas/{folder}/passport.key");
+    if source.is_file(&key_file) {
+        let remedy = "mail comes to the server itself here, or from a mailbox: see `attache setup`; the key was not copied";
+        findings.add(
+            FindingKind::NoCounterpart,
+            key_file,
+            "the key for Protege's relay has no counterpart",
+            remedy,
+        );
+    }
+    let text = |keys: &[&str]| {
+        let value = document.as_ref().map(|document| &document.value)?;
+        let found = keys.iter().find_map(|key| value[*key].as_str());
+        found
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
+    };
+    if let Some(document) = &document {
+        name_the_rest(document, folder, findings);
+    }
+    let heading = || {
+        let text = source
+            .text(&format!("personas/{folder}/PERSONA.md"))
+            .ok()??;
+        let line = text.lines().find_map(|line| line.strip_prefix("# "))?;
+        Some(line.trim().to_owned())
+    };
+    let is_good = |name: &String| check_name(name).is_ok();
+    let name = text(&NAME_KEYS)
+        .or_else(heading)
+        .filter(is_good)
+        .unwrap_or_else(|| folder.to_owned());
+    let listed = document.iter().flat_map(|document| {
+        let lists = ALIAS_KEYS
+            .iter()
+            .filter_map(|key| document.value[*key].as_array());
+        lists.flatten().filter_map(Value::as_str)
+    });
+    let mut typed: Vec<String> = text(&ADDRESS_KEYS)
+        .into_iter()
+        .chain(text(&KEY_KEYS))
+        .collect();
+    if typed.is_empty() {
+        typed.push(id.to_string());
+    }
+    typed.extend(listed.map(str::to_owned));
+    let mut all = distinct(&typed, (&place, domain), findings).into_iter();
+    Some(SourcePersona {
+        address: all.next()?,
+        aliases: all.collect(),
+        id,
+        folder: folder.to_owned(),
+        name,
+    })
+}
+
+/// The addresses that were typed, each once; what is none is named.
+fn distinct(
+    typed: &[String],
+    (place, domain): (&str, &str),
+    findings: &mut MigrationFindings,
+) -> Vec<Address> {
+    let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
+    for typed in typed {
+        match whole(typed, domain) {
+            Some(address) if seen.insert(address.key()) => all.push(address),
+            Some(_) => {}
+            None => findings.broken(place, format!("`{typed}` is no mail address")),
+        }
+    }
+    all
+}
+
+fn whole(typed: &str, domain: &str) -> Option<Address> {
+    let typed = match typed.contains('@') {
+        true => typed.to_owned(),
+        false => format!("{typed}@{domain}"),
+    };
+    Address::parse(&typed).ok()
+}
+
+/// Names what `persona.json` says beyond names and addresses.
+fn name_the_rest(document: &Document, folder: &str, findings: &mut MigrationFindings) {
+    for (key, value) in document.value.as_object().into_iter().flatten() {
+        let pointer = format!("/{key}");
+        let key = key.as_str();
+        if ID_KEYS.contains(&key) {
+            if value.as_str().is_some_and(|id| id != folder) {
+                let problem =
+                    document.problem_at(&pointer, format!("`{key}` is not the name of the folder"));
+                findings.problem(
+                    FindingKind::Broken,
+                    problem.hint(format!("the folder's name counts: {folder}")),
+                );
+            }
+            continue;
+        }
+        let known = NAME_KEYS
+            .iter()
+            .chain(&KEY_KEYS)
+            .chain(&ADDRESS_KEYS)
+            .chain(&ALIAS_KEYS);
+        if !known.copied().chain(["$schema"]).any(|known| known == key) {
+            no_counterpart(
+                document,
+                &pointer,
+                "see the reference of persona.json",
+                findings,
+            );
+        }
+    }
+}
+
+/// Gives an address that two personas claim to neither, so that no letter comes to the wrong one.
+fn without_shared_addresses(
+    personas: Vec<SourcePersona>,
+    here: Option<&Config>,
+    findings: &mut MigrationFindings,
+) -> Vec<SourcePersona> {
+    let mut claims: BTreeMap<String, Vec<PersonaId>> = BTreeMap::new();
+    let of_source = personas
+        .iter()
+        .flat_map(|persona| persona.addresses().map(|address| (address, &persona.id)));
+    let of_here = here.into_iter().flat_map(|config| config.personas.iter());
+    let of_here =
+        of_here.flat_map(|persona| persona.addresses().map(|address| (address, &persona.id)));
+    for (address, id) in of_source.chain(of_here) {
+        let claim = claims.entry(address.key()).or_default();
+        if !claim.contains(id) {
+            claim.push(id.clone());
+        }
+    }
+    let is_shared = |address: &Address| {
+        claims
+            .get(&address.key())
+            .is_some_and(|claim| claim.len() > 1)
+    };
+    for (address, claim) in claims.iter().filter(|(_, claim)| claim.len() > 1) {
+        let names: Vec<&str> = claim.iter().map(PersonaId::as_str).collect();
+        let what = format!("`{address}` belongs to {}", names.join(" and to "));
+        let remedy = "neither got it: write it into the persona.json of the one that is meant";
+        findings.add(FindingKind::Broken, "personas", what, remedy);
+    }
+    let kept = personas.into_iter().filter_map(|mut persona| {
+        let mut left: Vec<Address> = persona
+            .addresses()
+            .filter(|address| !is_shared(address))
+            .cloned()
+            .collect();
+        if left.is_empty() {
+            let place = format!("personas/{}", persona.folder);
+            findings.broken(
+                &place,
+                "no address of its own is left; the persona was not taken over",
+            );
+            return None;
+        }
+        persona.address = left.remove(0);
+        persona.aliases = left;
+        Some(persona)
+    });
+    kept.collect()
+}
+
+/// The persona's own files, by their path here.
+pub fn files(
+    source: &SourceFolder,
+    persona: &SourcePersona,
+    findings: &mut MigrationFindings,
+) -> Vec<(String, Vec<u8>)> {
+    let home = format!("personas/{}", persona.id);
+    let there = format!("personas/{}", persona.folder);
+    let aliases: Vec<String> = persona.aliases.iter().map(Address::to_string).collect();
+    let settings = json!({
+        "$schema": "../../configs/schema/persona.json", "name": persona.name,
+        "address": persona.address.to_string(), "aliases": aliases,
+    });
+    let mut files = vec![(
+        format!("{home}/persona.json"),
+        pretty(&settings).into_bytes(),
+    )];
+    let mut take =
+        |from: &str, to: String, otherwise: Option<String>, findings: &mut MigrationFindings| {
+            let read = source.text(from).unwrap_or_else(|what| {
+                findings.broken(from, what);
+                None
+            });
+            files.extend(read.or(otherwise).map(|text| (to, text.into_bytes())));
+        };
+    let description = crate::config::description(&persona.name);
+    take(
+        &format!("{there}/PERSONA.md"),
+        format!("{home}/PERSONA.md"),
+        Some(description),
+        findings,
+    );
+    let empty = "# Open\n\nNothing yet.\n".to_owned();
+    take(
+        &format!("memory/{}/active.md", persona.folder),
+        format!("{home}/active.md"),
+        Some(empty),
+        findings,
+    );
+    let mut left = KNOWLEDGE_ALL_BYTES_MAX;
+    for path in knowledge(source, &format!("{there}/knowledge"), 0, findings) {
+        let to = format!("{home}{}", path.strip_prefix(&there).unwrap_or(&path));
+        match source.bytes(&path, KNOWLEDGE_BYTES_MAX.min(left)) {
+            Ok(bytes) => {
+                left -= bytes.as_ref().map_or(0, Vec::len) as u64;
+                files.extend(bytes.map(|bytes| (to, bytes)));
+            }
+            Err(what) => findings.broken(&path, what),
+        }
+    }
+    files
+}
+
+/// The files of knowledge in a folder that are read here.
+fn knowledge(
+    source: &SourceFolder,
+    folder: &str,
+    depth: usize,
+    findings: &mut MigrationFindings,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in source.entries(folder) {
+        let path = below(folder, &entry.name);
+        let ending = entry
+            .name
+            .rsplit_once('.')
+            .map(|(_, ending)| ending.to_ascii_lowercase());
+        if entry.is_folder && depth < DEPTH_MAX {
+            found.extend(knowledge(source, &path, depth + 1, findings));
+        } else if ending.is_some_and(|ending| KNOWLEDGE.contains(&ending.as_str())) {
+            found.push(path);
+        } else {
+            let remedy = "knowledge is .md, .txt, .csv, .html, .pdf or a file of an office program here: write what it says into such a file";
+            findings.add(
+                FindingKind::NoCounterpart,
+                path,
+                "is no text of knowledge",
+                remedy,
+            );
+        }
+    }
+    found
+}
