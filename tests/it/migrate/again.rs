@@ -1,10 +1,12 @@
 //! A migration again, a migration that was cut off, and one into a workspace that has files of its owner.
 
-use super::fixture::{ProtegeFolder, tree};
+use super::fixture::{ADA_KEY, ProtegeFolder, tree};
 use super::{findings, letters, outcomes};
 use serde_json::Value;
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 
@@ -137,7 +139,8 @@ async fn a_migration_that_was_killed_between_files_is_finished_by_the_next() {
         let put = |path: PathBuf, bytes: &[u8]| {
             let path = folder.workspace().join(path);
             std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
-            std::fs::write(path, bytes).expect("a file");
+            std::fs::write(&path, bytes).expect("a file");
+            std::fs::set_permissions(path, Permissions::from_mode(0o600)).expect("its mode");
         };
         for (path, bytes) in &written[..count] {
             put(path.clone(), bytes);
@@ -185,4 +188,59 @@ async fn a_file_of_the_owner_stays_and_its_difference_is_shown() {
         ["personas/ada/PERSONA.md: another file is here, and stays as it is"]
     );
     assert_eq!(letters(&told, 0), [5, 2, 1, 0, 0, 1, 1], "the rest goes on");
+}
+
+#[tokio::test]
+async fn a_workspace_that_is_there_keeps_its_own_files_and_gets_the_persona_and_its_letters() {
+    let folder = ProtegeFolder::new().await;
+    let made = folder.attache(&[
+        "init",
+        &folder.workspace().display().to_string(),
+        "--domain",
+        "pier.test",
+        "--owner",
+        "olga@home.test",
+    ]);
+    assert!(made.status.success(), "{made:?}");
+    let before = relative(&folder);
+    let told = folder.migrate(&[]);
+    let after = relative(&folder);
+    assert!(
+        before.iter().all(|file| after.contains(file)),
+        "a file of the owner changed"
+    );
+    let kept: Vec<String> = findings(&told, "kept");
+    for path in [
+        "configs/context.json",
+        "configs/inference.json",
+        "configs/security.json",
+    ] {
+        assert!(
+            kept.contains(&format!("{path}: another file is here, and stays as it is")),
+            "{path} is missing in {kept:#?}"
+        );
+    }
+    assert_eq!(kept.len(), 3, "{kept:#?}");
+    assert_eq!(
+        told["personas"][0]["address"],
+        format!("{ADA_KEY}@pier.test"),
+        "the domain is the workspace's"
+    );
+    assert_eq!(letters(&told, 0), [5, 2, 1, 0, 0, 1, 1]);
+    let options = SqliteConnectOptions::new()
+        .filename(folder.workspace().join("data/attache.db"))
+        .read_only(true);
+    let mut rows = options.connect().await.expect("the database");
+    let sql = "SELECT group_concat(DISTINCT address) FROM thread_participants";
+    let people: String = sqlx::query_scalar(sql)
+        .fetch_one(&mut rows)
+        .await
+        .expect("people");
+    assert_eq!(
+        people, "bob@guest.example",
+        "an address of the persona's past is nobody else's"
+    );
+    assert!(folder.attache(&["config", "check"]).status.success());
+    assert!(folder.attache(&["doctor", "--audit"]).status.success());
+    assert_eq!(letters(&folder.migrate(&[]), 0), [5, 0, 0, 3, 0, 1, 1]);
 }

@@ -173,6 +173,16 @@ impl ProtegeFolder {
         command
     }
 
+    /// Another command in the workspace.
+    pub fn attache(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("ATTACHE_WORKSPACE", self.workspace());
+        command.output().expect("the binary runs")
+    }
+
     pub fn output(&self, more: &[&str]) -> Output {
         self.command(more).output().expect("the binary runs")
     }

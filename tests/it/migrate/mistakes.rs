@@ -60,6 +60,10 @@ async fn broken_files_are_named_by_line_and_the_rest_comes_over() {
         "personas/ada/responsibilities/open.md",
         "---\nname: Open\nschedule: 0 6 * * 1\n",
     );
+    folder.write(
+        "personas/ada/responsibilities/huge.md",
+        &"x".repeat(1_100_000),
+    );
     folder.write("personas/ada/knowledge/latin.bin", "x");
     std::fs::write(
         folder.path().join("memory/ada/active.md"),
@@ -78,6 +82,11 @@ async fn broken_files_are_named_by_line_and_the_rest_comes_over() {
         &told,
         "broken",
         "personas/ada/responsibilities/open.md:1: the front matter is not closed",
+    );
+    has(
+        &told,
+        "broken",
+        "personas/ada/responsibilities/huge.md: has 1100000 bytes; at most 1048576 are read",
     );
     has(&told, "broken", "memory/ada/active.md: line 2 is not UTF-8");
     has(

@@ -307,7 +307,11 @@ async fn store(
     if !target.intake.has_room() {
         return Err(Failure::new(Exit::TryAgain, "there is no room for more letters").into());
     }
-    let owners: Vec<Address> = persona.addresses().cloned().collect();
+    let owners: Vec<Address> = persona
+        .addresses()
+        .chain(&persona.former)
+        .cloned()
+        .collect();
     let owners = &owners;
     let filing = burst.into_iter().map(|(place, found)| async move {
         let letter = Letter {

@@ -232,6 +232,13 @@ fn write(
         let written = target::write_new(&context.workspace.join(path), content);
         written.map_err(|error| cannot_write(path, error))?;
     }
+    for SourcePersona { id, .. } in &plan.personas {
+        for folder in ["knowledge", "responsibilities"] {
+            let path = format!("personas/{id}/{folder}");
+            let made = std::fs::create_dir_all(context.workspace.join(&path));
+            made.map_err(|error| cannot_write(&path, error))?;
+        }
+    }
     Ok(())
 }
 

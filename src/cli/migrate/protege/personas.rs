@@ -46,6 +46,8 @@ pub struct SourcePersona {
     pub name: String,
     pub address: Address,
     pub aliases: Vec<Address>,
+    /// The addresses that it had there, where the domain was another one: letters of the past name them.
+    pub former: Vec<Address>,
 }
 
 impl SourcePersona {
@@ -54,10 +56,17 @@ impl SourcePersona {
     }
 }
 
+/// Mail domains of the personas.
+#[derive(Clone, Copy)]
+pub struct PersonaDomains<'a> {
+    pub here: &'a str,
+    pub there: Option<&'a str>,
+}
+
 /// Reads every persona. `here`: the configuration of the workspace, whose addresses are taken.
 pub fn read(
     source: &SourceFolder,
-    domain: &str,
+    domains: PersonaDomains<'_>,
     here: Option<&Config>,
     findings: &mut MigrationFindings,
 ) -> Vec<SourcePersona> {
@@ -76,7 +85,7 @@ pub fn read(
             findings.broken(&place, "another folder has this name in other letters");
             continue;
         }
-        if let Some(persona) = persona(source, (id, &entry.name), domain, findings) {
+        if let Some(persona) = persona(source, (id, &entry.name), domains, findings) {
             personas.push(persona);
         }
     }
@@ -86,7 +95,7 @@ pub fn read(
 fn persona(
     source: &SourceFolder,
     (id, folder): (PersonaId, &str),
-    domain: &str,
+    domains: PersonaDomains<'_>,
     findings: &mut MigrationFindings,
 ) -> Option<SourcePersona> {
     let place = format!("personas/{folder}/persona.json");
@@ -138,10 +147,14 @@ fn persona(
         typed.push(id.to_string());
     }
     typed.extend(listed.map(str::to_owned));
-    let mut all = distinct(&typed, (&place, domain), findings).into_iter();
+    let mut all = distinct(&typed, (&place, domains.here), findings).into_iter();
     Some(SourcePersona {
         address: all.next()?,
         aliases: all.collect(),
+        former: typed
+            .iter()
+            .filter_map(|typed| whole(typed, domains.there?))
+            .collect(),
         id,
         folder: folder.to_owned(),
         name,

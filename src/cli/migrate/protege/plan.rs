@@ -1,7 +1,7 @@
 //! Everything that would be written, before anything is.
 
 use super::findings::{FindingKind, MigrationFindings};
-use super::personas::SourcePersona;
+use super::personas::{PersonaDomains, SourcePersona};
 use super::source::SourceFolder;
 use super::{personas, pipeline, responsibilities, secrets, settings};
 use crate::cli::init::starter;
@@ -65,7 +65,11 @@ pub fn plan(
     };
     let gateway = settings::gateway(source, findings);
     let domain = domain(words, here.as_ref(), gateway.domain.as_deref())?;
-    let personas = personas::read(source, &domain, here.as_ref(), findings);
+    let domains = PersonaDomains {
+        here: &domain,
+        there: gateway.domain.as_deref(),
+    };
+    let personas = personas::read(source, domains, here.as_ref(), findings);
     let mut files = BTreeMap::new();
     if is_new {
         let owners = owners(words, gateway.contact)?;

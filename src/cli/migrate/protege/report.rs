@@ -84,7 +84,7 @@ pub fn tell_files(context: &CommandContext, report: &ProtegeReport) -> anyhow::R
 
 fn word(outcome: MigrationOutcome, is_dry: bool) -> &'static str {
     match outcome {
-        MigrationOutcome::Written if is_dry => "would be",
+        MigrationOutcome::Written if is_dry => "to write",
         MigrationOutcome::Written => "write",
         MigrationOutcome::Unchanged => "is here",
         MigrationOutcome::Kept => "kept",
