@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(Ok(&bytes), compose_history(&letter()).as_ref());
         let email = parse(&bytes, &ParseLimits::default()).expect("a letter");
         assert_eq!(email.message_id.as_deref(), Some("a1@guest.example"));
-        assert_eq!(email.subject, "Zimmer für Bcc: x@y.test");
+        assert_eq!(email.subject, "Zimmer für  Bcc: x@y.test");
         assert_eq!(email.text.trim_end(), "Grüße\n.\nBob");
         assert_eq!(email.references, ["a0@guest.example"]);
         assert!(email.in_reply_to.is_empty() && email.cc.is_empty());
