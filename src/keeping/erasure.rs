@@ -35,7 +35,7 @@ pub async fn forecast(
     Ok(ErasureForecast {
         memory: store.memory_of_scope(&scope).await?.len(),
         files,
-        backups: backups(config),
+        backups: backups(store, config).await?,
         scope,
     })
 }
@@ -102,7 +102,7 @@ pub async fn finish(
         files_left: done.files_left,
         remains,
         is_rewritten,
-        backups: backups(config),
+        backups: backups(store, config).await?,
         was_interrupted,
         signature: String::new(),
     };
@@ -171,7 +171,7 @@ fn files_of(config: &Config, scope: &ErasureScope, dry: bool) -> Result<ErasedFi
 }
 
 /// Names the backups here, and until when they hold what was erased.
-fn backups(config: &Config) -> Vec<NamedBackup> {
+async fn backups(store: &Store, config: &Config) -> Result<Vec<NamedBackup>, KeepingError> {
     let database = config.workspace.join(super::contents::DATABASE);
     let before = copies_before_upgrades(&database).into_iter();
     let mut named: Vec<NamedBackup> = before
@@ -192,5 +192,17 @@ fn backups(config: &Config) -> Vec<NamedBackup> {
             goes: goes.clone(),
         }));
     }
-    named
+    // Of those that were made by hand the database knows the last.
+    let newest = store.newest_backup().await?.map(|backup| backup.file);
+    let newest = newest.map(PathBuf::from).filter(|path| path.exists());
+    let is_named = |path: &PathBuf| named.iter().any(|backup| backup.path == *path);
+    named.extend(
+        newest
+            .filter(|path| !is_named(path))
+            .map(|path| NamedBackup {
+                path,
+                goes: "by `rm -r`, as all that were made by hand".to_owned(),
+            }),
+    );
+    Ok(named)
 }

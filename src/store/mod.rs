@@ -82,6 +82,7 @@ pub use deliveries::outbox::{Delivery, DeliveryFilter, DeliveryRecipient, Frozen
 pub use deliveries::outcomes::{DeliveryOutcome, RecipientOutcome};
 pub use deliveries::queue::{ClaimedDelivery, NewDelivery, RecoveredDeliveries};
 pub use deliveries::transport::{TransportHealth, TransportNote, TransportState};
+pub use erasure::columns::{COLUMNS as ERASED_COLUMNS, ErasedColumns, INDEXES as ERASED_INDEXES};
 pub use erasure::progress::OpenErasure;
 pub use erasure::scope::ErasureScope;
 pub use feed::{FEED_PAGE_MAX, FeedEvent, FeedFilter, FeedPage};

@@ -36,7 +36,7 @@ pub fn refusal(error: KeepingError) -> anyhow::Error {
         ),
         KeepingError::StillOpen { .. } => (
             Exit::TryAgain,
-            "nothing was erased: `attache drain` lets them end, `attache runs cancel` and `attache outbox cancel` end them; then say it \
+            "nothing was erased: `attache drain` lets them end, `attache runs cancel` and `attache outbox cancel` end them, `attache approvals` decides questions; then say it \
              again",
         ),
         KeepingError::File { .. } => (

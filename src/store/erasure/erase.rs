@@ -1,6 +1,7 @@
 //! The transaction of an erasure: everything goes, or nothing.
 
 use super::progress::ROWS_ERASED;
+use super::quotes::{ANSWERS_OF_THE_API, REPORTS_TO_OWNERS, VERSIONS_OF_FILES};
 use super::scope::{ErasureScope, list};
 use super::statements::{ErasedRows, STATEMENTS};
 use crate::domain::Timestamp;
@@ -50,10 +51,11 @@ impl Store {
         scope: &ErasureScope,
         before: BTreeMap<String, u64>,
     ) -> Result<BTreeMap<String, u64>> {
-        let (versions, lists) = (self.quoting_versions(scope).await?, Lists::of(scope));
         let lists = Lists {
-            versions: list(&versions),
-            ..lists
+            versions: list(&self.quoting_rows(VERSIONS_OF_FILES, scope).await?),
+            api_answers: list(&self.quoting_rows(ANSWERS_OF_THE_API, scope).await?),
+            owner_reports: list(&self.quoting_rows(REPORTS_TO_OWNERS, scope).await?),
+            ..Lists::of(scope)
         };
         let (id, now) = (erasure.to_owned(), self.clock().now());
         let runs = scope.runs.clone();
@@ -85,6 +87,8 @@ struct Lists {
     addresses: String,
     subjects: String,
     versions: String,
+    api_answers: String,
+    owner_reports: String,
 }
 
 impl Lists {
@@ -104,6 +108,8 @@ impl Lists {
             addresses: list(&scope.addresses),
             subjects: list(&subjects),
             versions: String::new(),
+            api_answers: String::new(),
+            owner_reports: String::new(),
         }
     }
 
@@ -116,6 +122,8 @@ impl Lists {
             ErasedRows::Addresses => &self.addresses,
             ErasedRows::Subjects => &self.subjects,
             ErasedRows::Versions => &self.versions,
+            ErasedRows::ApiAnswers => &self.api_answers,
+            ErasedRows::OwnerReports => &self.owner_reports,
         }
     }
 }

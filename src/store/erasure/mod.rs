@@ -3,6 +3,7 @@
 //! - `scope`: the letters, threads, runs and mails that hold it.
 //! - `quotes`: records and letters elsewhere that quote it.
 //! - `statements`: what is emptied, in which order.
+//! - `columns`: every column, with what becomes of it.
 //! - `erase`: the transaction. `progress`: the row by which an interrupted erasure is finished.
 //! - `remains`: where words still stand.
 //!
@@ -14,4 +15,5 @@ pub(in crate::store) mod quotes;
 pub(in crate::store) mod statements;
 pub(in crate::store) mod erase;
 pub(in crate::store) mod progress;
-mod remains;
+pub(in crate::store) mod remains;
+pub(in crate::store) mod columns;

@@ -13,7 +13,7 @@ pub(in crate::store) const PAYLOADS_OF_RUN: &str =
 pub(in crate::store) const RECORD_OF_RUN: &str = "
     SELECT coalesce(context_report_json, '') || ' ' || coalesce(error_message, '') AS words FROM runs WHERE id = $1";
 pub(in crate::store) const MESSAGES_OF_PERSONA: &str = "
-    SELECT id, persona_id, message_id, subject || char(10) || text_body || char(10) || coalesce(html_body, '') AS words
+    SELECT id, persona_id, thread_id, message_id, subject || char(10) || text_body || char(10) || coalesce(html_body, '') AS words
     FROM messages WHERE persona_id = $1 AND seq > $2 ORDER BY seq LIMIT 200";
 pub(in crate::store) const LAST_OF_PERSONA: &str = "
     SELECT max(seq) AS seq FROM (SELECT seq FROM messages WHERE persona_id = $1 AND seq > $2 ORDER BY seq LIMIT 200)";
@@ -24,7 +24,10 @@ pub(in crate::store) const RUNS_OF_CONTENTS: &str = "
     SELECT run_id FROM turn_texts WHERE sha256 IN (SELECT value FROM jsonb_each($1))
     UNION SELECT run_id FROM run_turns WHERE packed_with IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const VERSIONS_OF_FILES: &str =
-    "SELECT seq, text FROM persona_file_versions ORDER BY seq";
+    "SELECT CAST(seq AS TEXT) AS key, text AS words FROM persona_file_versions ORDER BY seq";
+pub(in crate::store) const ANSWERS_OF_THE_API: &str = "SELECT json_array(caller, key) AS key, answer AS words FROM api_calls WHERE answer IS NOT NULL";
+pub(in crate::store) const REPORTS_TO_OWNERS: &str =
+    "SELECT message_id AS key, report AS words FROM approval_answers WHERE report <> ''";
 
 impl Store {
     /// Finds everything that an erasure takes. With `with_quotes` letters and mails of others that quote the person lose their
@@ -52,6 +55,7 @@ impl Store {
                 }
             }
         }
+        self.add_notice_mails(&mut scope).await?;
         scope.open = self.open_of(&scope).await?;
         Ok(scope)
     }
@@ -137,13 +141,15 @@ impl Store {
         }))
     }
 
-    /// Finds the earlier versions of personas' files that quote the person.
-    pub(super) async fn quoting_versions(&self, scope: &ErasureScope) -> Result<BTreeSet<String>> {
-        let rows = sqlx::query(VERSIONS_OF_FILES).fetch_all(self.readers());
-        let rows = rows.await?;
-        let quoting = rows.iter().filter(|row| scope.is_in(row.get("text")));
-        Ok(quoting
-            .map(|row| row.get::<i64, _>("seq").to_string())
-            .collect())
+    /// Finds the rows that quote the person and that nothing but their words ties to them, by the keys of a statement with
+    /// `key` and `words`.
+    pub(super) async fn quoting_rows(
+        &self,
+        sql: &'static str,
+        scope: &ErasureScope,
+    ) -> Result<BTreeSet<String>> {
+        let rows = sqlx::query(sql).fetch_all(self.readers()).await?;
+        let quoting = rows.iter().filter(|row| scope.is_in(row.get("words")));
+        Ok(quoting.map(|row| row.get("key")).collect())
     }
 }

@@ -1,5 +1,6 @@
 //! Every text of every table, looked through for words of a person.
 
+use crate::domain::{PersonaId, RunId};
 use crate::store::memory::erase::TEXT_COLUMNS;
 use crate::store::{Result, Store};
 use crate::text::quotations::Quotations;
@@ -7,8 +8,12 @@ use futures_util::TryStreamExt;
 use sqlx::{AssertSqlSafe, Row};
 use std::collections::BTreeMap;
 
+/// Runs whose requests are stored compressed, where no reading of a column finds a word.
+pub(in crate::store) const RUNS_PACKED: &str =
+    "SELECT DISTINCT run_id, persona_id FROM run_turns WHERE packed IS NOT NULL";
+
 impl Store {
-    /// Counts the rows that quote, as `table.column`.
+    /// Counts the rows that quote, as `table.column`; requests that are stored compressed are unpacked for it.
     pub async fn quoting_places(&self, quotations: &Quotations) -> Result<BTreeMap<String, u64>> {
         let mut places = BTreeMap::new();
         let columns = sqlx::query(TEXT_COLUMNS).fetch_all(self.readers()).await?;
@@ -28,6 +33,32 @@ impl Store {
                 places.insert(format!("{table}.{column}"), count);
             }
         }
+        let packed = self.quoting_packed(quotations).await?;
+        if packed > 0 {
+            places.insert("run_turns.packed".to_owned(), packed);
+        }
         Ok(places)
+    }
+
+    /// Counts the compressed requests that quote.
+    async fn quoting_packed(&self, quotations: &Quotations) -> Result<u64> {
+        let mut count = 0;
+        let runs = sqlx::query(RUNS_PACKED).fetch_all(self.readers()).await?;
+        for row in &runs {
+            let persona = PersonaId::parse(row.get("persona_id"));
+            let Ok(persona) = persona else { continue };
+            let run = RunId::new(row.get::<String, _>("run_id"));
+            let turns = match self.persona(&persona).turns_of_run(&run).await {
+                // What nobody can unpack any more is no text.
+                Err(error) if error.is_of_one_row() => continue,
+                turns => turns?,
+            };
+            let quoting = turns.iter().filter(|turn| {
+                let context = turn.context_json.as_deref().unwrap_or_default();
+                quotations.are_in(&turn.request_json) || quotations.are_in(context)
+            });
+            count += quoting.count() as u64;
+        }
+        Ok(count)
     }
 }

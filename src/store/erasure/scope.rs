@@ -26,11 +26,11 @@ pub(in crate::store) const THREADS_OF_PERSON: &str = "
       WHERE m.thread_id = t.value AND m.direction = 'inbound' AND m.id NOT IN (SELECT value FROM jsonb_each($2)))";
 /// Letters `$1`, everything in the threads `$2`, what runs answered to the letters, and the mails `$3`.
 pub(in crate::store) const MESSAGES_OF_SCOPE: &str = "
-    SELECT m.id, m.persona_id, m.message_id FROM jsonb_each($1) w CROSS JOIN messages m ON m.id = w.value
-    UNION SELECT m.id, m.persona_id, m.message_id FROM jsonb_each($2) w CROSS JOIN messages m ON m.thread_id = w.value
-    UNION SELECT m.id, m.persona_id, m.message_id FROM jsonb_each($1) w CROSS JOIN runs r ON r.trigger_message_id = w.value
+    SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($1) w CROSS JOIN messages m ON m.id = w.value
+    UNION SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($2) w CROSS JOIN messages m ON m.thread_id = w.value
+    UNION SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($1) w CROSS JOIN runs r ON r.trigger_message_id = w.value
       CROSS JOIN messages m ON m.run_id = r.id
-    UNION SELECT m.id, m.persona_id, m.message_id FROM jsonb_each($3) w CROSS JOIN messages m ON m.id = w.value";
+    UNION SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($3) w CROSS JOIN messages m ON m.id = w.value";
 /// Messages that went to nobody but the person.
 pub(in crate::store) const MAILS_TO_PERSON: &str = "
     SELECT DISTINCT d.message_id FROM delivery_recipients r CROSS JOIN deliveries d ON d.id = r.delivery_id
@@ -45,7 +45,21 @@ pub(in crate::store) const OPEN_OF_SCOPE: &str = "
     SELECT r.id FROM jsonb_each($1) w CROSS JOIN runs r ON r.id = w.value
       WHERE r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
     UNION SELECT d.id FROM jsonb_each($2) w CROSS JOIN deliveries d ON d.message_id = w.value
-      WHERE d.state IN ('queued', 'sending', 'committing', 'held')";
+      WHERE d.state IN ('queued', 'sending', 'committing', 'held')
+    UNION SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value WHERE a.state = 'open'";
+/// Names by which a mail to an owner speaks of one of the runs `$1` or of the messages `$2`.
+pub(in crate::store) const NAMES_OF_SCOPE: &str = "
+    SELECT value AS name FROM jsonb_each($1)
+    UNION SELECT d.id FROM jsonb_each($2) w CROSS JOIN deliveries d ON d.message_id = w.value
+    UNION SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value
+    UNION SELECT t.token FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value
+      CROSS JOIN approval_tokens t ON t.approval_id = a.id";
+
+/// Mails of the engine to owners, after the number `$1`.
+pub(in crate::store) const NOTICE_MAILS: &str = "
+    SELECT m.seq, m.id, m.persona_id, m.thread_id, m.message_id, m.subject || char(10) || m.text_body AS words, d.bytes
+    FROM messages m CROSS JOIN deliveries d ON d.message_id = m.id
+    WHERE m.disposition = 'notice' AND m.seq > $1 ORDER BY m.seq LIMIT 200";
 
 /// What belongs to a person.
 #[derive(Debug, Default)]
@@ -54,7 +68,7 @@ pub struct ErasureScope {
     pub addresses: BTreeSet<String>,
     /// Letters that the person wrote.
     pub letters: BTreeSet<String>,
-    /// Threads with such letters.
+    /// Threads with such letters, and those of the other messages.
     pub threads: BTreeSet<String>,
     /// Threads in which nobody else wrote; they lose every message.
     pub whole_threads: BTreeSet<String>,
@@ -69,7 +83,7 @@ pub struct ErasureScope {
     pub ids: BTreeSet<String>,
     /// Words of the person.
     pub quotations: Quotations,
-    /// Runs and mails that are still open.
+    /// Runs, questions to an owner and mails that are still open.
     pub open: Vec<String>,
 }
 
@@ -101,6 +115,12 @@ impl ErasureScope {
         let counts = counts.map(|(kind, count)| (kind.to_owned(), count as u64));
         BTreeMap::from(counts)
     }
+}
+
+/// Reports whether a text has one of the names, also inside an address.
+fn is_named(names: &BTreeSet<String>, text: &str) -> bool {
+    let is_between = |c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c));
+    text.split(is_between).any(|piece| names.contains(piece))
 }
 
 pub(in crate::store) fn list(ids: &BTreeSet<String>) -> String {
@@ -153,6 +173,7 @@ impl Store {
             let id: String = row.get("id");
             scope.ids.extend([id.clone(), row.get("message_id")]);
             scope.messages.insert(id);
+            scope.threads.insert(row.get("thread_id"));
             scope.personas.insert(persona_id(row)?);
         }
         let runs = sqlx::query_scalar(RUNS_OF_SCOPE)
@@ -161,6 +182,36 @@ impl Store {
         let runs: Vec<String> = runs.fetch_all(self.readers()).await?;
         scope.runs.extend(runs);
         Ok(())
+    }
+
+    /// Adds the mails that told owners of it: questions, notices and digests.
+    pub(super) async fn add_notice_mails(&self, scope: &mut ErasureScope) -> Result<()> {
+        let names = sqlx::query_scalar(NAMES_OF_SCOPE)
+            .bind(list(&scope.runs))
+            .bind(list(&scope.messages));
+        let mut names: BTreeSet<String> =
+            names.fetch_all(self.readers()).await?.into_iter().collect();
+        names.extend(self.memory_of_scope(scope).await?);
+        let mut after: i64 = 0;
+        loop {
+            let page = sqlx::query(NOTICE_MAILS).bind(after);
+            let mut page = page.fetch_all(self.readers()).await?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            after = last.get("seq");
+            page.retain(|row| {
+                let mail = String::from_utf8_lossy(row.get("bytes"));
+                [row.get("words"), mail.as_ref()]
+                    .into_iter()
+                    .any(|text| is_named(&names, text) || scope.is_in(text))
+            });
+            scope.quoting.retain(|id| {
+                let is_one = |row: &SqliteRow| row.get::<&str, _>("id") == id;
+                !page.iter().any(is_one)
+            });
+            self.add_messages(scope, &page).await?;
+        }
     }
 
     /// Finds what is still open of what would be erased.

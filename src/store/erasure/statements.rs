@@ -19,6 +19,10 @@ pub(in crate::store) enum ErasedRows {
     Subjects,
     /// Earlier versions of files, by number.
     Versions,
+    /// Answers that are kept for requests of the API sent again, by caller and key.
+    ApiAnswers,
+    /// Answers of owners by letter, with what was reported of them.
+    OwnerReports,
 }
 
 pub(in crate::store) const EMPTY_LETTERS: &str = "
@@ -48,11 +52,28 @@ pub(in crate::store) const EMPTY_REPLIES: &str = "
       (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d ON d.message_id = w.value)";
 pub(in crate::store) const EMPTY_COMMANDS: &str = "
     UPDATE mail_commands SET argument = '' WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
-pub(in crate::store) const EMPTY_EVENTS: &str =
-    "DELETE FROM events WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+/// Of the person's letters, and of their own events, whoever's letter brought them.
+pub(in crate::store) const EMPTY_EVENTS: &str = "
+    DELETE FROM events WHERE (message_id IN (SELECT value FROM jsonb_each($1)) OR organizer IN (SELECT value FROM jsonb_each($1)))
+      AND $2 <> ''";
 pub(in crate::store) const EMPTY_RUNS: &str = "
     UPDATE runs SET context_report_json = NULL, error_message = CASE WHEN error_message IS NULL THEN NULL ELSE '' END
     WHERE id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+/// A provider's failure is kept once for all runs, in the provider's words.
+pub(in crate::store) const EMPTY_FAILURES: &str = "
+    UPDATE provider_calls SET last_failure_message = '' WHERE last_failure_message <> '' AND $2 <> '' AND provider IN
+      (SELECT t.provider FROM jsonb_each($1) w CROSS JOIN run_turns t ON t.run_id = w.value WHERE t.error_class IS NOT NULL)";
+pub(in crate::store) const EMPTY_FORKS: &str = "
+    UPDATE forks SET change_json = 'null' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND state <> 'running' AND $2 <> ''";
+pub(in crate::store) const EMPTY_SLOTS: &str = "
+    UPDATE responsibility_slots SET prompt_snapshot = CASE WHEN prompt_snapshot IS NULL THEN NULL ELSE '' END, note = NULL
+    WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+/// Reports of digests name entries, which have lost their words before.
+pub(in crate::store) const EMPTY_ANSWERS: &str = "
+    UPDATE approval_answers SET report = '' WHERE report <> '' AND $2 <> '' AND (message_id IN (SELECT value FROM jsonb_each($1))
+      OR approval_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value)
+      OR digest_id IN (SELECT e.digest_id FROM memory_digest_entries e JOIN memory m ON m.id = e.memory_id
+        WHERE m.erased_at IS NOT NULL))";
 pub(in crate::store) const EMPTY_OUTPUTS: &str = "UPDATE run_outputs SET json = 'null' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 pub(in crate::store) const EMPTY_HOOKS: &str = "
     UPDATE hook_calls SET reason = '' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
@@ -61,10 +82,12 @@ pub(in crate::store) const EMPTY_VERSIONS_OF_QUESTIONS: &str = "
     WHERE $2 <> '' AND approval_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value)";
 pub(in crate::store) const EMPTY_QUESTIONS: &str = "
     UPDATE approvals SET call_json = '{}', view_text = '', mail_bytes = NULL, mail_json = NULL,
-      words = CASE WHEN words IS NULL THEN NULL ELSE '' END, result_json = NULL, evidence_json = NULL, begun_json = NULL
+      words = CASE WHEN words IS NULL THEN NULL ELSE '' END, reason_json = '{}', result_json = NULL, evidence_json = NULL, begun_json = NULL
     WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND state <> 'open' AND $2 <> ''";
 pub(in crate::store) const EMPTY_SUMMARIES: &str = "
     DELETE FROM thread_memory WHERE thread_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+pub(in crate::store) const EMPTY_SUMMARIES_OF_RUNS: &str =
+    "DELETE FROM thread_memory WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 pub(in crate::store) const EMPTY_SESSIONS: &str = "
     DELETE FROM provider_sessions WHERE thread_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 pub(in crate::store) const EMPTY_SUBJECTS: &str =
@@ -73,8 +96,10 @@ pub(in crate::store) const EMPTY_SUBJECTS: &str =
 pub(in crate::store) const EMPTY_CONVERSATIONS: &str = "
     UPDATE conversations SET subject = '' WHERE $2 <> '' AND id IN
       (SELECT t.conversation_id FROM jsonb_each($1) w CROSS JOIN threads t ON t.id = w.value)";
+/// What an owner said about the person, or for a thread with nobody else.
 pub(in crate::store) const EMPTY_INSTRUCTIONS: &str = "
-    UPDATE thread_instructions SET text = '' WHERE contact IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+    UPDATE thread_instructions SET text = '' WHERE (contact IN (SELECT value FROM jsonb_each($1))
+      OR thread_id IN (SELECT value FROM jsonb_each($1))) AND $2 <> ''";
 pub(in crate::store) const EMPTY_HELD: &str = "
     DELETE FROM held_letters WHERE $2 <> '' AND EXISTS (SELECT 1 FROM jsonb_each($1) w
       WHERE instr(lower(held_letters.envelope_json), w.value) > 0
@@ -82,11 +107,17 @@ pub(in crate::store) const EMPTY_HELD: &str = "
 pub(in crate::store) const EMPTY_NOTICES: &str = "
     UPDATE notices SET summary = 'erased', hint = '' WHERE $2 <> '' AND
       (subject_id IN (SELECT value FROM jsonb_each($1)) OR subject_id IN
-        (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d ON d.message_id = w.value))";
+        (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d ON d.message_id = w.value) OR subject_id IN
+        (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value))";
 pub(in crate::store) const EMPTY_DECISIONS: &str = "
-    UPDATE audit_log SET detail = '' WHERE subject_id IN (SELECT value FROM jsonb_each($1)) AND detail <> '' AND $2 <> ''";
+    UPDATE audit_log SET detail = '' WHERE detail <> '' AND $2 <> '' AND (subject_id IN (SELECT value FROM jsonb_each($1))
+      OR subject_id IN (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d ON d.message_id = w.value)
+      OR subject_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value))";
 pub(in crate::store) const EMPTY_VERSIONS: &str = "
     DELETE FROM persona_file_versions WHERE seq IN (SELECT CAST(value AS INTEGER) FROM jsonb_each($1)) AND $2 <> ''";
+pub(in crate::store) const EMPTY_API_ANSWERS: &str = "DELETE FROM api_calls WHERE json_array(caller, key) IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+pub(in crate::store) const EMPTY_OWNER_REPORTS: &str = "
+    UPDATE approval_answers SET report = '' WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 
 /// In this order.
 pub(in crate::store) static STATEMENTS: &[ErasingStatement] = &[
@@ -97,8 +128,12 @@ pub(in crate::store) static STATEMENTS: &[ErasingStatement] = &[
     of("delivery_reports", ErasedRows::Messages, EMPTY_REPORTS),
     of("replies_of_servers", ErasedRows::Messages, EMPTY_REPLIES),
     of("commands", ErasedRows::Messages, EMPTY_COMMANDS),
-    of("calendar_events", ErasedRows::Messages, EMPTY_EVENTS),
+    of("calendar_events", ErasedRows::Subjects, EMPTY_EVENTS),
     of("run_reports", ErasedRows::Runs, EMPTY_RUNS),
+    of("failures_of_providers", ErasedRows::Runs, EMPTY_FAILURES),
+    of("forks", ErasedRows::Runs, EMPTY_FORKS),
+    of("prompts_of_slots", ErasedRows::Runs, EMPTY_SLOTS),
+    of("owner_answers", ErasedRows::Subjects, EMPTY_ANSWERS),
     of("run_outputs", ErasedRows::Runs, EMPTY_OUTPUTS),
     of("hook_calls", ErasedRows::Runs, EMPTY_HOOKS),
     of(
@@ -108,6 +143,11 @@ pub(in crate::store) static STATEMENTS: &[ErasingStatement] = &[
     ),
     of("approvals", ErasedRows::Runs, EMPTY_QUESTIONS),
     of("summaries", ErasedRows::Threads, EMPTY_SUMMARIES),
+    of(
+        "summaries_of_runs",
+        ErasedRows::Runs,
+        EMPTY_SUMMARIES_OF_RUNS,
+    ),
     of("agent_sessions", ErasedRows::Threads, EMPTY_SESSIONS),
     of("thread_subjects", ErasedRows::WholeThreads, EMPTY_SUBJECTS),
     of(
@@ -115,11 +155,17 @@ pub(in crate::store) static STATEMENTS: &[ErasingStatement] = &[
         ErasedRows::WholeThreads,
         EMPTY_CONVERSATIONS,
     ),
-    of("instructions", ErasedRows::Addresses, EMPTY_INSTRUCTIONS),
+    of("instructions", ErasedRows::Subjects, EMPTY_INSTRUCTIONS),
     of("held_letters", ErasedRows::Addresses, EMPTY_HELD),
     of("notices", ErasedRows::Subjects, EMPTY_NOTICES),
     of("decisions", ErasedRows::Subjects, EMPTY_DECISIONS),
     of("file_versions", ErasedRows::Versions, EMPTY_VERSIONS),
+    of("api_answers", ErasedRows::ApiAnswers, EMPTY_API_ANSWERS),
+    of(
+        "owner_reports",
+        ErasedRows::OwnerReports,
+        EMPTY_OWNER_REPORTS,
+    ),
     // The last: until then the words of the person can be looked for.
     of("message_texts", ErasedRows::Messages, EMPTY_MESSAGES),
 ];

@@ -20,7 +20,8 @@ pub(in crate::store) const SECURE_DELETE: &str = "PRAGMA secure_delete = ON";
 pub(in crate::store) const FAST_DELETE: &str = "PRAGMA secure_delete = OFF";
 pub(in crate::store) const REDACT_TURNS: &str = "
     UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, packed = NULL,
-      packed_with = NULL, pruned_at = coalesce(pruned_at, $2), redacted_at = $2
+      packed_with = NULL, error_message = CASE WHEN error_message IS NULL THEN NULL ELSE '' END,
+      ended_json = json_remove(ended_json, '$.error'), pruned_at = coalesce(pruned_at, $2), redacted_at = $2
     WHERE run_id IN (SELECT value FROM jsonb_each($1))";
 /// `$1`: `[{id, payload}, …]`.
 pub(in crate::store) const REDACT_STEPS: &str = "

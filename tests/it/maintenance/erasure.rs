@@ -13,9 +13,9 @@ pub const POINTS: &[&str] = &["E1", "E2", "E3"];
 
 /// `abort` ends a process by this signal.
 const SIGABRT: i32 = 6;
-const CAROL: &str = "carol@partner.test";
-const BOAT: &str = "The yellow boat leaves at seven from the northern pier on Sunday.";
-const VIOLIN: &str = "My sister keeps her violin in the cellar of the old mill.";
+pub const CAROL: &str = "carol@partner.test";
+pub const BOAT: &str = "The yellow boat leaves at seven from the northern pier on Sunday.";
+pub const VIOLIN: &str = "My sister keeps her violin in the cellar of the old mill.";
 /// Pieces of what Carol wrote; the last is the beginning of her attachment as it travels.
 const HERS: [&str; 5] = [
     "northern pier",
@@ -34,7 +34,7 @@ fn script() -> Value {
     ] })
 }
 
-fn carol(id: &str, more: &str, subject: &str, body: &str) -> String {
+pub fn carol(id: &str, more: &str, subject: &str, body: &str) -> String {
     let header = format!("{}{more}", proven("partner.test"));
     format!(
         "From: Carol <{CAROL}>\nTo: ada@engine.test\nSubject: {subject}\nMessage-ID: <{id}@partner.test>\n\
@@ -58,7 +58,7 @@ fn with_attachment() -> String {
 }
 
 /// Bob alone, then Carol alone, then both in one thread, in which Bob quotes her.
-async fn lived() -> TestApp {
+pub async fn lived() -> TestApp {
     let workspace = Workspace::new(&script()).talkative();
     // The model's words stand in this file; so nobody finds Carol's there.
     let escaped = script().to_string().replace('e', "\\u0065");
@@ -98,14 +98,14 @@ async fn lived() -> TestApp {
     app
 }
 
-async fn stopped(app: TestApp) -> Workspace {
+pub async fn stopped(app: TestApp) -> Workspace {
     let TestApp { workspace, engine } = app;
     engine.store.clone().close().await;
     drop(engine);
     workspace
 }
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+pub fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
         match entry.path().is_dir() {
             true => files(&entry.path(), found),
@@ -137,7 +137,7 @@ fn holding(workspace: &Workspace) -> Vec<String> {
 }
 
 /// The rows of Bob's own thread, whole.
-async fn bobs_thread(workspace: &Workspace) -> Vec<String> {
+pub async fn bobs_thread(workspace: &Workspace) -> Vec<String> {
     let mut rows = workspace.rows().await;
     let thread = "(SELECT thread_id FROM messages WHERE message_id = 'b1@guest.example')";
     let sources = [
@@ -162,7 +162,7 @@ async fn bobs_thread(workspace: &Workspace) -> Vec<String> {
     found
 }
 
-async fn erase(workspace: &Workspace, more: &[&str]) -> Value {
+pub async fn erase(workspace: &Workspace, more: &[&str]) -> Value {
     let args = [&["erase", "--contact", CAROL, "--yes", "--json"], more].concat();
     let (code, stdout, stderr) = attache(workspace.path(), &args).await;
     assert_eq!(code, 0, "{stdout}{stderr}");

@@ -249,9 +249,13 @@ async fn what_dies_in_a_backup_or_a_restore_leaves_nothing_that_looks_whole() {
     assert_eq!(code, 0, "{stderr}");
 }
 
-/// An engine with backups in a folder, and what makes them.
 async fn by_the_clock(count: u32) -> (TestApp, TempDir, BackupWorker) {
-    let workspace = Workspace::new(&script());
+    scripted(&script(), count).await
+}
+
+/// An engine with backups in a folder, and what makes them.
+pub async fn scripted(script: &Value, count: u32) -> (TestApp, TempDir, BackupWorker) {
+    let workspace = Workspace::new(script);
     let place = tempfile::tempdir().expect("a folder");
     let folder = place.path().join("backups");
     let backup = json!({ "every": "1d", "at": "03:30", "folder": folder, "count": count });
@@ -261,7 +265,7 @@ async fn by_the_clock(count: u32) -> (TestApp, TempDir, BackupWorker) {
     (app, place, worker)
 }
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
+pub const DAY: Duration = Duration::from_secs(24 * 3600);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_engine_makes_a_backup_a_day_checks_it_and_keeps_so_many() {

@@ -11,6 +11,26 @@ pub const WALKS: &[(&str, &str)] = &[
         "an act of the owner, who seldom erases a person, with the engine stopped",
     ),
     (
+        "quotes::ANSWERS_OF_THE_API",
+        "an act of the owner, who seldom erases a person, with the engine stopped",
+    ),
+    (
+        "quotes::REPORTS_TO_OWNERS",
+        "an act of the owner, who seldom erases a person, with the engine stopped",
+    ),
+    (
+        "statements::EMPTY_ANSWERS",
+        "an act of the owner, who seldom erases a person, with the engine stopped",
+    ),
+    (
+        "statements::EMPTY_API_ANSWERS",
+        "an act of the owner, who seldom erases a person, with the engine stopped",
+    ),
+    (
+        "remains::RUNS_PACKED",
+        "an act of the owner, who seldom erases a person, with the engine stopped",
+    ),
+    (
         "quotes::VERSIONS_OF_FILES",
         "an act of the owner, who seldom erases a person, with the engine stopped",
     ),
