@@ -1,6 +1,6 @@
 //! `attache status`: whether an engine serves, what waits, what failed, what it costs; its exit code.
 
-use crate::app::Workspace;
+use crate::app::{Workspace, proven_note};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -133,6 +133,28 @@ fn it_counts_what_waits_and_what_has_failed_today() {
         text.contains("Failed today  1 run;") && text.contains("Next task     Note of ada at "),
         "{text}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mails_that_are_held_are_counted() {
+    let app = Workspace::new(&json!({ "turns": [{ "say": "Yes." }] }))
+        .start()
+        .await;
+    app.run_of(&proven_note("q@guest.example", "", "Is there tea?"))
+        .await;
+    app.drain().await;
+    let held = |status: &Value| status["records"]["waiting"]["mails_held"].clone();
+    let (before, _) = status(app.workspace.path());
+    assert_eq!(held(&before), 0, "{before}");
+    let mut rows = app.workspace.rows().await;
+    let hold = sqlx::query("UPDATE deliveries SET state = 'held'").execute(&mut rows);
+    assert_eq!(hold.await.expect("held").rows_affected(), 1);
+    let (after, _) = status(app.workspace.path());
+    assert_eq!(held(&after), 1, "{after}");
+    assert_eq!(after["records"]["waiting"]["mails"], 0, "{after}");
+    let text = String::from_utf8(attache(app.workspace.path(), &["status"]).stdout);
+    let text = text.expect("UTF-8");
+    assert!(text.contains("1 mail held"), "{text}");
 }
 
 #[test]

@@ -148,6 +148,7 @@ fn waiting(records: &RecordsStatus) -> String {
             "runs wait for an approval",
         ),
         (waiting.mails, "mail to be sent", "mails to be sent"),
+        (waiting.mails_held, "mail held", "mails held"),
         (
             waiting.webhook_events,
             "event for webhooks",

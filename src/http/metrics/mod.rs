@@ -72,6 +72,11 @@ async fn waiting(call: &Call, to: &mut Exposition) -> Result<(), PageError> {
             work.mails,
         ),
         (
+            "attache_deliveries_held",
+            "Mails that wait for an owner, because their server may have them.",
+            work.mails_held,
+        ),
+        (
             "attache_questions_open",
             "Calls and plans that wait for an owner.",
             work.questions,

@@ -113,6 +113,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     82 "0082_keeping",
     83 "0083_erasures",
     85 "0085_one_record_of_backups",
+    86 "0086_deliveries_held",
 };
 
 #[cfg(test)]

@@ -1,6 +1,4 @@
 //! What waits and what failed, as counts: cheap whatever the size of the database.
-//!
-//! Absent on purpose: mails that are held, which no index names.
 
 use crate::domain::{PersonaId, Timestamp};
 use crate::store::sql::persona_id;
@@ -27,6 +25,8 @@ pub struct WaitingWork {
     pub memory_proposed: u64,
     /// Mails that are queued, or being sent.
     pub mails: u64,
+    /// Mails that an owner decides about: whether the server has them already is not known.
+    pub mails_held: u64,
     /// Events that webhooks are to be told.
     pub webhook_events: u64,
 }
@@ -84,6 +84,7 @@ pub(in crate::store) const WAITING_WORK: &str = "
       a.open - a.drafts AS questions, a.drafts,
       (SELECT count(*) FROM memory WHERE status = 'proposed') AS memory_proposed,
       (SELECT count(*) FROM deliveries WHERE state IN ('queued', 'sending', 'committing')) AS mails,
+      (SELECT count(*) FROM deliveries WHERE state = 'held') AS mails_held,
       (SELECT count(*) FROM webhook_deliveries WHERE state = 'queued') AS webhook_events
     FROM (SELECT count(*) AS open, count(draft_id) AS drafts FROM approvals WHERE state = 'open' AND expires_at > '') a";
 pub(in crate::store) const FAILED_WORK: &str = "
@@ -123,6 +124,7 @@ impl Store {
             drafts: count("drafts"),
             memory_proposed: count("memory_proposed"),
             mails: count("mails"),
+            mails_held: count("mails_held"),
             webhook_events: count("webhook_events"),
         })
     }

@@ -315,6 +315,7 @@ pub const OPEN_ROWS: &[&str] = &[
     "runs_running",
     "runs_poison",
     "deliveries_open",
+    "deliveries_held",
     "responsibilities_due",
     "responsibility_slots_waiting",
     "responsibility_slots_catching_up",
