@@ -32,6 +32,12 @@ impl Timestamp {
             .ok()
             .map(|t| Self::from_millis(t.timestamp_millis()))
     }
+    /// Parses the date of an HTTP answer, which has whole seconds (RFC 9110 section 5.6.7).
+    pub fn parse_http_date(text: &str) -> Option<Self> {
+        DateTime::parse_from_rfc2822(text)
+            .ok()
+            .map(|t| Self::from_millis(t.timestamp_millis()))
+    }
     pub fn to_utc(self) -> DateTime<Utc> {
         DateTime::from_timestamp_millis(self.0).unwrap_or(DateTime::UNIX_EPOCH)
     }

@@ -1,5 +1,6 @@
 //! Servers elsewhere, which only `--online` asks: the mail server, mailboxes, providers. No mail is sent, no model called.
 
+use super::clock::{ServerClock, compare};
 use super::finding::{ExaminedArea, FindingArea, FindingSeverity, InstallFinding};
 use crate::cli::outbox::check;
 use crate::clock::{Clock, SystemClock};
@@ -9,7 +10,7 @@ use crate::providers::LoopOwner;
 use crate::runs::provider_health::status::{self, Seat};
 use futures_util::future::join_all;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A server that did not do what is needed of it.
 pub struct RefusingServer {
@@ -47,15 +48,20 @@ pub async fn examine(config: Option<&Config>, workspace: &Path) -> ExaminedArea 
             })
         }
     });
-    let providers = seats.iter().map(|seat| provider(seat, clock.as_ref()));
+    let clocks = Mutex::new(Vec::new());
+    let providers = seats
+        .iter()
+        .map(|seat| provider(seat, clock.as_ref(), &clocks));
     let (out, mailboxes, providers) =
         futures_util::join!(outbound(config), join_all(mailboxes), join_all(providers));
     let checks = usize::from(config.gateway.outbound.is_some()) + mailboxes.len() + providers.len();
     let refusing = out.into_iter().chain(mailboxes.into_iter().flatten());
     let refusing = refusing.chain(providers.into_iter().flatten());
+    let clocks = compare(&clocks.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let findings = refusing.map(|server| finding(&server));
     ExaminedArea {
-        checks,
-        findings: refusing.map(|server| finding(&server)).collect(),
+        checks: checks + clocks.checks,
+        findings: findings.chain(clocks.findings).collect(),
     }
 }
 
@@ -88,8 +94,17 @@ async fn outbound(config: &Config) -> Option<RefusingServer> {
     })
 }
 
-async fn provider(seat: &Seat, clock: &dyn Clock) -> Option<RefusingServer> {
+async fn provider(
+    seat: &Seat,
+    clock: &dyn Clock,
+    clocks: &Mutex<Vec<ServerClock>>,
+) -> Option<RefusingServer> {
     let found = status::check(seat, clock).await;
+    if let Some((there, here)) = found.server_clock {
+        let of = format!("provider `{}`", seat.name);
+        let mut clocks = clocks.lock().unwrap_or_else(PoisonError::into_inner);
+        clocks.push(ServerClock { of, there, here });
+    }
     let refusing = |what, remedy| RefusingServer {
         what,
         remedy,

@@ -24,6 +24,8 @@ pub struct CapturedCall {
     pub received: Vec<u8>,
     /// `true`: the answer was longer than the recorder keeps.
     pub is_cut: bool,
+    /// `Date` of the answer to a check, as the server wrote it.
+    pub date: Option<String>,
 }
 
 /// Form of an answer.
@@ -65,6 +67,11 @@ impl Capture {
     /// Records the form of the answer.
     pub fn answering(&self, form: Form) {
         self.change(|kept| kept.form = Some(form));
+    }
+
+    /// Records the clock of the server that answered.
+    pub fn dated(&self, date: Option<String>) {
+        self.change(|kept| kept.date = date);
     }
 
     /// Records a piece of the answer, of any size.

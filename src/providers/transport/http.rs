@@ -208,6 +208,9 @@ impl Endpoint {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let request = self.client.get(url).headers(headers).send();
         let sent = guard.wait(Phase::BeforeFirstByte, request).await?;
+        if let (Some(capture), Ok(response)) = (&context.capture, &sent) {
+            capture.dated(header(response, "date"));
+        }
         let response = self.accepted(sent, &mut guard, None).await?;
         json_of(response, guard).await
     }

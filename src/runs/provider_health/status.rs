@@ -4,10 +4,11 @@
 use super::adapters;
 use crate::clock::Clock;
 use crate::config::{Config, Persona};
-use crate::domain::{ErrorClass, PersonaId};
+use crate::domain::{ErrorClass, PersonaId, Timestamp};
 use crate::providers::{
-    CallContext, LoopOwner, Provider, ProviderCheck, ProviderError, RequestEncoder, find,
+    CallContext, Capture, LoopOwner, Provider, ProviderCheck, ProviderError, RequestEncoder, find,
 };
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -48,6 +49,8 @@ pub struct Finding {
     pub latency: Duration,
     /// Models in use, where the provider has a list of its models.
     pub models: Vec<Listed>,
+    /// Clock of the server, as its answer says it, with the instant here at which it was read.
+    pub server_clock: Option<(Timestamp, Timestamp)>,
 }
 
 /// Presence of a model in its provider's list.
@@ -172,7 +175,7 @@ pub fn users(config: &Config, provider: &str) -> Vec<User> {
 
 /// Checks whether one provider is available now.
 pub async fn check(seat: &Seat, clock: &dyn Clock) -> Finding {
-    let began = clock.monotonic();
+    let (began, capture) = (clock.monotonic(), Arc::new(Capture::default()));
     let context = CallContext {
         cancel: CancellationToken::new(),
         deadline: CHECK_DURATION_MAX,
@@ -186,13 +189,15 @@ pub async fn check(seat: &Seat, clock: &dyn Clock) -> Finding {
             .unwrap_or_default(),
         cache_key: None,
         now: clock.now(),
-        capture: None,
+        capture: Some(capture.clone()),
     };
     let health = match &seat.provider {
         Ok(provider) => provider.check(context).await,
         Err(error) => Err(error.clone()),
     };
     let latency = clock.monotonic().saturating_sub(began);
+    let date = capture.kept().date;
+    let server_clock = date.and_then(|date| Timestamp::parse_http_date(&date));
     let known = health.as_ref().map_or(&[][..], |health| &health.models);
     let mut models: Vec<Listed> = Vec::new();
     for user in seat.users.iter().filter(|_| !known.is_empty()) {
@@ -204,6 +209,7 @@ pub async fn check(seat: &Seat, clock: &dyn Clock) -> Finding {
         health,
         latency,
         models,
+        server_clock: server_clock.map(|server| (server, clock.now())),
     }
 }
 

@@ -6,6 +6,7 @@ use super::machine::inside;
 use crate::dns::{DnsStub, Record};
 use crate::outbound::server::{Script, Server};
 use serde_json::{Value, json};
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 
 pub static CASES: &[Case] = &[
@@ -115,6 +116,20 @@ pub static CASES: &[Case] = &[
         },
     ),
     Case::fault(
+        "a clock that is an hour ahead of a provider's",
+        "clock",
+        &["this clock is 1h ahead of that of provider `compat:local`"],
+        "timedatectl",
+        |house| kept((online(house, &GOOD_ZONE), dated_provider(house, -3600))),
+    ),
+    Case::warning(
+        "a clock that is some minutes behind a provider's",
+        "clock",
+        &["this clock is 2m behind that of provider `compat:local`"],
+        "timedatectl",
+        |house| kept((online(house, &GOOD_ZONE), dated_provider(house, 179))),
+    ),
+    Case::fault(
         "no mail server in the domain",
         "dns",
         &["MX of `house.test`"],
@@ -192,6 +207,31 @@ fn agent(house: &House, program: &str) -> Made {
     house.set("configs/inference.json", "/model", json!("sonnet"));
     house.set("configs/inference.json", "/provider", json!("claude"));
     broken()
+}
+
+/// A provider with one model, whose clock shows so many seconds more than this machine's.
+fn dated_provider(house: &House, seconds: i64) -> std::thread::JoinHandle<()> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let address = listener.local_addr().expect("an address");
+    price(house, "compat:local", "small");
+    let block = json!({ "compat:local": { "base_url": format!("http://{address}/v1") } });
+    house.set("configs/inference.json", "/providers", block);
+    house.set("configs/inference.json", "/model", json!("small"));
+    house.set("configs/inference.json", "/provider", json!("compat:local"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let _request = stream.read(&mut [0; 4096]);
+            let there = chrono::Utc::now() + chrono::Duration::seconds(seconds);
+            let body = r#"{"object":"list","data":[{"id":"small","object":"model"}]}"#;
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nDate: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                there.format("%a, %d %b %Y %H:%M:%S GMT"),
+                body.len()
+            );
+            let _sent = stream.write_all(answer.as_bytes());
+        }
+    })
 }
 
 fn mailbox(house: &House) -> Made {
