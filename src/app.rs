@@ -22,7 +22,7 @@ use crate::gateway::ingress::imap::MailboxWatch;
 use crate::gateway::ingress::smtp::{self, BoundSocket, ListenerFactory};
 use crate::gateway::intake::Intake;
 use crate::gateway::intake_contract::LetterIntake;
-use crate::http::{self, BoundPages, WebParts};
+use crate::http::{self, BoundPages, InstallationExaminer, InstallationWatch, WebParts};
 use crate::runs::deps::WorkerDeps;
 use crate::runs::preflight::{self, price_problems};
 use crate::runs::worker::Worker;
@@ -252,6 +252,12 @@ impl Engine {
         self.parts
             .listens(listener_factory, addresses.zip(&bound).collect());
         Ok(bound)
+    }
+
+    /// Has the pages show what this finds of the installation. The first one counts.
+    pub fn examined_by(&self, examiner: Arc<dyn InstallationExaminer>) {
+        let watch = InstallationWatch::new(examiner, self.store.clock().clone());
+        let _first = self.parts.installation.set(Arc::new(watch));
     }
 
     /// Returns the parts that pages use.

@@ -13,7 +13,7 @@ use crate::gateway::ingress::smtp::{
 };
 use crate::gateway::intake::{CurrentIntake, Intake};
 use crate::gateway::outbound::{self, Outbound};
-use crate::http::{BoundPages, PagesInForce, WebParts};
+use crate::http::{BoundPages, InstallationWatch, PagesInForce, WebParts};
 use crate::runs::deps::WorkerDeps;
 use crate::runs::preflight::{self, price_problems};
 use crate::scheduler::Scheduler;
@@ -23,7 +23,7 @@ use crate::store::{Store, StoreError};
 use crate::tools;
 use crate::webhooks::{WebhookSender, Webhooks};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::Notify;
 
 /// Parts of an engine, each with the value in force.
@@ -39,6 +39,8 @@ pub(super) struct EngineParts {
     pub runs_queued: Arc<Notify>,
     pub mail_queued: Arc<Notify>,
     listeners: Mutex<Listeners>,
+    /// What pages show of the installation; empty: nobody looks.
+    pub installation: OnceLock<Arc<InstallationWatch>>,
 }
 
 /// The outbound worker; `None`: no mail can be sent.
@@ -159,6 +161,7 @@ impl EngineParts {
             runs_queued,
             mail_queued,
             listeners: Mutex::default(),
+            installation: OnceLock::new(),
         })
     }
 
@@ -170,6 +173,7 @@ impl EngineParts {
             intake: self.intake.get(),
             scheduler: self.scheduler.get(),
             wakes: vec![self.runs_queued.clone(), self.mail_queued.clone()],
+            installation: self.installation.get().cloned(),
         }
     }
 

@@ -61,6 +61,7 @@ pub mod screen;
 mod args;
 
 pub use crate::runs::preflight::name_catalog;
+pub use doctor::WorkspaceExaminer;
 pub use init::sample;
 pub use process::exit::{Exit, Failure};
 pub use process::protection::protect;

@@ -1,5 +1,6 @@
 //! `attache serve`: runs the engine until SIGTERM or SIGINT.
 
+use super::doctor::WorkspaceExaminer;
 use super::process::addresses::unbound_hint;
 use super::process::other::is_stopped;
 use super::{Command, CommandContext, Exit, Failure, screen};
@@ -66,6 +67,7 @@ pub(super) async fn serve(context: &CommandContext, take_over: bool) -> anyhow::
     let mut engine = engine;
     signals.reload = Some(engine.reload_wanted());
     let listeners = bind(&engine, take_over).await?;
+    engine.examined_by(Arc::new(WorkspaceExaminer::of(&context.workspace)));
     let pages = bind_pages(&mut engine, take_over).await?;
     // Letters are accepted and stored all the same; the operator must know which of them are not
     // answered.

@@ -5,6 +5,7 @@ use super::attempts::FailedAttempts;
 use super::connections::WebPeer;
 use super::failure::PageError;
 use super::metrics::EventCounts;
+use super::pages::workspace::installation::InstallationWatch;
 use super::templates;
 use crate::config::{Config, HttpListener, Persona, WebOrigin};
 use crate::domain::{
@@ -58,6 +59,8 @@ pub struct WebParts {
     pub scheduler: Arc<Scheduler>,
     /// Hints to those who work on what an action changes.
     pub wakes: Vec<Arc<Notify>>,
+    /// What the page about the engine's state shows of the installation.
+    pub installation: Option<Arc<InstallationWatch>>,
 }
 
 /// Parts that the handlers of one listener share. Each request has one, and with it one configuration.
@@ -66,6 +69,7 @@ pub struct WebContext {
     pub(super) config: Arc<Config>,
     pub(super) intake: Arc<dyn LetterIntake>,
     pub(super) scheduler: Arc<Scheduler>,
+    pub(super) installation: Option<Arc<InstallationWatch>>,
     pub(super) templates: Arc<Environment<'static>>,
     /// One-time codes that were not good, and keys and signatures of programs that were not.
     pub(super) codes_failed: Arc<FailedAttempts>,
@@ -112,6 +116,7 @@ impl WebContext {
             config: parts.config.clone(),
             intake: parts.intake.clone(),
             scheduler: parts.scheduler.clone(),
+            installation: parts.installation.clone(),
             templates: Arc::new(templates::environment()?),
             unknown_letters: Arc::new(Semaphore::new(UNKNOWN_LETTERS_MAX)),
             listener: listener.address.to_string(),
@@ -139,6 +144,7 @@ impl WebContext {
             config: parts.config.clone(),
             intake: parts.intake.clone(),
             scheduler: parts.scheduler.clone(),
+            installation: self.installation.clone(),
             templates: self.templates.clone(),
             codes_failed: self.codes_failed.clone(),
             keys_failed: self.keys_failed.clone(),

@@ -40,5 +40,8 @@ mod words;
 
 pub use context::{WebContext, WebParts};
 pub use listener::{BoundPages, PagesInForce, serve};
+pub use pages::workspace::installation::{
+    ExaminedInstallation, InstallationExaminer, InstallationFinding, InstallationWatch,
+};
 pub use route::{RouteAccess, RouteBody, RouteMethod, WebRoute};
 pub use routes::ROUTES;

@@ -13,6 +13,7 @@ mod file_versions;
 mod files;
 mod hostile_letters;
 mod inbox;
+mod installation;
 mod ingest;
 mod live;
 mod lived;

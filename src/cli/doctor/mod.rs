@@ -28,11 +28,12 @@ mod backups;
 mod records;
 
 use super::config::CheckReport;
-use super::screen::progress;
+use super::screen::{Screen, progress};
 use super::{Command, CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::domain::Timestamp;
+use crate::http::{ExaminedInstallation, InstallationExaminer, InstallationFinding};
 use crate::store::audit::{Audit, AuditScope};
 use crate::store::{EngineAtWork, engine_at_work};
 use crate::text::plural;
@@ -46,6 +47,7 @@ use records::{AuditRecord, MadeAudit};
 use serde::Serialize;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 
 pub struct Doctor;
 
@@ -200,6 +202,48 @@ async fn examine(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Resul
         (checks, &findings, &mended),
         (made.as_ref(), engine.as_deref()),
     )
+}
+
+/// Examines a workspace for the pages of the engine that serves it.
+pub struct WorkspaceExaminer {
+    context: CommandContext,
+}
+
+impl WorkspaceExaminer {
+    pub fn of(workspace: &Path) -> Self {
+        let nowhere = Screen::new(Box::new(std::io::sink()), false, true);
+        Self {
+            context: CommandContext {
+                workspace: workspace.to_owned(),
+                program: "attache".to_owned(),
+                screen: Arc::new(nowhere),
+            },
+        }
+    }
+}
+
+impl InstallationExaminer for WorkspaceExaminer {
+    fn examine(&self) -> BoxFuture<'_, ExaminedInstallation> {
+        Box::pin(async move {
+            let workspace = &self.context.workspace;
+            let engine = engine_at_work(workspace);
+            let database = DatabaseState::of(workspace).await;
+            let mut areas = installation(&self.context, engine.as_ref(), &database).await;
+            areas.push(modes::examine(&modes::gather(workspace)));
+            let checks = areas.iter().map(|area| area.checks).sum();
+            let found = areas.into_iter().flat_map(|area| area.findings).collect();
+            let shown = |finding: InstallFinding| InstallationFinding {
+                area: finding.area.as_str(),
+                severity: finding.severity.as_str(),
+                says: finding.sentence(),
+                remedy: finding.remedy,
+            };
+            ExaminedInstallation {
+                checks,
+                findings: finding::ordered(found).into_iter().map(shown).collect(),
+            }
+        })
+    }
 }
 
 async fn installation(

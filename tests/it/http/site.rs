@@ -2,12 +2,14 @@
 
 use crate::app::Workspace;
 use crate::approvals::scene::{CONTACT, Scene, asks};
+use attache::cli::WorkspaceExaminer;
 use attache::http::{BoundPages, serve};
 use attache::store::{NewWebSession, NewWebToken, Store, WebScope};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, Method, Response, redirect};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -96,6 +98,16 @@ impl Site {
     pub async fn cutting_after(stall_max: Duration) -> Self {
         let scene = Scene::with(&asks(), listens).await;
         let bound = bound(&scene).await.cutting_after(stall_max);
+        Self::serving("http", Client::builder(), scene, bound)
+    }
+
+    /// Starts the pages as `attache serve` does: they show what `attache doctor` finds.
+    pub async fn examined() -> Self {
+        let scene = Scene::with(&asks(), listens).await;
+        let engine = &scene.world.app.engine;
+        let examiner = WorkspaceExaminer::of(scene.world.app.workspace.path());
+        engine.examined_by(Arc::new(examiner));
+        let bound = bound(&scene).await;
         Self::serving("http", Client::builder(), scene, bound)
     }
 

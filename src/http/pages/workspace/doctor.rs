@@ -1,6 +1,7 @@
 //! The state of the engine: what comes in, what goes out, what is short, and the checks of the records.
 
 use super::configuration::{ProblemLine, line, look_at_files};
+use super::installation::InstallationFinding;
 use crate::config::Problem;
 use crate::domain::PersonaId;
 use crate::gateway::intake::free_disk_bytes;
@@ -23,6 +24,8 @@ struct DoctorPage {
     personas: Vec<String>,
     parts: Vec<PartRow>,
     halts: Vec<PersonaHalt>,
+    /// `None`: nobody looks, or it takes too long.
+    installation: Option<InstallationView>,
     checks: Option<ChecksView>,
 }
 
@@ -58,6 +61,21 @@ impl PartRow {
     }
 }
 
+/// Findings of `attache doctor` about the installation.
+#[derive(Serialize)]
+struct InstallationView {
+    checks: usize,
+    rows: Vec<InstallationRow>,
+}
+
+#[derive(Serialize)]
+struct InstallationRow {
+    area: &'static str,
+    state: StateWords,
+    says: String,
+    remedy: String,
+}
+
 /// Findings of the checks of the records.
 #[derive(Serialize)]
 struct ChecksView {
@@ -81,6 +99,7 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let page = DoctorPage {
         parts: parts(&call).await?,
         halts: call.context.store.halts().await?,
+        installation: installation(&call).await,
         personas: call
             .context
             .config
@@ -119,6 +138,27 @@ fn persona(call: &Call) -> Result<Option<PersonaId>, PageError> {
         "" => Ok(None),
         typed => Ok(Some(call.context.persona(typed)?.id.clone())),
     }
+}
+
+async fn installation(call: &Call) -> Option<InstallationView> {
+    let made = call.context.installation.as_ref()?.latest().await?;
+    let row = |finding: &InstallationFinding| {
+        let tone = match finding.severity {
+            "fault" => "bad",
+            "warning" => "wait",
+            _ => "quiet",
+        };
+        InstallationRow {
+            area: finding.area,
+            state: StateWords::new(finding.severity, tone),
+            says: finding.says.clone(),
+            remedy: finding.remedy.clone(),
+        }
+    };
+    Some(InstallationView {
+        checks: made.checks,
+        rows: made.findings.iter().map(row).collect(),
+    })
 }
 
 async fn parts(call: &Call) -> Result<Vec<PartRow>, PageError> {
