@@ -34,15 +34,13 @@ impl Config {
 
     /// Returns a digest of a part of these settings and of all secrets, to find out whether it has changed.
     pub fn fingerprint(&self, part: impl Debug) -> String {
-        let text = format!("{part:?}");
-        let secrets = self.secrets.iter().map(ExposeSecret::expose_secret);
-        let secrets = secrets.map(str::as_bytes);
-        sha256_hex(
-            &[text.as_bytes()]
-                .into_iter()
-                .chain(secrets)
-                .collect::<Vec<_>>(),
-        )
+        digest(part, self.secrets.iter())
+    }
+
+    /// Returns a digest of a provider's settings and of its own secrets; `None`: there is no such provider.
+    pub fn provider_fingerprint(&self, name: &str) -> Option<String> {
+        let provider = self.inference.providers.get(name)?;
+        Some(digest(provider, provider.secrets()))
     }
 
     /// Returns the context profile of a run.
@@ -53,6 +51,13 @@ impl Config {
             _ => Cow::Borrowed(profile),
         })
     }
+}
+
+fn digest<'a>(part: impl Debug, secrets: impl Iterator<Item = &'a SecretString>) -> String {
+    let text = format!("{part:?}");
+    let secrets = secrets.map(|secret| secret.expose_secret().as_bytes());
+    let parts: Vec<&[u8]> = std::iter::once(text.as_bytes()).chain(secrets).collect();
+    sha256_hex(&parts)
 }
 
 /// All settings of an engine.

@@ -107,11 +107,10 @@ impl WorkerDeps {
             env.share(before);
         }
         let deps = deps.with_providers()?;
-        let block =
-            |config: &Config, name: &str| config.fingerprint(config.inference.providers.get(name));
         let names = deps.config.inference.providers.keys();
         for name in names.chain(self.config.inference.providers.keys()) {
-            if block(&deps.config, name) != block(&self.config, name) {
+            let before = self.config.provider_fingerprint(name);
+            if deps.config.provider_fingerprint(name) != before {
                 deps.provider_health.forget(name);
             }
         }

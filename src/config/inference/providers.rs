@@ -190,6 +190,13 @@ impl ProviderSettings {
             name => name,
         }
     }
+
+    /// Returns everything that is sent to it, or given to its program, in secret.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretString> {
+        let headers = self.headers.iter().filter_map(ProviderHeader::secret);
+        let environment = self.agent.environment.iter().map(|(_, secret)| secret);
+        self.api_key.iter().chain(headers).chain(environment)
+    }
 }
 
 impl TypedProvider {

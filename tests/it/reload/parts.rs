@@ -126,11 +126,19 @@ async fn a_run_that_has_begun_goes_on_with_what_it_began_with() {
     app.check().await;
 }
 
+pub fn write_secret(workspace: &Workspace, line: &str) {
+    workspace.write(".secrets", line);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(workspace.path().join(".secrets"), mode).expect("a mode");
+}
+
 #[tokio::test]
 async fn what_is_known_of_a_provider_is_forgotten_only_with_its_settings() {
     let down = json!({ "rules": [{ "error": { "class": "overloaded" } }] });
     let workspace = Workspace::new(&down).talkative();
     workspace.write_json("configs/script-b.json", &saying("Well."));
+    workspace.set("configs/inference.json", "/providers/openai", json!({}));
+    write_secret(&workspace, "OPENAI_API_KEY=sk-invented-one\n");
     let app = workspace.start().await;
     for number in 0..8 {
         app.run_of(&note(&format!("d{number}@guest.example"), "", "When?"))
@@ -147,6 +155,12 @@ async fn what_is_known_of_a_provider_is_forgotten_only_with_its_settings() {
     let rests = app.run_of(&note("rests@guest.example", "", "When?")).await;
     app.drain().await;
     assert_eq!(app.row(asked, "scripted").await, before, "it still rests");
+    // The secret of another provider.
+    write_secret(&app.workspace, "OPENAI_API_KEY=sk-invented-two\n");
+    assert!(app.engine.reload().await.expect("good").is_new);
+    app.run_of(&note("rests2@guest.example", "", "When?")).await;
+    app.drain().await;
+    assert_eq!(app.row(asked, "scripted").await, before, "it rests still");
     take_script(&app.workspace, "configs/script-b.json");
     app.engine.reload().await.expect("good");
     let well = app.run_of(&note("well@guest.example", "", "When?")).await;
