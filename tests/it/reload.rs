@@ -8,6 +8,7 @@ mod load;
 mod parts;
 mod personas;
 mod standing;
+mod webhooks;
 
 use crate::app::{Workspace, glance};
 use attache::config::in_force::InForce;
