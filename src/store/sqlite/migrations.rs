@@ -112,8 +112,8 @@ const FILES: &[(i64, &str, &str)] = files! {
     81 "0081_program_versions",
     82 "0082_keeping",
     83 "0083_erasures",
-    85 "0085_one_record_of_backups",
-    86 "0086_deliveries_held",
+    84 "0084_one_record_of_backups",
+    85 "0085_deliveries_held",
 };
 
 #[cfg(test)]

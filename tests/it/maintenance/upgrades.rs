@@ -365,7 +365,7 @@ async fn the_row_of_a_backup_by_hand_joins_the_others_unless_they_know_it() {
     ] {
         let app = lived().await;
         let mut rows = app.workspace.rows().await;
-        let migration = include_str!("../../../migrations/0085_one_record_of_backups.sql");
+        let migration = include_str!("../../../migrations/0084_one_record_of_backups.sql");
         for sql in [HAND, &other, migration, migration] {
             let sql = sqlx::AssertSqlSafe(sql.to_owned());
             sqlx::raw_sql(sql).execute(&mut rows).await.expect("done");
