@@ -5,6 +5,7 @@ pub mod certificates;
 mod command;
 mod faulty;
 mod load;
+mod mailboxes;
 mod parts;
 mod personas;
 mod standing;
@@ -87,18 +88,16 @@ impl Serving {
         tokio::time::timeout(PATIENCE, read).await.expect("in time")
     }
 
+    async fn count(&self, sql: &'static str) -> i64 {
+        let mut rows = self.workspace.rows().await;
+        let counted = sqlx::query_scalar(sql).fetch_one(&mut rows).await;
+        counted.expect("a number")
+    }
+
     /// Waits until a query gives a number.
     async fn until(&self, sql: &'static str, wanted: i64) {
-        let mut rows = self.workspace.rows().await;
         let counted = async {
-            loop {
-                let count: i64 = sqlx::query_scalar(sql)
-                    .fetch_one(&mut rows)
-                    .await
-                    .expect("a number");
-                if count == wanted {
-                    return;
-                }
+            while self.count(sql).await != wanted {
                 glance().await;
             }
         };
