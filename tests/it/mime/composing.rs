@@ -297,7 +297,7 @@ fn words(text: &str) -> Vec<&str> {
     text.split_whitespace().collect()
 }
 
-/// Mails that the property below writes; `.ci/run` asks for 20,000.
+/// Mails that the property below writes; 10,000 is the long form.
 fn cases() -> u32 {
     let asked = std::env::var("ATTACHE_COMPOSED_MAILS")
         .ok()
