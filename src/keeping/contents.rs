@@ -1,8 +1,10 @@
 //! The plain files of a workspace that a backup copies with the database.
 //!
-//! Left out: what the engine makes anew (locks, streams, files of running agents), mails that a folder took (the database has
-//! them), and what a link leads to.
+//! All of the workspace belongs to it, since the configuration may name any of its files: keys, certificates, programs of hooks,
+//! texts. Left out: what the engine makes anew (locks, streams, files of running agents), mails that a folder took (the database
+//! has them), what a link leads to; and, by name in the manifest, other backups and databases, caches, and a repository of git.
 
+use super::manifest::MANIFEST;
 use crate::domain::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -11,15 +13,15 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Files and folders of a workspace that belong to a backup, beside `data/attache.db`.
-pub const PARTS: [&str; 6] = [
-    "configs",
-    "personas",
-    "skills",
-    ".secrets",
-    "data/tokens",
-    "data/workspaces",
-];
+/// The engine's own folder, and what of it belongs to a backup beside the database.
+const DATA: &str = "data";
+const PARTS_OF_DATA: [&str; 2] = ["data/tokens", "data/workspaces"];
+/// Where personas and agents keep databases of their own.
+const WITH_DATABASES: [&str; 3] = ["personas/", "skills/", "data/"];
+/// Begins every database of SQLite (the "magic header string" of its file format).
+const DATABASE_BEGINS: &[u8] = b"SQLite format 3\0";
+/// Marks a folder that a program can make anew (bford.info/cachedir).
+const CACHE_MARK: &str = "CACHEDIR.TAG";
 /// Place of the database, in a workspace and in a backup.
 pub const DATABASE: &str = "data/attache.db";
 /// Most folders inside each other.
@@ -44,7 +46,7 @@ pub struct BackupFile {
 pub struct Contents {
     /// Paths below the workspace, in order.
     pub files: Vec<String>,
-    /// Links, sockets, and names that are no text.
+    /// Links, sockets, names that are no text, and what is made elsewhere: other backups, databases, caches, repositories.
     pub left_out: Vec<String>,
     pub bytes: u64,
 }
@@ -53,10 +55,35 @@ impl Contents {
     /// Finds the files of a workspace.
     pub fn of(workspace: &Path) -> io::Result<Self> {
         let mut found = Self::default();
-        for part in PARTS {
-            found.gather(workspace, part, DEPTH_MAX)?;
+        for name in found.names_in(workspace, "")? {
+            if name == DATA {
+                for part in PARTS_OF_DATA {
+                    found.gather(workspace, part, DEPTH_MAX)?;
+                }
+            } else if name == MANIFEST {
+                // The backup's own has this name.
+                found.left_out.push(name);
+            } else {
+                found.gather(workspace, &name, DEPTH_MAX)?;
+            }
         }
         Ok(found)
+    }
+
+    /// The names in a folder, in order; one that is no text is left out.
+    fn names_in(&mut self, workspace: &Path, folder: &str) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(workspace.join(folder))? {
+            match entry?.file_name().into_string() {
+                Ok(name) => names.push(name),
+                Err(name) => {
+                    let path = Path::new(folder).join(name);
+                    self.left_out.push(path.to_string_lossy().into_owned());
+                }
+            }
+        }
+        names.sort();
+        Ok(names)
     }
 
     fn gather(&mut self, workspace: &Path, path: &str, depth: usize) -> io::Result<()> {
@@ -65,29 +92,38 @@ impl Contents {
             metadata => metadata?,
         };
         if metadata.is_file() {
+            let is_kept = WITH_DATABASES.iter().any(|part| path.starts_with(part));
+            if !is_kept && is_database(&workspace.join(path)) {
+                self.left_out.push(path.to_owned());
+                return Ok(());
+            }
             self.bytes += metadata.len();
             self.files.push(path.to_owned());
             return Ok(());
         }
-        if !metadata.is_dir() || depth == 0 {
+        if !metadata.is_dir() || depth == 0 || is_made_elsewhere(&workspace.join(path)) {
             self.left_out.push(path.to_owned());
             return Ok(());
         }
-        let mut names = Vec::new();
-        for entry in fs::read_dir(workspace.join(path))? {
-            match entry?.file_name().into_string() {
-                Ok(name) => names.push(name),
-                Err(name) => self
-                    .left_out
-                    .push(format!("{path}/{}", name.to_string_lossy())),
-            }
-        }
-        names.sort();
-        for name in names {
+        for name in self.names_in(workspace, path)? {
             self.gather(workspace, &format!("{path}/{name}"), depth - 1)?;
         }
         Ok(())
     }
+}
+
+/// Reports whether a folder is no part of the workspace that it lies in: another backup, begun or whole, a cache, a repository.
+fn is_made_elsewhere(folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name == ".git")
+        || folder.join(CACHE_MARK).is_file()
+        || folder.join(DATABASE).is_file()
+}
+
+/// Reports whether a file at the top of a workspace, or below a folder of the owner's, is a database: a backup of another day.
+fn is_database(file: &Path) -> bool {
+    let mut begins = [0; DATABASE_BEGINS.len()];
+    let read = File::open(file).and_then(|mut file| file.read_exact(&mut begins));
+    read.is_ok() && begins == DATABASE_BEGINS
 }
 
 /// Copies a file below one folder to below another, and syncs it; folders are made as needed, for their owner alone.

@@ -24,7 +24,6 @@ mod retention_worker;
 
 pub use backup_check::{BackupVerdict, ManifestSummary, check};
 pub use backup_worker::{BackupWorker, backups_in};
-pub use contents::PARTS;
 pub use erasure::{ErasureForecast, erase, finish as finish_erasure, forecast};
 pub use erasure_report::{ErasureReport, NamedBackup, REPORTS as ERASURE_REPORTS};
 pub use failure::KeepingError;

@@ -27,6 +27,15 @@ struct WholeBackupRecord<'a> {
     broken_checks: &'a [String],
 }
 
+/// Folders of a workspace in which no backup belongs.
+const COPIED: [&str; 5] = [
+    "configs",
+    "personas",
+    "skills",
+    "data/tokens",
+    "data/workspaces",
+];
+
 pub(super) async fn back_up(context: &CommandContext, folder: &Path) -> anyhow::Result<Exit> {
     let workspace = context.require_workspace()?;
     let absolute = std::path::absolute(folder).context("no such path")?;
@@ -37,8 +46,8 @@ pub(super) async fn back_up(context: &CommandContext, folder: &Path) -> anyhow::
         let failure = Failure::new(Exit::NoInput, "there is no database yet");
         return Err(failure.hint("the first start of an engine makes it").into());
     }
-    let parts = keeping::PARTS.map(|part| workspace.join(part));
-    if folder == workspace || parts.iter().any(|part| folder.starts_with(part)) {
+    let mut parts = COPIED.iter().map(|part| workspace.join(part));
+    if folder == workspace || parts.any(|part| folder.starts_with(part)) {
         let failure = Failure::new(Exit::Usage, "this folder is part of what is copied");
         return Err(failure
             .hint("name a folder elsewhere, best on another disk")

@@ -96,6 +96,19 @@ async fn a_whole_backup_holds_every_file_for_its_owner_alone_and_says_what_it_le
     workspace.write("data/tokens/mailbox.json", "{}");
     workspace.write("data/workspaces/ada/notes.txt", "an earlier version");
     workspace.write("data/outbox/kept.txt", "not copied");
+    // Whatever the configuration may name.
+    let named = ["hooks/no-iban", "dkim.pem", "prompts/system.md"];
+    for path in named {
+        workspace.write(path, "of the owner");
+    }
+    workspace.write(".git/HEAD", "ref: refs/heads/main");
+    workspace.write("earlier/data/attache.db", "another backup");
+    workspace.write(
+        "cache/CACHEDIR.TAG",
+        "Signature: 8a477f597d28d172789f06886806bc55",
+    );
+    let database = workspace.path().join("data/attache.db");
+    std::fs::copy(database, workspace.path().join("before.db")).expect("a copy");
     let program = workspace.path().join("configs/tools/stock");
     std::fs::create_dir_all(&program).expect("a folder");
     std::fs::write(program.join("run"), "#!/bin/sh\n").expect("a program");
@@ -119,7 +132,11 @@ async fn a_whole_backup_holds_every_file_for_its_owner_alone_and_says_what_it_le
     assert!(backup.join("data/tokens/mailbox.json").exists());
     assert!(!backup.join("data/outbox").exists());
     let manifest: Value = serde_json::from_str(&text(&backup, "manifest.json")).expect("JSON");
-    assert_eq!(manifest["left_out"], json!(["personas/ada/link"]));
+    let left_out = [".git", "before.db", "cache", "earlier", "personas/ada/link"];
+    assert_eq!(manifest["left_out"], json!(left_out));
+    for path in named {
+        assert_eq!(text(&backup, path), "of the owner");
+    }
     assert_eq!(manifest["program"], env!("CARGO_PKG_VERSION"));
     let whole = backup.to_string_lossy().into_owned();
     let (code, stderr) = code_of(workspace, &["backup", "verify", &whole]).await;
