@@ -203,8 +203,8 @@ impl EngineParts {
         let (ReadAgain { config, mut kept }, is_held) =
             read.map_err(|error| ReloadError::of("configs", error))??;
         let texts = preflight::text_problems(&config, self.store.clock().now());
-        let is_prompt = |problem: &Problem| problem.file.starts_with("configs/prompts/");
-        kept.extend(texts.into_iter().filter(is_prompt));
+        // Runs read them for themselves, so that a missing one counts at once, and is told.
+        kept.extend(texts);
         let after_restart = in_force::after_restart(&start.gateway, &config.gateway);
         let is_new = fingerprint(&config) != fingerprint(&before);
         if !is_new {

@@ -214,10 +214,19 @@ fn has_comment(value: &str) -> bool {
 
 /// Returns why a value is hardly a key, and what to do.
 fn doubt(value: &str, is_header: bool) -> Option<(&'static str, &'static str)> {
-    const PLACEHOLDERS: [&str; 4] = ["changeme", "change-me", "your-key", "your_key"];
+    const PLACEHOLDERS: [&str; 7] = [
+        "changeme",
+        "change-me",
+        "change_me",
+        "your-key",
+        "your_key",
+        "put-yours",
+        "placeholder",
+    ];
     let is_half_quoted = value.starts_with(['"', '\'']) || value.ends_with(['"', '\'']);
     let lower = value.to_ascii_lowercase();
-    let is_placeholder = PLACEHOLDERS.contains(&lower.as_str())
+    let is_placeholder = PLACEHOLDERS.iter().any(|one| lower.contains(one))
+        || lower.chars().all(|letter| letter == 'x')
         || value.contains(['…', '<', '>'])
         || lower.ends_with("...");
     Some(match () {

@@ -201,7 +201,11 @@ impl<'a> Asker<'a> {
                 Failure::new(Exit::NoInput, message).because(source)
             })?
         } else if let Some(name) = self.args.get_one::<String>(variable) {
-            environment(name).unwrap_or_default()
+            let set = environment(name).filter(|value| !value.trim().is_empty());
+            set.ok_or_else(|| {
+                let message = format!("--{variable}: the variable `{name}` is not set");
+                Failure::new(Exit::BadData, message).hint("export it before the command")
+            })?
         } else {
             return Ok(None);
         };

@@ -172,8 +172,8 @@ pub fn remedy(name: &str, id: &str, sender: Option<&Address>) -> String {
     let answer = format!("`attache runs answer {id}` has it answered");
     match (rule(name).remedy, sender) {
         (Remedy::Allow, Some(sender)) => format!(
-            "{answer}; `\"allow\": [\"{sender}\"]` under `access` in `configs/security.json` has {sender} answered from \
-             the next start on"
+            "{answer}; `\"allow\": [\"{sender}\"]` under `access` in `configs/security.json` has {sender} answered \
+             from then on"
         ),
         (Remedy::Allow, None) | (Remedy::Answer, _) => answer,
         (Remedy::Alias, _) => {

@@ -94,10 +94,9 @@ pub(in crate::store) const FAILED_WORK: &str = "
       count(CASE WHEN kind = 'notice.opened' THEN 1 END) AS notices,
       coalesce((SELECT seq = 1 OR at < $1 FROM feed ORDER BY seq LIMIT 1), 1) AS is_whole
     FROM feed WHERE at >= $1";
-/// The newest instants of the tables that every engine writes.
+/// The newest instants by the clock of this machine; not those of letters, of which imported ones have the sender's.
 pub(in crate::store) const NEWEST_INSTANT: &str = "
     SELECT max(coalesce((SELECT at FROM feed ORDER BY seq DESC LIMIT 1), ''),
-      coalesce((SELECT received_at FROM messages ORDER BY seq DESC LIMIT 1), ''),
       coalesce((SELECT created_at FROM runs ORDER BY seq DESC LIMIT 1), '')) AS at";
 
 pub(in crate::store) const DATABASE_SIZE: &str = "

@@ -29,7 +29,7 @@ fn a_filed_letter_says_why_and_how_it_is_answered_everywhere() {
         .to_owned();
     let remedy = format!(
         "`attache runs answer {id}` has it answered; `\"allow\": [\"bob@stranger.example\"]` under `access` in \
-         `configs/security.json` has bob@stranger.example answered from the next start on"
+         `configs/security.json` has bob@stranger.example answered from then on"
     );
     assert_eq!(taken.stderr, format!("hint: {remedy}\n"));
 
