@@ -33,7 +33,7 @@ pub async fn forecast(
     let scope = store.erasure_scope(addresses, with_quotes).await?;
     let files = files_of(config, &scope, true)?;
     Ok(ErasureForecast {
-        memory: store.memory_of_scope(&scope).await?.len(),
+        memory: store.count_memory_of_scope(&scope).await?,
         files,
         backups: backups(store, config).await?,
         scope,

@@ -10,6 +10,7 @@ pub mod dying;
 mod older_index;
 mod texts;
 pub mod erasure;
+mod erased_again;
 mod erased_backups;
 mod erased_columns;
 mod erased_plants;

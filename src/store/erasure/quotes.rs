@@ -57,6 +57,7 @@ impl Store {
         }
         self.add_notice_mails(&mut scope).await?;
         scope.open = self.open_of(&scope).await?;
+        self.set_past_aside(&mut scope).await?;
         Ok(scope)
     }
 

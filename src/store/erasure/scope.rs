@@ -61,6 +61,25 @@ pub(in crate::store) const NOTICE_MAILS: &str = "
     FROM messages m CROSS JOIN deliveries d ON d.message_id = m.id
     WHERE m.disposition = 'notice' AND m.seq > $1 ORDER BY m.seq LIMIT 200";
 
+/// Of the messages `$1` those that have words yet, in themselves or in what belongs to them.
+pub(in crate::store) const MESSAGES_WITH_WORDS: &str = "
+    SELECT m.id, m.thread_id FROM jsonb_each($1) w CROSS JOIN messages m ON m.id = w.value
+    WHERE m.subject <> '' OR m.text_body <> '' OR coalesce(m.html_body, '') <> '' OR coalesce(m.fresh_text, '') <> ''
+      OR m.metadata_json <> '{}'
+      OR EXISTS (SELECT 1 FROM raw_letters l WHERE l.id = m.raw_id AND length(l.bytes) > 0)
+      OR EXISTS (SELECT 1 FROM attachments a WHERE a.message_id = m.id AND (length(a.bytes) > 0 OR a.filename <> ''))
+      OR EXISTS (SELECT 1 FROM deliveries d WHERE d.message_id = m.id AND (length(d.bytes) > 0
+        OR EXISTS (SELECT 1 FROM delivery_reports p WHERE p.delivery_id = d.id AND p.diagnostic <> '')
+        OR EXISTS (SELECT 1 FROM delivery_recipients r WHERE r.delivery_id = d.id AND r.last_reply NOT IN ('', 'erased'))))";
+/// Of the runs `$1` those that have words yet. `attache memory forget` takes requests and leaves the report.
+pub(in crate::store) const RUNS_WITH_WORDS: &str = "
+    SELECT r.id FROM jsonb_each($1) w CROSS JOIN runs r ON r.id = w.value
+    WHERE r.context_report_json IS NOT NULL OR coalesce(r.error_message, '') <> ''
+      OR EXISTS (SELECT 1 FROM run_turns t WHERE t.run_id = r.id AND t.redacted_at IS NULL)
+      OR EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = r.id AND (a.view_text <> '' OR a.call_json <> '{}'))
+      OR EXISTS (SELECT 1 FROM thread_tool_events e CROSS JOIN json_each(e.payload_json) p WHERE e.run_id = r.id
+        AND p.key <> 'label' AND (p.type = 'text' OR p.type IN ('object', 'array') AND instr(p.value, '\"redacted\"') = 0))";
+
 /// What belongs to a person.
 #[derive(Debug, Default)]
 pub struct ErasureScope {
@@ -76,6 +95,8 @@ pub struct ErasureScope {
     pub messages: BTreeSet<String>,
     /// Runs that lose their records.
     pub runs: BTreeSet<String>,
+    /// Messages, runs and whole threads that an earlier erasure has emptied: in none of the other lists.
+    pub past: BTreeSet<String>,
     /// Letters and mails of others that quote the person and keep their words.
     pub quoting: BTreeSet<String>,
     pub personas: BTreeSet<PersonaId>,
@@ -88,9 +109,9 @@ pub struct ErasureScope {
 }
 
 impl ErasureScope {
-    /// Reports whether nothing was found.
+    /// Reports whether nothing was found that has words yet.
     pub fn is_empty(&self) -> bool {
-        self.messages.is_empty()
+        self.messages.is_empty() && self.runs.is_empty()
     }
 
     /// Reports whether a text quotes the person, or names one of the messages.
@@ -220,5 +241,27 @@ impl Store {
             .bind(list(&scope.runs))
             .bind(list(&scope.messages));
         Ok(open.fetch_all(self.readers()).await?)
+    }
+
+    /// Sets aside what an earlier erasure has emptied. It belongs to the person, so threads and records are known by it, and it
+    /// is not erased again.
+    pub(super) async fn set_past_aside(&self, scope: &mut ErasureScope) -> Result<()> {
+        let messages = sqlx::query(MESSAGES_WITH_WORDS).bind(list(&scope.messages));
+        let messages = messages.fetch_all(self.readers()).await?;
+        let ids: BTreeSet<String> = messages.iter().map(|row| row.get("id")).collect();
+        let threads: BTreeSet<String> = messages.iter().map(|row| row.get("thread_id")).collect();
+        let runs = sqlx::query_scalar(RUNS_WITH_WORDS).bind(list(&scope.runs));
+        let runs: Vec<String> = runs.fetch_all(self.readers()).await?;
+        let runs: BTreeSet<String> = runs.into_iter().collect();
+        for (all, with_words) in [
+            (&mut scope.messages, &ids),
+            (&mut scope.runs, &runs),
+            (&mut scope.whole_threads, &threads),
+        ] {
+            scope.past.extend(all.difference(with_words).cloned());
+            all.retain(|id| with_words.contains(id));
+        }
+        scope.letters.retain(|id| ids.contains(id));
+        Ok(())
     }
 }

@@ -98,14 +98,14 @@ pub(in crate::store) const EMPTY_CONVERSATIONS: &str = "
       (SELECT t.conversation_id FROM jsonb_each($1) w CROSS JOIN threads t ON t.id = w.value)";
 /// What an owner said about the person, or for a thread with nobody else.
 pub(in crate::store) const EMPTY_INSTRUCTIONS: &str = "
-    UPDATE thread_instructions SET text = '' WHERE (contact IN (SELECT value FROM jsonb_each($1))
+    UPDATE thread_instructions SET text = '' WHERE text <> '' AND (contact IN (SELECT value FROM jsonb_each($1))
       OR thread_id IN (SELECT value FROM jsonb_each($1))) AND $2 <> ''";
 pub(in crate::store) const EMPTY_HELD: &str = "
     DELETE FROM held_letters WHERE $2 <> '' AND EXISTS (SELECT 1 FROM jsonb_each($1) w
       WHERE instr(lower(held_letters.envelope_json), w.value) > 0
         OR instr(lower(CAST(substr(held_letters.bytes, 1, 65536) AS TEXT)), w.value) > 0)";
 pub(in crate::store) const EMPTY_NOTICES: &str = "
-    UPDATE notices SET summary = 'erased', hint = '' WHERE $2 <> '' AND
+    UPDATE notices SET summary = 'erased', hint = '' WHERE $2 <> '' AND (summary <> 'erased' OR hint <> '') AND
       (subject_id IN (SELECT value FROM jsonb_each($1)) OR subject_id IN
         (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d ON d.message_id = w.value) OR subject_id IN
         (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value))";

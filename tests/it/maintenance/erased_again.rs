@@ -1,0 +1,66 @@
+//! A person who was erased is erased: what has no words left is claimed by no second report.
+
+use super::erasure::{CAROL, carol, erase, lived, stopped};
+use super::workspace::attache;
+use crate::app::Workspace;
+use serde_json::{Value, json};
+
+const RAIN: &str = "Fourteen umbrellas stand in the hall and none of them is mine.";
+
+fn reports(workspace: &Workspace) -> usize {
+    let folder = workspace.path().join("data/erasures");
+    std::fs::read_dir(folder).expect("reports").count()
+}
+
+async fn is_nothing_left(workspace: &Workspace) {
+    let before = reports(workspace);
+    for how in ["--dry-run", "--yes"] {
+        let args = ["erase", "--contact", CAROL, "--quotes", how];
+        let (code, stdout, stderr) = attache(workspace.path(), &args).await;
+        assert_eq!(code, 66, "{how}: {stdout}{stderr}");
+        assert!(stderr.contains("nothing of this person is there"));
+        assert!(stderr.contains("what was erased before has no words left"));
+    }
+    assert_eq!(reports(workspace), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_erased_is_not_claimed_again_and_a_new_letter_is() {
+    let workspace = stopped(lived().await).await;
+    let first = erase(&workspace, &["--quotes"]).await;
+    assert!(first["counts"]["message_texts"].as_u64() > Some(1));
+    is_nothing_left(&workspace).await;
+    let app = workspace.start().await;
+    let again = "In-Reply-To: <c1@partner.test>\nReferences: <c1@partner.test>\n";
+    app.run_of(&carol("c9", again, "Rain", RAIN)).await;
+    app.drain().await;
+    let workspace = stopped(app).await;
+    let senders = "SELECT group_concat(sender) FROM (SELECT sender FROM messages WHERE direction = 'inbound' ORDER BY seq)";
+    let mut rows = workspace.rows().await;
+    let before: String = sqlx::query_scalar(senders)
+        .fetch_one(&mut rows)
+        .await
+        .expect("senders");
+    drop(rows);
+    let dry = ["erase", "--contact", CAROL, "--quotes", "--json"];
+    let (code, stdout, stderr) = attache(workspace.path(), &dry).await;
+    assert_eq!(code, 0, "{stderr}");
+    let forecast: Value = serde_json::from_str(&stdout).expect("JSON");
+    // Her new letter and its answer, in the thread that was hers alone.
+    assert_eq!(forecast["counts"]["letters_of_the_person"], 1, "{forecast}");
+    assert_eq!(forecast["counts"]["messages"], 2, "{forecast}");
+    assert_eq!(forecast["counts"]["whole_threads"], 1, "{forecast}");
+    assert_eq!(forecast["counts"]["runs"], 1, "{forecast}");
+    let second = erase(&workspace, &["--quotes"]).await;
+    assert_eq!(second["counts"]["message_texts"], 2, "{second}");
+    assert_eq!(second["remains"], json!({}), "{second}");
+    let mut rows = workspace.rows().await;
+    let after: String = sqlx::query_scalar(senders)
+        .fetch_one(&mut rows)
+        .await
+        .expect("senders");
+    drop(rows);
+    let bare = before.replace(&format!("Carol <{CAROL}>"), CAROL);
+    assert_eq!(after, bare, "a tombstone lost its address");
+    is_nothing_left(&workspace).await;
+}
