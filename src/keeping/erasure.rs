@@ -10,7 +10,9 @@ use super::failure::KeepingError;
 use crate::config::{Config, TransportSettings, spell};
 use crate::crash::crash_point;
 use crate::domain::sha256_hex;
-use crate::store::{ErasureScope, OpenErasure, Store, THIS_VERSION, copies_before_upgrades};
+use crate::store::{
+    ErasureScope, OpenErasure, QuotingMessage, Store, THIS_VERSION, copies_before_upgrades,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -119,7 +121,7 @@ pub async fn finish(
 #[derive(Default)]
 struct Done {
     counts: BTreeMap<String, u64>,
-    quoting: BTreeSet<String>,
+    quoting: BTreeSet<QuotingMessage>,
     files_left: Vec<String>,
     scope: Option<ErasureScope>,
 }

@@ -3,6 +3,7 @@
 use super::failure::KeepingError;
 use crate::config::write_private;
 use crate::domain::{LoopKey, Timestamp};
+use crate::store::QuotingMessage;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,8 +29,8 @@ pub struct ErasureReport {
     pub finished_at: Timestamp,
     /// Rows and files by kind.
     pub counts: BTreeMap<String, u64>,
-    /// Ids of letters and mails of others that quote the person and were left.
-    pub quoting: Vec<String>,
+    /// Letters and mails of others that quote the person and were left.
+    pub quoting: Vec<QuotingMessage>,
     /// Files of the owner that quote the person and were left.
     pub files_left: Vec<String>,
     /// Rows in which words of the person still stand, as `table.column`; `None`: it was interrupted when the rows were gone, so

@@ -14,6 +14,7 @@ mod erased_again;
 mod erased_backups;
 mod erased_columns;
 mod erased_plants;
+mod erased_quotes;
 mod retention;
 pub mod upgrades;
 pub mod whole_backup;

@@ -2,6 +2,7 @@
 
 use crate::cli::CommandContext;
 use crate::keeping::{ERASURE_REPORTS, ErasureForecast, ErasureReport, NamedBackup};
+use crate::store::QuotingMessage;
 use crate::text::plural;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ struct ForecastRecord<'a> {
     files_changed: &'a [String],
     files_removed: &'a [String],
     files_left: &'a [String],
-    quoting: Vec<&'a String>,
+    quoting: Vec<&'a QuotingMessage>,
     still_open: &'a [String],
     backups: &'a [NamedBackup],
 }
@@ -66,8 +67,10 @@ pub(super) fn forecast(
             screen.line(format!("{what}: {file}"))?;
         }
     }
-    for id in &scope.quoting {
-        screen.line(format!("quotes and stays without --quotes: message {id}"))?;
+    for QuotingMessage { id, persona } in &scope.quoting {
+        screen.line(format!(
+            "quotes and stays without --quotes: message {id} of {persona}"
+        ))?;
     }
     for id in &scope.open {
         screen.line(format!("still open, and in the way: {id}"))?;
@@ -89,8 +92,8 @@ pub(super) fn report(context: &CommandContext, report: &ErasureReport) -> anyhow
         .map(|(kind, count)| vec![kind.clone(), count.to_string()])
         .collect();
     screen.table(&["ERASED", "COUNT"], &rows)?;
-    for id in &report.quoting {
-        screen.line(format!("quotes and stays: message {id}"))?;
+    for QuotingMessage { id, persona } in &report.quoting {
+        screen.line(format!("quotes and stays: message {id} of {persona}"))?;
     }
     for file in &report.files_left {
         screen.line(format!("quotes and stays: {file}"))?;

@@ -1,22 +1,21 @@
-//! Records and letters beyond a person's own that quote them, found by reading every one of the same personas.
+//! Records and letters beyond a person's own that quote them, found by reading every one of all personas.
 
-use super::scope::ErasureScope;
+use super::scope::{ErasureScope, QuotingMessage};
 use crate::domain::{PersonaId, RunId};
+use crate::store::sql::persona_id;
 use crate::store::{Result, Store};
 use sqlx::Row;
 use std::collections::BTreeSet;
 
-pub(in crate::store) const RUNS_OF_PERSONA: &str =
-    "SELECT id FROM runs WHERE persona_id = $1 ORDER BY seq";
+pub(in crate::store) const ALL_RUNS: &str = "SELECT id, persona_id FROM runs ORDER BY seq";
 pub(in crate::store) const PAYLOADS_OF_RUN: &str =
     "SELECT payload_json FROM thread_tool_events WHERE run_id = $1 ORDER BY step_index";
 pub(in crate::store) const RECORD_OF_RUN: &str = "
     SELECT coalesce(context_report_json, '') || ' ' || coalesce(error_message, '') AS words FROM runs WHERE id = $1";
-pub(in crate::store) const MESSAGES_OF_PERSONA: &str = "
-    SELECT id, persona_id, thread_id, message_id, subject || char(10) || text_body || char(10) || coalesce(html_body, '') AS words
-    FROM messages WHERE persona_id = $1 AND seq > $2 ORDER BY seq LIMIT 200";
-pub(in crate::store) const LAST_OF_PERSONA: &str = "
-    SELECT max(seq) AS seq FROM (SELECT seq FROM messages WHERE persona_id = $1 AND seq > $2 ORDER BY seq LIMIT 200)";
+pub(in crate::store) const MESSAGE_PAGE: &str = "
+    SELECT seq, id, persona_id, thread_id, message_id,
+      subject || char(10) || text_body || char(10) || coalesce(html_body, '') AS words
+    FROM messages WHERE seq > $1 ORDER BY seq LIMIT 200";
 pub(in crate::store) const CONTENT_PAGE: &str =
     "SELECT sha256, bytes FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT 100";
 /// Runs that name one of the texts `$1`, or were packed with it.
@@ -38,21 +37,16 @@ impl Store {
         with_quotes: bool,
     ) -> Result<ErasureScope> {
         let mut scope = self.own_scope(addresses).await?;
-        for persona in scope.personas.clone() {
-            self.find_quoting_messages(&persona, with_quotes, &mut scope)
-                .await?;
-        }
+        self.find_quoting_messages(with_quotes, &mut scope).await?;
         let texts = self.quoting_contents(&scope).await?;
         let named = sqlx::query_scalar(RUNS_OF_CONTENTS).bind(super::scope::list(&texts));
         let named: Vec<String> = named.fetch_all(self.readers()).await?;
         scope.runs.extend(named);
-        for persona in scope.personas.clone() {
-            let runs = sqlx::query_scalar(RUNS_OF_PERSONA).bind(persona.as_str());
-            let runs: Vec<String> = runs.fetch_all(self.readers()).await?;
-            for run in runs {
-                if !scope.runs.contains(&run) && self.is_in_record(&persona, &run, &scope).await? {
-                    scope.runs.insert(run);
-                }
+        let runs = sqlx::query(ALL_RUNS).fetch_all(self.readers()).await?;
+        for row in &runs {
+            let (persona, run) = (persona_id(row)?, row.get::<String, _>("id"));
+            if !scope.runs.contains(&run) && self.is_in_record(&persona, &run, &scope).await? {
+                scope.runs.insert(run);
             }
         }
         self.add_notice_mails(&mut scope).await?;
@@ -63,34 +57,30 @@ impl Store {
 
     async fn find_quoting_messages(
         &self,
-        persona: &PersonaId,
         with_quotes: bool,
         scope: &mut ErasureScope,
     ) -> Result<()> {
         let mut after: i64 = 0;
         loop {
-            let last = sqlx::query(LAST_OF_PERSONA)
-                .bind(persona.as_str())
-                .bind(after)
-                .fetch_one(self.readers())
-                .await?;
-            let Some(last) = last.get::<Option<i64>, _>("seq") else {
+            let page = sqlx::query(MESSAGE_PAGE).bind(after);
+            let mut page = page.fetch_all(self.readers()).await?;
+            let Some(last) = page.last() else {
                 return Ok(());
             };
-            let page = sqlx::query(MESSAGES_OF_PERSONA)
-                .bind(persona.as_str())
-                .bind(after);
-            let mut page = page.fetch_all(self.readers()).await?;
-            after = last;
+            after = last.get("seq");
             page.retain(|row| {
                 let is_own = scope.messages.contains(row.get::<&str, _>("id"));
                 !is_own && scope.quotations.are_in(row.get("words"))
             });
-            match with_quotes {
-                true => self.add_messages(scope, &page).await?,
-                false => scope
-                    .quoting
-                    .extend(page.iter().map(|row| row.get::<String, _>("id"))),
+            if with_quotes {
+                self.add_messages(scope, &page).await?;
+                continue;
+            }
+            for row in &page {
+                scope.quoting.insert(QuotingMessage {
+                    id: row.get("id"),
+                    persona: row.get("persona_id"),
+                });
             }
         }
     }

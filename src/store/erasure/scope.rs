@@ -1,9 +1,9 @@
 //! The rows of a person: letters, whole threads, runs, mails.
 
-use crate::domain::PersonaId;
-use crate::store::sql::{json_list, persona_id};
+use crate::store::sql::json_list;
 use crate::store::{Result, Store};
 use crate::text::quotations::Quotations;
+use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,6 +80,14 @@ pub(in crate::store) const RUNS_WITH_WORDS: &str = "
       OR EXISTS (SELECT 1 FROM thread_tool_events e CROSS JOIN json_each(e.payload_json) p WHERE e.run_id = r.id
         AND p.key <> 'label' AND (p.type = 'text' OR p.type IN ('object', 'array') AND instr(p.value, '\"redacted\"') = 0))";
 
+/// A letter or mail of somebody else that quotes a person.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct QuotingMessage {
+    pub id: String,
+    /// To or from which persona.
+    pub persona: String,
+}
+
 /// What belongs to a person.
 #[derive(Debug, Default)]
 pub struct ErasureScope {
@@ -98,8 +106,7 @@ pub struct ErasureScope {
     /// Messages, runs and whole threads that an earlier erasure has emptied: in none of the other lists.
     pub past: BTreeSet<String>,
     /// Letters and mails of others that quote the person and keep their words.
-    pub quoting: BTreeSet<String>,
-    pub personas: BTreeSet<PersonaId>,
+    pub quoting: BTreeSet<QuotingMessage>,
     /// Ids and Message-IDs of the messages, by which a record or a file is known to speak of one.
     pub ids: BTreeSet<String>,
     /// Words of the person.
@@ -195,7 +202,6 @@ impl Store {
             scope.ids.extend([id.clone(), row.get("message_id")]);
             scope.messages.insert(id);
             scope.threads.insert(row.get("thread_id"));
-            scope.personas.insert(persona_id(row)?);
         }
         let runs = sqlx::query_scalar(RUNS_OF_SCOPE)
             .bind(list(&scope.whole_threads))
@@ -227,8 +233,8 @@ impl Store {
                     .into_iter()
                     .any(|text| is_named(&names, text) || scope.is_in(text))
             });
-            scope.quoting.retain(|id| {
-                let is_one = |row: &SqliteRow| row.get::<&str, _>("id") == id;
+            scope.quoting.retain(|quoting| {
+                let is_one = |row: &SqliteRow| row.get::<&str, _>("id") == quoting.id;
                 !page.iter().any(is_one)
             });
             self.add_messages(scope, &page).await?;

@@ -141,10 +141,6 @@ const ROWS_MAX: u64 = 5_000;
 
 /// Statements with a look-up that gives many rows of a table which grows, and why that is no harm.
 const WIDE: &[(&str, &str)] = &[
-    (
-        "quotes::RUNS_OF_PERSONA",
-        "an erasure reads the record of every run, with the engine stopped",
-    ),
     ("quotes::CONTENT_PAGE", "ends at its limit"),
     ("usage::USAGE", "a person asked, once per command"),
     ("vectors::NEWEST_VECTORS", "newest first, ends at its limit"),

@@ -7,6 +7,10 @@ pub const WALKS: &[(&str, &str)] = &[
         "an act of the owner, who seldom erases a person, with the engine stopped",
     ),
     (
+        "quotes::ALL_RUNS",
+        "an erasure reads the record of every run, with the engine stopped",
+    ),
+    (
         "quotes::RUNS_OF_CONTENTS",
         "an act of the owner, who seldom erases a person, with the engine stopped",
     ),
