@@ -62,7 +62,7 @@ pub struct DatabaseFacts<'a> {
 }
 
 static CHECKS: &[fn(&DatabaseFacts<'_>) -> Vec<InstallFinding>] =
-    &[missing, unopened, journal, free_pages];
+    &[missing, unopened, journal, free_pages, half_erased];
 
 pub fn examine(workspace: &Path, state: &DatabaseState) -> ExaminedArea {
     let facts = DatabaseFacts {
@@ -114,6 +114,20 @@ fn journal(facts: &DatabaseFacts<'_>) -> Vec<InstallFinding> {
     let remedy = "if the database was restored from a backup, move the journal away; else stop the engine, keep a copy of the \
                   folder `data`, and have SQLite undo what was not finished: `sqlite3 data/attache.db .tables`";
     vec![finding(FindingSeverity::Fault, what, remedy).of_file(JOURNAL)]
+}
+
+fn half_erased(facts: &DatabaseFacts<'_>) -> Vec<InstallFinding> {
+    let count = facts.state.records();
+    let what = match count.map_or(0, |opened| opened.interrupted_erasures) {
+        0 => return Vec::new(),
+        1 => "an erasure of a person was interrupted: words that were to go may still be there"
+            .to_owned(),
+        some => format!(
+            "{some} erasures of persons were interrupted: words that were to go may still be there"
+        ),
+    };
+    let remedy = "stop the engine, then `attache erase --resume` finishes it";
+    vec![finding(FindingSeverity::Warning, what, remedy).of_file("data/attache.db")]
 }
 
 fn free_pages(facts: &DatabaseFacts<'_>) -> Vec<InstallFinding> {

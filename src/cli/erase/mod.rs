@@ -104,23 +104,25 @@ async fn erase(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Ex
         true => context.shared_store().await?,
         false => alone(context).await?,
     };
-    if !is_dry && !store.open_erasures().await?.is_empty() {
-        let failure = Failure::new(Exit::TryAgain, "an erasure was interrupted");
-        return Err(failure
-            .hint("finish it first: `attache erase --resume`")
-            .into());
+    let interrupted = store.open_erasures().await?.len();
+    if !is_dry && interrupted > 0 {
+        return Err(unfinished().into());
     }
     let found = keeping::forecast(&store, &config, what)
         .await
         .map_err(refusal)?;
     if found.scope.is_empty() && found.memory == 0 {
+        // It may be the one that took this person's rows.
+        if interrupted > 0 {
+            return Err(unfinished().into());
+        }
         let failure = Failure::new(Exit::NoInput, "nothing of this person is there");
         let hint =
             "`attache threads list` shows correspondents; what was erased before has no words left";
         return Err(failure.hint(hint).into());
     }
     if is_dry {
-        print::forecast(context, &found, args.get_flag("dry-run"))?;
+        print::forecast(context, (&found, interrupted), args.get_flag("dry-run"))?;
         return Ok(Exit::Ok);
     }
     if !found.scope.open.is_empty() {
@@ -132,6 +134,11 @@ async fn erase(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Ex
         .map_err(refusal)?;
     store.close().await;
     finished(context, &report)
+}
+
+fn unfinished() -> Failure {
+    let failure = Failure::new(Exit::TryAgain, "an erasure was interrupted");
+    failure.hint("finish it first: `attache erase --resume`")
 }
 
 async fn resume(context: &CommandContext) -> anyhow::Result<Exit> {

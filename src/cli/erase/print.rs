@@ -20,11 +20,13 @@ struct ForecastRecord<'a> {
     quoting: Vec<&'a QuotingMessage>,
     still_open: &'a [String],
     backups: &'a [NamedBackup],
+    /// Erasures that were begun before and are not finished.
+    interrupted: usize,
 }
 
 pub(super) fn forecast(
     context: &CommandContext,
-    found: &ErasureForecast,
+    (found, interrupted): (&ErasureForecast, usize),
     is_dry: bool,
 ) -> anyhow::Result<()> {
     let scope = &found.scope;
@@ -40,6 +42,7 @@ pub(super) fn forecast(
             quoting: scope.quoting.iter().collect(),
             still_open: &scope.open,
             backups: &found.backups,
+            interrupted,
         });
     }
     let screen = &context.screen;
@@ -76,6 +79,11 @@ pub(super) fn forecast(
         screen.line(format!("still open, and in the way: {id}"))?;
     }
     backups(context, &found.backups)?;
+    if interrupted > 0 {
+        screen.line(
+            "an erasure was interrupted: `attache erase --resume` finishes it, and comes first",
+        )?;
+    }
     screen.line(match is_dry {
         true => "nothing was changed",
         false => "nothing was changed; say --yes to do it",

@@ -99,6 +99,11 @@ fn fields(status: &WorkspaceStatus) -> Vec<(&'static str, String)> {
     fields.push(("Away", away(records)));
     fields.push(("Next task", next(records)));
     fields.push(("Last backup", backup(records)));
+    if records.interrupted_erasures > 0 {
+        let count = plural(records.interrupted_erasures, "erasure");
+        let text = format!("{count} interrupted: stop the engine, then `attache erase --resume`");
+        fields.push(("Erasure", text));
+    }
     fields
 }
 

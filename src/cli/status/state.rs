@@ -60,6 +60,8 @@ pub struct RecordsStatus {
     pub webhooks_away: Vec<WebhookStatus>,
     pub next_slot: Option<NextDue>,
     pub last_backup: Option<NewestBackup>,
+    /// Erasures of a person that were begun and are not finished.
+    pub interrupted_erasures: usize,
 }
 
 /// Sum of what calls cost since midnight in the zone of the budgets.
@@ -148,6 +150,7 @@ impl RecordsStatus {
             webhooks_away: webhooks.filter(|hook| !hook.may_be_asked(now)).collect(),
             next_slot: next_slot(store.responsibilities().await?),
             last_backup: store.newest_backup().await?,
+            interrupted_erasures: store.open_erasures().await?.len(),
         })
     }
 }

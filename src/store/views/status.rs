@@ -62,6 +62,8 @@ pub struct InstallRecords {
     pub newest_at: Option<Timestamp>,
     pub personas: Vec<PersonaRecords>,
     pub last_backup: Option<NewestBackup>,
+    /// Erasures of a person that were begun and are not finished.
+    pub interrupted_erasures: usize,
 }
 
 /// The newest backup that this database knows.
@@ -171,6 +173,7 @@ impl Store {
             newest_at: Timestamp::parse(&newest),
             personas: personas.await?.iter().map(records).collect::<Result<_>>()?,
             last_backup: self.newest_backup().await?,
+            interrupted_erasures: self.open_erasures().await?.len(),
         })
     }
 }

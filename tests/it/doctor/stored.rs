@@ -63,6 +63,16 @@ pub static CASES: &[Case] = &[
             house.sql("DELETE FROM _sqlx_migrations WHERE version = (SELECT max(version) FROM _sqlx_migrations)")
         },
     ),
+    Case::warning(
+        "an erasure that was interrupted",
+        "database",
+        &["an erasure of a person was interrupted"],
+        "attache erase --resume",
+        |house| {
+            house.sql("INSERT INTO erasures (id, contact_sha256, addresses_json, with_quotes, state, started_by, started_at)
+                VALUES ('x', 'x', '[]', 0, 'begun', 'olga', '2026-11-20T09:00:00.000Z')")
+        },
+    ),
     Case::fault(
         "a database that is none",
         "database",

@@ -290,6 +290,24 @@ async fn a_report_is_known_by_its_signature_and_by_no_other_workspace() {
     assert_eq!(attache(workspace.path(), &again).await.0, 66);
 }
 
+/// Every place where an owner looks tells of an erasure that is not finished.
+async fn is_told_of_half(workspace: &Workspace, point: &str) {
+    for args in [
+        &["doctor", "--quick"][..],
+        &["status"],
+        &["erase", "--contact", CAROL, "--dry-run"],
+    ] {
+        let (_, stdout, stderr) = attache(workspace.path(), args).await;
+        assert!(
+            format!("{stdout}{stderr}").contains("attache erase --resume"),
+            "{point}: {args:?}: {stdout}{stderr}"
+        );
+    }
+    let (_, status, _) = attache(workspace.path(), &["status", "--json"]).await;
+    let status: Value = serde_json::from_str(&status).expect("JSON");
+    assert_eq!(status["records"]["interrupted_erasures"], 1, "{point}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_erasure_beside_an_engine_is_refused_and_one_that_died_is_finished() {
     let app = lived().await;
@@ -307,6 +325,7 @@ async fn an_erasure_beside_an_engine_is_refused_and_one_that_died_is_finished() 
             .env("ATTACHE_CRASH", format!("{point}:1"));
         let output = command.output().expect("the binary runs");
         assert_eq!(output.status.signal(), Some(SIGABRT), "{point}: {output:?}");
+        is_told_of_half(&workspace, point).await;
         let resume = ["erase", "--resume", "--json"];
         let (code, stdout, stderr) = attache(workspace.path(), &resume).await;
         assert_eq!(code, 0, "{point}: {stdout}{stderr}");

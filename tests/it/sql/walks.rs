@@ -4,7 +4,7 @@
 pub const WALKS: &[(&str, &str)] = &[
     (
         "progress::OPEN_ERASURES",
-        "an act of the owner, who seldom erases a person, with the engine stopped",
+        "one row for each person whom the owner erased; by the owner's commands alone",
     ),
     (
         "quotes::ALL_RUNS",
