@@ -3,16 +3,14 @@
 //! Memory and files go first, because the letters say what to look for; then all rows in one transaction; then the file is written
 //! anew. One that was interrupted before the rows begins anew, one after them is finished.
 
-use super::backup_worker::backups_in;
+use super::erasure_backups::named_backups;
 use super::erasure_files::{ErasedFiles, erase_files};
 use super::erasure_report::{ErasureReport, NamedBackup};
 use super::failure::KeepingError;
-use crate::config::{Config, TransportSettings, spell};
+use crate::config::{Config, TransportSettings};
 use crate::crash::crash_point;
 use crate::domain::sha256_hex;
-use crate::store::{
-    ErasureScope, OpenErasure, QuotingMessage, Store, THIS_VERSION, copies_before_upgrades,
-};
+use crate::store::{ErasureScope, OpenErasure, QuotingMessage, Store, THIS_VERSION};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -37,7 +35,7 @@ pub async fn forecast(
     Ok(ErasureForecast {
         memory: store.count_memory_of_scope(&scope).await?,
         files,
-        backups: backups(store, config).await?,
+        backups: named_backups(store, config).await?,
         scope,
     })
 }
@@ -101,10 +99,12 @@ pub async fn finish(
         finished_at: store.clock().now(),
         counts: done.counts,
         quoting: done.quoting.into_iter().collect(),
-        files_left: done.files_left,
+        files_changed: done.files.changed,
+        files_removed: done.files.removed,
+        files_left: done.files.left,
         remains,
         is_rewritten,
-        backups: backups(store, config).await?,
+        backups: named_backups(store, config).await?,
         was_interrupted,
         signature: String::new(),
     };
@@ -122,7 +122,7 @@ pub async fn finish(
 struct Done {
     counts: BTreeMap<String, u64>,
     quoting: BTreeSet<QuotingMessage>,
-    files_left: Vec<String>,
+    files: ErasedFiles,
     scope: Option<ErasureScope>,
 }
 
@@ -156,12 +156,13 @@ async fn erase_rows_and_files(
     Ok(Done {
         counts,
         quoting: scope.quoting.clone(),
-        files_left: files.left,
+        files,
         scope: Some(scope),
     })
 }
 
 fn files_of(config: &Config, scope: &ErasureScope, dry: bool) -> Result<ErasedFiles, KeepingError> {
+    // Letters and mails that a program wrote, wherever they are.
     let mut others: Vec<PathBuf> = Vec::new();
     if let Some(TransportSettings::Folder(folder)) = &config.gateway.outbound {
         others.push(folder.clone());
@@ -170,41 +171,4 @@ fn files_of(config: &Config, scope: &ErasureScope, dry: bool) -> Result<ErasedFi
     others.extend(watched.map(|folder| folder.path.clone()));
     let workspace = &config.workspace;
     erase_files(workspace, &others, scope, dry).map_err(KeepingError::at(workspace))
-}
-
-/// Names the backups here, and until when they hold what was erased.
-async fn backups(store: &Store, config: &Config) -> Result<Vec<NamedBackup>, KeepingError> {
-    let database = config.workspace.join(super::contents::DATABASE);
-    let before = copies_before_upgrades(&database).into_iter();
-    let mut named: Vec<NamedBackup> = before
-        .map(|path| NamedBackup {
-            path,
-            goes: "with the third upgrade from now, or by `rm`".to_owned(),
-        })
-        .collect();
-    if let Some(settings) = &config.keeping.backup {
-        let goes = format!(
-            "when {} newer ones are there, one each {}, or by `rm -r`",
-            settings.count,
-            spell(settings.every)
-        );
-        let scheduled = backups_in(&settings.folder).into_iter();
-        named.extend(scheduled.map(|(path, _)| NamedBackup {
-            path,
-            goes: goes.clone(),
-        }));
-    }
-    // Of those that were made by hand the database knows the last.
-    let newest = store.newest_backup().await?.map(|backup| backup.file);
-    let newest = newest.map(PathBuf::from).filter(|path| path.exists());
-    let is_named = |path: &PathBuf| named.iter().any(|backup| backup.path == *path);
-    named.extend(
-        newest
-            .filter(|path| !is_named(path))
-            .map(|path| NamedBackup {
-                path,
-                goes: "by `rm -r`, as all that were made by hand".to_owned(),
-            }),
-    );
-    Ok(named)
 }

@@ -1,6 +1,6 @@
 //! Files of a workspace that hold what a person wrote.
 //!
-//! What programs wrote goes: mails in a folder, what agents and forks left, earlier versions of workspaces. Notes of a persona lose
+//! What programs wrote goes, by the names that the engine makes below `data`: mails in a folder, what agents and forks left, earlier versions of workspaces. Notes of a persona lose
 //! the lines that quote. What the owner wrote is named and left.
 
 use crate::store::ErasureScope;
@@ -14,6 +14,21 @@ const BYTES_MAX: u64 = 256 * 1024 * 1024;
 const DEPTH_MAX: usize = 64;
 /// What is looked into elsewhere, or is a copy that the report names.
 const SKIPPED: [&str; 4] = ["data/attache.db", "data/backups", "data/erasures", ".git"];
+/// Folders below `data` in which only the engine and the programs that it starts write.
+const PROGRAMS: [&str; 9] = [
+    "agents",
+    "demo",
+    "forks",
+    "in-flight",
+    "outbox",
+    "quarantine",
+    "streams",
+    "tokens",
+    "workspaces",
+];
+/// The log of decisions, and what it was renamed to.
+const AUDIT_LOG: &str = "audit.log";
+const IN_FORCE: &str = "in-force.json";
 
 /// Files that were found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -35,6 +50,7 @@ pub fn erase_files(
     let mut found = ErasedFiles::default();
     let eraser = FileEraser {
         workspace,
+        mail: others,
         scope,
         dry,
     };
@@ -47,6 +63,8 @@ pub fn erase_files(
 
 struct FileEraser<'a> {
     workspace: &'a Path,
+    /// Folders that give or take mails.
+    mail: &'a [PathBuf],
     scope: &'a ErasureScope,
     dry: bool,
 }
@@ -101,7 +119,7 @@ impl FileEraser<'_> {
         if !self.scope.is_in(&text) {
             return Ok(());
         }
-        if is_of_programs(&name) {
+        if is_of_programs(&name) || self.is_of_mail(path) {
             return self.remove(path, name, found);
         }
         if !is_notes(&name) {
@@ -121,6 +139,13 @@ impl FileEraser<'_> {
         }
     }
 
+    /// Reports whether a file below `data` lies in a folder that gives or takes mails by the configuration.
+    fn is_of_mail(&self, path: &Path) -> bool {
+        let data = self.workspace.join("data");
+        let mut folders = self.mail.iter().filter(|folder| **folder != data);
+        path.starts_with(&data) && folders.any(|folder| path.starts_with(folder))
+    }
+
     fn remove(&self, path: &Path, name: String, found: &mut ErasedFiles) -> io::Result<()> {
         if !self.dry {
             fs::remove_file(path)?;
@@ -130,9 +155,14 @@ impl FileEraser<'_> {
     }
 }
 
-/// Reports whether the engine or a program that it started wrote a file.
+/// Reports whether the engine or a program that it started wrote a file, by the names that they make; the rest of `data` is the
+/// owner's.
 fn is_of_programs(name: &str) -> bool {
-    name.starts_with("data/")
+    let below = name.strip_prefix("data/").unwrap_or_default();
+    let folder = below.split_once('/').map(|(folder, _)| folder);
+    below.starts_with(AUDIT_LOG)
+        || below == IN_FORCE
+        || folder.is_some_and(|folder| PROGRAMS.contains(&folder))
 }
 
 /// Reports whether a file is a persona's notes: its memory, its workspace.

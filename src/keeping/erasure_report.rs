@@ -31,6 +31,12 @@ pub struct ErasureReport {
     pub counts: BTreeMap<String, u64>,
     /// Letters and mails of others that quote the person and were left.
     pub quoting: Vec<QuotingMessage>,
+    /// Notes of personas that lost the lines that quote.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files_changed: Vec<String>,
+    /// Files of programs that quoted the person.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files_removed: Vec<String>,
     /// Files of the owner that quote the person and were left.
     pub files_left: Vec<String>,
     /// Rows in which words of the person still stand, as `table.column`; `None`: it was interrupted when the rows were gone, so
@@ -38,7 +44,7 @@ pub struct ErasureReport {
     pub remains: Option<BTreeMap<String, u64>>,
     /// The database file was written anew, so that no page of it holds what was there before.
     pub is_rewritten: bool,
-    /// Backups here that were made before, and hold what was erased until they are removed.
+    /// Backups that were made before, and hold what was erased until they are removed.
     pub backups: Vec<NamedBackup>,
     /// It was interrupted, and finished later: what was found before is not listed, only counted.
     pub was_interrupted: bool,

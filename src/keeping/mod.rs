@@ -4,7 +4,8 @@
 //! - `whole_backup`: a backup is made. `backup_check`: it is checked. `restore`: it becomes a workspace.
 //! - `due`: when one is to be made. `backup_worker`: makes them, and keeps so many.
 //! - `retention_worker`: throws away by age.
-//! - `erasure`: what a person wrote goes. `erasure_files`: from files. `erasure_report`: the signed report.
+//! - `erasure`: what a person wrote goes. `erasure_files`: from files.
+//!   `erasure_backups`: what holds it still. `erasure_report`: the signed report.
 //! - `failure`: errors of these.
 //!
 //! Absent on purpose: rows, which are the store's, and anything that reads or sends mail.
@@ -18,6 +19,7 @@ mod restore;
 mod due;
 mod backup_worker;
 mod erasure_files;
+mod erasure_backups;
 mod erasure_report;
 mod erasure;
 mod retention_worker;

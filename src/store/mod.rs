@@ -111,7 +111,9 @@ pub use mailboxes::cursors::{
 };
 pub use mailboxes::quarantine::Quarantined;
 pub use maintenance::backups::{BackupEnd, LastScheduled};
-pub use maintenance::before_upgrade::{SPARE_BYTES, copies_before_upgrades};
+pub use maintenance::before_upgrade::{
+    SPARE_BYTES, copies_before_upgrades, folder_of as folder_of_copies,
+};
 pub use maintenance::migrate::{PendingMigration, UpgradeBackup};
 pub use maintenance::retention::{RetentionPass, RetentionStep};
 pub use maintenance::upgrade_check::UpgradeForecast;

@@ -13,6 +13,7 @@ pub mod erasure;
 mod erased_again;
 mod erased_backups;
 mod erased_columns;
+mod erased_files;
 mod erased_plants;
 mod erased_quotes;
 mod retention;

@@ -103,8 +103,14 @@ pub(super) fn report(context: &CommandContext, report: &ErasureReport) -> anyhow
     for QuotingMessage { id, persona } in &report.quoting {
         screen.line(format!("quotes and stays: message {id} of {persona}"))?;
     }
-    for file in &report.files_left {
-        screen.line(format!("quotes and stays: {file}"))?;
+    for (what, files) in [
+        ("lost lines", &report.files_changed),
+        ("was removed", &report.files_removed),
+        ("quotes and stays", &report.files_left),
+    ] {
+        for file in files {
+            screen.line(format!("{what}: {file}"))?;
+        }
     }
     if report.remains.is_none() {
         screen.line("it was interrupted, and not searched again for words of the person")?;

@@ -5,6 +5,9 @@ use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::sql::timestamp;
 use crate::store::{Result, Store};
 use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 pub(in crate::store) const BEGIN_BACKUP: &str = "
     INSERT INTO backups (started_at, is_scheduled, path) VALUES ($1, $2, $3) RETURNING seq";
@@ -17,6 +20,9 @@ pub(in crate::store) const PRUNE_BACKUPS: &str = "
 pub(in crate::store) const LAST_SCHEDULED: &str = "
     SELECT started_at, failure IS NULL AND finished_at IS NOT NULL AS is_good FROM backups
     WHERE is_scheduled = 1 ORDER BY seq DESC LIMIT 1";
+/// The newest of each path last.
+pub(in crate::store) const BACKUP_PATHS: &str =
+    "SELECT path, is_scheduled, started_at FROM backups ORDER BY seq";
 
 /// Rows that stay.
 const ROWS_MAX: i64 = 500;
@@ -84,6 +90,16 @@ impl Store {
             })
         })
         .await
+    }
+
+    /// Returns where backups were made, whether by the engine itself, and when the newest there was begun.
+    pub async fn backup_paths(&self) -> Result<BTreeMap<PathBuf, (bool, Timestamp)>> {
+        let rows = sqlx::query(BACKUP_PATHS).fetch_all(self.readers()).await?;
+        let path = |row: &SqliteRow| {
+            let made = (row.get("is_scheduled"), timestamp(row, "started_at")?);
+            Ok((PathBuf::from(row.get::<String, _>("path")), made))
+        };
+        rows.iter().map(path).collect()
     }
 
     /// Returns the last backup that the engine tried by itself.

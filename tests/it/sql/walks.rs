@@ -71,6 +71,10 @@ pub const WALKS: &[(&str, &str)] = &[
         "the last row, found in one step, and the five hundred that are kept",
     ),
     (
+        "backups::BACKUP_PATHS",
+        "the five hundred rows that are kept, when an owner erases a person",
+    ),
+    (
         "backups::LAST_SCHEDULED",
         "the last row of its index, at which it ends",
     ),
