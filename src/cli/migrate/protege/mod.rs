@@ -80,7 +80,7 @@ pub(super) async fn migrate(context: &CommandContext, args: &ArgMatches) -> anyh
         }
         write(context, &plan, &report.files)?;
     }
-    let intake = match report.dry_run {
+    let intake = match report.dry_run || plan.personas.is_empty() {
         true => None,
         false => Some(history_intake(context).await?),
     };
@@ -185,7 +185,7 @@ async fn histories(
             histories,
         });
     }
-    if plan.personas.len() > 1 {
+    if plan.personas.len() != 1 {
         for place in snapshot::of_nobody(source) {
             findings.broken(
                 &place,

@@ -34,6 +34,8 @@ const KNOWLEDGE: [&str; 12] = [
 const KNOWLEDGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Most bytes of all knowledge of a persona.
 const KNOWLEDGE_ALL_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// What becomes of a persona whose own words or address are not known.
+const NOT_TAKEN_OVER: &str = "the persona was not taken over";
 /// Folders of knowledge inside each other.
 const DEPTH_MAX: usize = 4;
 
@@ -89,7 +91,9 @@ pub fn read(
             personas.push(persona);
         }
     }
-    without_shared_addresses(personas, here, findings)
+    // What is left out here still claims its addresses: it comes once it is mended.
+    let personas = without_shared_addresses(personas, here, findings);
+    with_readable_text(personas, source, findings)
 }
 
 fn persona(
@@ -99,7 +103,7 @@ fn persona(
     findings: &mut MigrationFindings,
 ) -> Option<SourcePersona> {
     let place = format!("personas/{folder}/persona.json");
-    let document = document(source, &place, findings);
+    let document = settings_of(source, &place, findings).ok()?;
     let key_file = format!("personas/{folder}/passport.key");
     if source.is_file(&key_file) {
         let remedy = "mail comes to the server itself here, or from a mailbox: see `attache setup`; the key was not copied";
@@ -129,22 +133,46 @@ fn persona(
         Some(line.trim().to_owned())
     };
     let is_good = |name: &String| check_name(name).is_ok();
-    let name = text(&NAME_KEYS)
-        .or_else(heading)
+    let said = text(&NAME_KEYS);
+    let name = said
+        .clone()
         .filter(is_good)
+        .or_else(|| heading().filter(is_good))
         .unwrap_or_else(|| folder.to_owned());
+    if let Some(said) = said.filter(|said| !is_good(said)) {
+        let said = crate::text::shortened(&crate::text::one_line(&said), 60);
+        let what =
+            format!("the name `{said}` has several lines, or is too long; it is `{name}` here");
+        let remedy = "write the name that is meant into the persona.json of the new workspace";
+        findings.add(FindingKind::Changed, &*place, what, remedy);
+    }
     let listed = document.iter().flat_map(|document| {
         let lists = ALIAS_KEYS
             .iter()
             .filter_map(|key| document.value[*key].as_array());
         lists.flatten().filter_map(Value::as_str)
     });
+    let of_document = document.iter().flat_map(|document| {
+        let own = ADDRESS_KEYS.iter().chain(&KEY_KEYS);
+        own.map(|key| (key, &document.value[*key]))
+    });
+    for (key, value) in of_document {
+        if !value.is_null() && !value.is_string() {
+            findings.broken(&place, format!("`{key}` is no text; {NOT_TAKEN_OVER}"));
+            return None;
+        }
+    }
     let mut typed: Vec<String> = text(&ADDRESS_KEYS)
         .into_iter()
         .chain(text(&KEY_KEYS))
         .collect();
     if typed.is_empty() {
         typed.push(id.to_string());
+    }
+    if whole(&typed[0], domains.here).is_none() {
+        let what = format!("`{}` is no mail address; {NOT_TAKEN_OVER}", typed[0]);
+        findings.broken(&place, what);
+        return None;
     }
     typed.extend(listed.map(str::to_owned));
     let mut all = distinct(&typed, (&place, domains.here), findings).into_iter();
@@ -158,6 +186,20 @@ fn persona(
         id,
         folder: folder.to_owned(),
         name,
+    })
+}
+
+/// Reads `persona.json`; `Ok(None)`: there is none. Errors: it is broken, and named.
+fn settings_of(
+    source: &SourceFolder,
+    place: &str,
+    findings: &mut MigrationFindings,
+) -> Result<Option<Document>, ()> {
+    if matches!(source.text(place), Ok(None)) {
+        return Ok(None);
+    }
+    document(source, place, findings).map(Some).ok_or_else(|| {
+        findings.broken(place, format!("says no address; {NOT_TAKEN_OVER}"));
     })
 }
 
@@ -218,55 +260,120 @@ fn name_the_rest(document: &Document, folder: &str, findings: &mut MigrationFind
     }
 }
 
-/// Gives an address that two personas claim to neither, so that no letter comes to the wrong one.
+/// Who claims which address, by its key: an address of the workspace here is taken as a main address is.
+#[derive(Default)]
+struct AddressClaims {
+    main: BTreeMap<String, Vec<PersonaId>>,
+    aliases: BTreeMap<String, Vec<PersonaId>>,
+}
+
+impl AddressClaims {
+    fn of(personas: &[SourcePersona], here: Option<&Config>) -> Self {
+        let mut claims = Self::default();
+        let claim = |of: &mut BTreeMap<String, Vec<PersonaId>>, address: &Address, id| {
+            let claim = of.entry(address.key()).or_default();
+            if !claim.contains(id) {
+                claim.push(id.clone());
+            }
+        };
+        for persona in personas {
+            claim(&mut claims.main, &persona.address, &persona.id);
+            for alias in &persona.aliases {
+                claim(&mut claims.aliases, alias, &persona.id);
+            }
+        }
+        for persona in here.into_iter().flat_map(|config| config.personas.iter()) {
+            for address in persona.addresses() {
+                claim(&mut claims.main, address, &persona.id);
+            }
+        }
+        claims
+    }
+
+    /// The others that have the address as their main one.
+    fn other_main(&self, address: &Address, id: &PersonaId) -> Vec<&str> {
+        others(&self.main, address, id)
+    }
+
+    fn other_alias(&self, address: &Address, id: &PersonaId) -> Vec<&str> {
+        others(&self.aliases, address, id)
+    }
+}
+
+fn others<'c>(
+    claims: &'c BTreeMap<String, Vec<PersonaId>>,
+    address: &Address,
+    id: &PersonaId,
+) -> Vec<&'c str> {
+    let claim = claims.get(&address.key()).into_iter().flatten();
+    claim
+        .filter(|other| *other != id)
+        .map(PersonaId::as_str)
+        .collect()
+}
+
+/// Leaves out what two personas claim, so that no letter comes to the wrong one: a main address wins over an alias.
 fn without_shared_addresses(
-    personas: Vec<SourcePersona>,
+    mut personas: Vec<SourcePersona>,
     here: Option<&Config>,
     findings: &mut MigrationFindings,
 ) -> Vec<SourcePersona> {
-    let mut claims: BTreeMap<String, Vec<PersonaId>> = BTreeMap::new();
-    let of_source = personas
-        .iter()
-        .flat_map(|persona| persona.addresses().map(|address| (address, &persona.id)));
-    let of_here = here.into_iter().flat_map(|config| config.personas.iter());
-    let of_here =
-        of_here.flat_map(|persona| persona.addresses().map(|address| (address, &persona.id)));
-    for (address, id) in of_source.chain(of_here) {
-        let claim = claims.entry(address.key()).or_default();
-        if !claim.contains(id) {
-            claim.push(id.clone());
-        }
-    }
-    let is_shared = |address: &Address| {
-        claims
-            .get(&address.key())
-            .is_some_and(|claim| claim.len() > 1)
-    };
-    for (address, claim) in claims.iter().filter(|(_, claim)| claim.len() > 1) {
-        let names: Vec<&str> = claim.iter().map(PersonaId::as_str).collect();
-        let what = format!("`{address}` belongs to {}", names.join(" and to "));
-        let remedy = "neither got it: write it into the persona.json of the one that is meant";
-        findings.add(FindingKind::Broken, "personas", what, remedy);
-    }
-    let kept = personas.into_iter().filter_map(|mut persona| {
-        let mut left: Vec<Address> = persona
-            .addresses()
-            .filter(|address| !is_shared(address))
-            .cloned()
-            .collect();
-        if left.is_empty() {
+    let claims = AddressClaims::of(&personas, here);
+    let remedy =
+        "write it into the persona.json of the one that is meant, and say the command again";
+    personas.retain(|persona| {
+        let address = persona.address.key();
+        let others = claims.other_main(&persona.address, &persona.id);
+        if !others.is_empty() {
             let place = format!("personas/{}", persona.folder);
-            findings.broken(
-                &place,
-                "no address of its own is left; the persona was not taken over",
+            let what = format!(
+                "its main address `{address}` belongs to {} too; {NOT_TAKEN_OVER}",
+                others.join(" and to ")
             );
-            return None;
+            findings.add(FindingKind::Broken, place, what, remedy);
         }
-        persona.address = left.remove(0);
-        persona.aliases = left;
-        Some(persona)
+        others.is_empty()
     });
-    kept.collect()
+    for persona in &mut personas {
+        let id = &persona.id;
+        persona.aliases.retain(|alias| {
+            let key = alias.key();
+            let main = claims.other_main(alias, id);
+            let shared = claims.other_alias(alias, id);
+            if let [first, ..] = main.as_slice() {
+                let place = format!("personas/{}", persona.folder);
+                let what = format!("its alias `{key}` is an address of {first}, which keeps it");
+                findings.add(FindingKind::Broken, place, what, remedy);
+            } else if !shared.is_empty() {
+                let mut names = [shared.as_slice(), &[id.as_str()]].concat();
+                names.sort_unstable();
+                let what = format!(
+                    "the alias `{key}` belongs to {}; neither got it",
+                    names.join(" and to ")
+                );
+                findings.add(FindingKind::Broken, "personas", what, remedy);
+            }
+            main.is_empty() && shared.is_empty()
+        });
+    }
+    personas
+}
+
+/// Leaves out a persona whose own text cannot be read, so that the next migration brings it whole.
+fn with_readable_text(
+    mut personas: Vec<SourcePersona>,
+    source: &SourceFolder,
+    findings: &mut MigrationFindings,
+) -> Vec<SourcePersona> {
+    personas.retain(|persona| {
+        let place = format!("personas/{}/PERSONA.md", persona.folder);
+        let read = source.text(&place);
+        if let Err(what) = &read {
+            findings.broken(&place, format!("{what}; {NOT_TAKEN_OVER}"));
+        }
+        read.is_ok()
+    });
+    personas
 }
 
 /// The persona's own files, by their path here.
@@ -288,11 +395,11 @@ pub fn files(
     )];
     let mut take =
         |from: &str, to: String, otherwise: Option<String>, findings: &mut MigrationFindings| {
-            let read = source.text(from).unwrap_or_else(|what| {
-                findings.broken(from, what);
-                None
-            });
-            files.extend(read.or(otherwise).map(|text| (to, text.into_bytes())));
+            // In place of one that cannot be read nothing is written: the next migration would keep that.
+            match source.text(from) {
+                Ok(read) => files.extend(read.or(otherwise).map(|text| (to, text.into_bytes()))),
+                Err(what) => findings.broken(from, what),
+            }
         };
     let description = crate::config::description(&persona.name);
     take(

@@ -71,7 +71,12 @@ pub fn plan(
     };
     let personas = personas::read(source, domains, here.as_ref(), findings);
     let mut files = BTreeMap::new();
-    if is_new {
+    if personas.is_empty() {
+        findings.broken("personas", "no persona can be taken over");
+    }
+    // A workspace without a persona would be none.
+    let is_nothing = is_new && personas.is_empty();
+    if is_new && !is_nothing {
         let owners = owners(words, gateway.contact)?;
         let starter = starter::files(&domain, &owners).into_iter();
         files.extend(starter.map(|(path, text)| (path.to_owned(), text.into_owned().into_bytes())));
@@ -97,7 +102,12 @@ pub fn plan(
         personas,
         files,
     };
-    add_responsibilities(source, workspace, &mut plan, findings)?;
+    if is_nothing {
+        plan.files.clear();
+        plan.secrets.clear();
+    } else {
+        add_responsibilities(source, workspace, &mut plan, findings)?;
+    }
     name_the_rest(source, &plan, findings);
     Ok(plan)
 }

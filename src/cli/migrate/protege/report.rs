@@ -139,7 +139,7 @@ pub fn tell_end(context: &CommandContext, report: &ProtegeReport) -> anyhow::Res
             screen.line(format!("  {}", finding.remedy))?;
         }
     }
-    screen.line(match report.dry_run {
+    screen.line(match report.dry_run || report.files.is_empty() {
         true => "\nnothing was written",
         false => "\nnothing was answered or sent; `attache config check` shows what is in force, `attache setup` sets the ways in and out",
     })?;

@@ -66,6 +66,12 @@ impl SourceFolder {
         self.dir.metadata(path).is_ok_and(|found| found.is_file())
     }
 
+    /// Reports whether an entry is a link that leads out of the folder, or nowhere.
+    pub fn is_astray(&self, path: &str) -> bool {
+        let is_link = |found: cap_std::fs::Metadata| found.is_symlink();
+        self.dir.symlink_metadata(path).is_ok_and(is_link) && self.dir.metadata(path).is_err()
+    }
+
     /// A file as text without a byte order mark; `None`: there is none. Errors: what is wrong with it.
     pub fn text(&self, path: &str) -> Result<Option<String>, String> {
         let Some(bytes) = self.bytes(path, TEXT_BYTES_MAX)? else {
@@ -107,7 +113,10 @@ impl SourceFolder {
             Err(error)
                 if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
             {
-                return Ok(None);
+                return match self.is_astray(path) {
+                    true => Err("is a link that leads nowhere".to_owned()),
+                    false => Ok(None),
+                };
             }
             Err(error) => return Err(format!("cannot be read: {error}")),
         };
