@@ -32,9 +32,17 @@ pub struct ForeignDatabase {
 pub struct ForeignRow {
     pub rowid: i64,
     values: BTreeMap<String, String>,
+    /// Bytes of the texts that are longer than what is read of them.
+    cut: BTreeMap<String, u64>,
 }
 
 impl ForeignRow {
+    /// Bytes of the column whose text is read, where not all of it was.
+    pub fn cut_bytes(&self, columns: &[&str]) -> Option<u64> {
+        let read = columns.iter().find(|column| self.text(&[column]).is_some());
+        self.cut.get(*read?).copied()
+    }
+
     /// The first of these columns that is there and not blank.
     pub fn text(&self, columns: &[&str]) -> Option<&str> {
         let found = columns.iter().filter_map(|column| self.values.get(*column));
@@ -95,6 +103,13 @@ impl ForeignDatabase {
         columns: &[String],
         behind: Option<i64>,
     ) -> Result<Vec<ForeignRow>, sqlx::Error> {
+        let lengths = columns.iter().map(|column| {
+            let (text, name) = (column.replace('\'', "''"), quoted_name(column));
+            format!(
+                "'{text}', CASE WHEN typeof({name}) = 'text' AND octet_length({name}) > {TEXT_BYTES_MAX} THEN octet_length({name}) END"
+            )
+        });
+        let lengths = lengths.collect::<Vec<_>>().join(", ");
         let members = columns.iter().map(|column| {
             let (text, name) = (column.replace('\'', "''"), quoted_name(column));
             // JSON holds no bytes.
@@ -102,7 +117,8 @@ impl ForeignDatabase {
         });
         let members = members.collect::<Vec<_>>().join(", ");
         let sql = format!(
-            "SELECT rowid AS row_number, CAST(json_object({members}) AS BLOB) AS members FROM {}
+            "SELECT rowid AS row_number, CAST(json_object({members}) AS BLOB) AS members,
+               json_object({lengths}) AS lengths FROM {}
              WHERE rowid > $1 ORDER BY rowid LIMIT $2",
             quoted_name(table)
         );
@@ -120,11 +136,17 @@ fn row_of(row: &sqlx::sqlite::SqliteRow) -> Result<ForeignRow, sqlx::Error> {
     let members: BTreeMap<String, Option<String>> =
         serde_json::from_str(&String::from_utf8_lossy(members))
             .map_err(|error| sqlx::Error::Decode(error.into()))?;
+    let lengths: BTreeMap<String, Option<u64>> = serde_json::from_str(row.try_get("lengths")?)
+        .map_err(|error| sqlx::Error::Decode(error.into()))?;
     let values = members.into_iter();
     Ok(ForeignRow {
         rowid: row.try_get("row_number")?,
         values: values
             .filter_map(|(name, value)| Some((name, value?)))
+            .collect(),
+        cut: lengths
+            .into_iter()
+            .filter_map(|(name, bytes)| Some((name, bytes?)))
             .collect(),
     })
 }

@@ -156,6 +156,7 @@ impl<'r> ProtegeMessage<'r> {
         }
         let to: Vec<Address> = to.into_iter().map(|(_, address)| address).collect();
         let (in_reply_to, references) = self.links(thread, &to);
+        self.check_length()?;
         let html = self.row.text(&HTML).map(str::to_owned);
         let text = self.row.text(&TEXT).map(str::to_owned);
         let text = text
@@ -186,6 +187,19 @@ impl<'r> ProtegeMessage<'r> {
                 self.name()
             ),
         })
+    }
+
+    /// Errors: a text is cut; it is no letter, and its own length is told.
+    fn check_length(&self) -> Result<(), String> {
+        for columns in [TEXT.as_slice(), &HTML] {
+            if let Some(bytes) = self.row.cut_bytes(columns) {
+                let name = columns[0];
+                return Err(format!(
+                    "`{name}` has {bytes} bytes, more than a letter may have"
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn people(&self, columns: &[&str], key: &str) -> Vec<(String, Address)> {
