@@ -24,12 +24,15 @@ pub fn read(
         };
         for (line, number) in text.lines().zip(1..) {
             let line = line.trim();
-            let line = line.strip_prefix("export ").unwrap_or(line);
+            let exported = line.strip_prefix("export");
+            let line = exported
+                .filter(|rest| rest.starts_with([' ', '\t']))
+                .map_or(line, str::trim_start);
             let Some((name, value)) = line.split_once('=').filter(|_| !line.starts_with('#'))
             else {
                 continue;
             };
-            let (name, value) = (name.trim(), value.trim());
+            let name = name.trim();
             let Some(ours) = usual_name(name, names) else {
                 let place = (path.to_owned(), Some(number));
                 let what = format!("nothing here reads `{}`", crate::text::shortened(name, 60));
@@ -37,8 +40,13 @@ pub fn read(
                 findings.at(FindingKind::NoCounterpart, place, what, remedy);
                 continue;
             };
-            let inside = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
-            let value = inside('"').or_else(|| inside('\'')).unwrap_or(value);
+            let Some(value) = value_of(value) else {
+                let place = (path.to_owned(), Some(number));
+                let what = format!("the quote of `{ours}` is not closed");
+                let remedy = "write the key into .secrets yourself";
+                findings.at(FindingKind::Broken, place, what, remedy);
+                continue;
+            };
             if !value.is_empty() && !value.contains(char::is_control) {
                 keys.entry(ours.to_owned())
                     .or_insert_with(|| SecretString::from(value));
@@ -59,4 +67,54 @@ fn usual_name<'n>(name: &str, names: &'n NameCatalog) -> Option<&'n str> {
         .iter()
         .find(known)
         .map(|(_, variable)| *variable)
+}
+
+/// The value of a line as a shell reads it: without quotes, and without a comment. `None`: a quote is not closed.
+fn value_of(typed: &str) -> Option<String> {
+    let typed = typed.trim_end();
+    let start = typed.trim_start();
+    // A blank stands before a comment, also where the value is empty.
+    if start.starts_with('#') && start.len() < typed.len() {
+        return Some(String::new());
+    }
+    let (mut value, mut quote) = (String::new(), None);
+    let mut chars = start.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), c) if c == open => quote = None,
+            (None, ' ' | '\t') => break,
+            (None, '\\') => value.extend(chars.next()),
+            (Some('"'), '\\') if chars.peek().is_some_and(|next| "\"\\$`".contains(*next)) => {
+                value.extend(chars.next());
+            }
+            _ => value.push(c),
+        }
+    }
+    quote.is_none().then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_read_as_a_shell_reads_it() {
+        let cases = [
+            (r#""sk-ant-abc" # c"#, Some("sk-ant-abc")),
+            ("'sk-ant-abc'\t# c", Some("sk-ant-abc")),
+            ("sk-ant-abc # c", Some("sk-ant-abc")),
+            ("sk-ant#abc", Some("sk-ant#abc")),
+            (r#""sk # \"ant\"""#, Some(r#"sk # "ant""#)),
+            (r#"'sk\ant'"#, Some(r"sk\ant")),
+            (r#"sk-"ant"'-abc'"#, Some("sk-ant-abc")),
+            (" sk-ant-abc ", Some("sk-ant-abc")),
+            (" # c", Some("")),
+            ("", Some("")),
+            (r#""sk-ant-abc"#, None),
+        ];
+        for (typed, wanted) in cases {
+            assert_eq!(value_of(typed).as_deref(), wanted, "{typed}");
+        }
+    }
 }
