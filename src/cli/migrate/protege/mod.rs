@@ -50,6 +50,7 @@ struct PersonaHistories {
 
 pub(super) async fn migrate(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     let source = open(context, args)?;
+    snapshot::remove_left_copies();
     let owners = args.get_many::<String>("owner").into_iter().flatten();
     let words = OwnerWords {
         domain: args.get_one::<String>("domain").map(String::as_str),
@@ -184,6 +185,12 @@ async fn histories(
             persona: persona.clone(),
             histories,
         });
+    }
+    for place in snapshot::of_others(source, &plan.personas) {
+        findings.broken(
+            &place,
+            "lies in the folder of no persona that comes over: its mail was left out",
+        );
     }
     if plan.personas.len() != 1 {
         for place in snapshot::of_nobody(source) {

@@ -2,17 +2,20 @@
 //! copy of one that is being written is no database, so one that a program has open is refused.
 
 use super::personas::SourcePersona;
-use super::source::{SourceFolder, below};
+use super::source::{SourceEntry, SourceFolder, below};
 use crate::cli::{Exit, Failure};
 use crate::config::environment;
 use cap_std::fs::File;
-use rustix::process::{Flock, FlockType, fcntl_getlk};
+use rustix::io::Errno;
+use rustix::process::{Flock, FlockType, Pid, fcntl_getlk, getuid, test_kill_process};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Begin of the name of a folder of copies; the process and a number follow.
+const COPY_FOLDER: &str = "attache-migrate-";
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const ENDINGS: [&str; 3] = [".db", ".sqlite", ".sqlite3"];
 /// Files of SQLite beside a database that hold pages of it.
@@ -43,6 +46,43 @@ impl Drop for DatabaseCopy {
     }
 }
 
+fn temporary() -> PathBuf {
+    environment("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
+}
+
+/// Removes the copies that migrations left when they were killed: they hold mail.
+pub fn remove_left_copies() {
+    for entry in std::fs::read_dir(temporary())
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(process_of);
+        let is_ours = || {
+            let found = entry.path().symlink_metadata();
+            found.is_ok_and(|found| found.is_dir() && found.uid() == getuid().as_raw())
+        };
+        if process.is_some_and(is_dead) && is_ours() {
+            let folder = entry.path();
+            if let Err(error) = std::fs::remove_dir_all(&folder) {
+                tracing::warn!(%error, folder = %folder.display(), "a copy of a database that was left was not removed");
+            }
+        }
+    }
+}
+
+/// The process whose folder of copies has this name.
+fn process_of(folder: &str) -> Option<Pid> {
+    let (process, number) = folder.strip_prefix(COPY_FOLDER)?.split_once('-')?;
+    number.parse::<u32>().ok()?;
+    Pid::from_raw(process.parse().ok()?)
+}
+
+fn is_dead(process: Pid) -> bool {
+    test_kill_process(process) == Err(Errno::SRCH)
+}
+
 /// Finds the databases of a persona: files of that kind in its folders.
 pub fn of_persona(source: &SourceFolder, persona: &SourcePersona) -> Vec<String> {
     let mut found = Vec::new();
@@ -57,6 +97,20 @@ pub fn of_nobody(source: &SourceFolder) -> Vec<String> {
     let mut found = Vec::new();
     for folder in ["", "memory", "data", "db"] {
         search(source, folder, DEPTH_MAX, &mut found);
+    }
+    found
+}
+
+/// Finds the databases in folders that have the name of no persona that comes over.
+pub fn of_others(source: &SourceFolder, personas: &[SourcePersona]) -> Vec<String> {
+    let mut found = Vec::new();
+    for above in ["memory", "personas", "data", "db"] {
+        let is_other = |entry: &SourceEntry| {
+            entry.is_folder && !personas.iter().any(|persona| persona.folder == entry.name)
+        };
+        for entry in source.entries(above).into_iter().filter(is_other) {
+            search(source, &below(above, &entry.name), 0, &mut found);
+        }
     }
     found
 }
@@ -83,11 +137,9 @@ pub fn copy(source: &SourceFolder, place: &str) -> Result<Result<DatabaseCopy, S
     if before.iter().any(|state| state.is_open) {
         return Err(in_use(source, place));
     }
-    let temporary = environment("TMPDIR").unwrap_or_else(|| "/tmp".to_owned());
     static COPIES: AtomicU32 = AtomicU32::new(0);
     let number = COPIES.fetch_add(1, Ordering::Relaxed);
-    let folder =
-        Path::new(&temporary).join(format!("attache-migrate-{}-{number}", std::process::id()));
+    let folder = temporary().join(format!("{COPY_FOLDER}{}-{number}", std::process::id()));
     let cannot = |source: io::Error| {
         Failure::new(Exit::CannotCreate, "a copy of a database cannot be written").because(source)
     };
