@@ -34,13 +34,17 @@ const NEEDED: [&[&str]; 3] = [&DIRECTION, &THREAD, &AT];
 /// Most rows of a database that are named one by one.
 const ROWS_NAMED_MAX: usize = 50;
 /// Tables of which nothing comes over, and why.
-const WITHOUT_COUNTERPART: [(&str, &str); 6] = [
+const WITHOUT_COUNTERPART: [(&str, &str); 7] = [
     (
         "thread_tool_events",
         "calls of tools belong to runs that can be executed again here, and these cannot; the letters hold what came of them",
     ),
     (
         "thread_memory_states",
+        "summaries are made anew here, from the letters, where `thread-summary` is a step of configs/context.json",
+    ),
+    (
+        "thread_memory_state",
         "summaries are made anew here, from the letters, where `thread-summary` is a step of configs/context.json",
     ),
     (

@@ -5,6 +5,7 @@ use super::settings::{document, no_counterpart, pretty};
 use super::source::{SourceFolder, below};
 use crate::config::{Config, Document, check_name};
 use crate::domain::{Address, PersonaId};
+use crate::text::{one_line, shortened};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -114,67 +115,12 @@ fn persona(
             remedy,
         );
     }
-    let text = |keys: &[&str]| {
-        let value = document.as_ref().map(|document| &document.value)?;
-        let found = keys.iter().find_map(|key| value[*key].as_str());
-        found
-            .map(str::trim)
-            .filter(|text| !text.is_empty())
-            .map(str::to_owned)
-    };
     if let Some(document) = &document {
         name_the_rest(document, folder, findings);
     }
-    let heading = || {
-        let text = source
-            .text(&format!("personas/{folder}/PERSONA.md"))
-            .ok()??;
-        let line = text.lines().find_map(|line| line.strip_prefix("# "))?;
-        Some(line.trim().to_owned())
-    };
-    let is_good = |name: &String| check_name(name).is_ok();
-    let said = text(&NAME_KEYS);
-    let name = said
-        .clone()
-        .filter(is_good)
-        .or_else(|| heading().filter(is_good))
-        .unwrap_or_else(|| folder.to_owned());
-    if let Some(said) = said.filter(|said| !is_good(said)) {
-        let said = crate::text::shortened(&crate::text::one_line(&said), 60);
-        let what =
-            format!("the name `{said}` has several lines, or is too long; it is `{name}` here");
-        let remedy = "write the name that is meant into the persona.json of the new workspace";
-        findings.add(FindingKind::Changed, &*place, what, remedy);
-    }
-    let listed = document.iter().flat_map(|document| {
-        let lists = ALIAS_KEYS
-            .iter()
-            .filter_map(|key| document.value[*key].as_array());
-        lists.flatten().filter_map(Value::as_str)
-    });
-    let of_document = document.iter().flat_map(|document| {
-        let own = ADDRESS_KEYS.iter().chain(&KEY_KEYS);
-        own.map(|key| (key, &document.value[*key]))
-    });
-    for (key, value) in of_document {
-        if !value.is_null() && !value.is_string() {
-            findings.broken(&place, format!("`{key}` is no text; {NOT_TAKEN_OVER}"));
-            return None;
-        }
-    }
-    let mut typed: Vec<String> = text(&ADDRESS_KEYS)
-        .into_iter()
-        .chain(text(&KEY_KEYS))
-        .collect();
-    if typed.is_empty() {
-        typed.push(id.to_string());
-    }
-    if whole(&typed[0], domains.here).is_none() {
-        let what = format!("`{}` is no mail address; {NOT_TAKEN_OVER}", typed[0]);
-        findings.broken(&place, what);
-        return None;
-    }
-    typed.extend(listed.map(str::to_owned));
+    let document = document.as_ref();
+    let name = name(source, document, (folder, &place), findings);
+    let typed = typed_addresses(document, (&id, &place), domains, findings)?;
     let mut all = distinct(&typed, (&place, domains.here), findings).into_iter();
     Some(SourcePersona {
         address: all.next()?,
@@ -187,6 +133,81 @@ fn persona(
         folder: folder.to_owned(),
         name,
     })
+}
+
+/// The first of these members that is a text and not blank.
+fn text_of(document: Option<&Document>, keys: &[&str]) -> Option<String> {
+    let value = &document?.value;
+    let found = keys.iter().find_map(|key| value[*key].as_str());
+    found
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .map(str::to_owned)
+}
+
+/// The name that `persona.json` says, or the heading of PERSONA.md, or the folder's.
+fn name(
+    source: &SourceFolder,
+    document: Option<&Document>,
+    (folder, place): (&str, &str),
+    findings: &mut MigrationFindings,
+) -> String {
+    let heading = || {
+        let text = source
+            .text(&format!("personas/{folder}/PERSONA.md"))
+            .ok()??;
+        let line = text.lines().find_map(|line| line.strip_prefix("# "))?;
+        Some(line.trim().to_owned())
+    };
+    let is_good = |name: &String| check_name(name).is_ok();
+    let said = text_of(document, &NAME_KEYS);
+    let name = said
+        .clone()
+        .filter(is_good)
+        .or_else(|| heading().filter(is_good))
+        .unwrap_or_else(|| folder.to_owned());
+    if let Some(said) = said.filter(|said| !is_good(said)) {
+        let said = shortened(&one_line(&said), 60);
+        let what =
+            format!("the name `{said}` has several lines, or is too long; it is `{name}` here");
+        let remedy = "write the name that is meant into the persona.json of the new workspace";
+        findings.add(FindingKind::Changed, place, what, remedy);
+    }
+    name
+}
+
+/// The addresses that `persona.json` says, the main one first. `None`: that one cannot be read, and is named.
+fn typed_addresses(
+    document: Option<&Document>,
+    (id, place): (&PersonaId, &str),
+    domains: PersonaDomains<'_>,
+    findings: &mut MigrationFindings,
+) -> Option<Vec<String>> {
+    for key in ADDRESS_KEYS.iter().chain(&KEY_KEYS) {
+        let value = document.map(|document| &document.value[*key]);
+        if value.is_some_and(|value| !value.is_null() && !value.is_string()) {
+            findings.broken(place, format!("`{key}` is no text; {NOT_TAKEN_OVER}"));
+            return None;
+        }
+    }
+    let mut typed: Vec<String> = text_of(document, &ADDRESS_KEYS)
+        .into_iter()
+        .chain(text_of(document, &KEY_KEYS))
+        .collect();
+    if typed.is_empty() {
+        typed.push(id.to_string());
+    }
+    if whole(&typed[0], domains.here).is_none() {
+        let what = format!("`{}` is no mail address; {NOT_TAKEN_OVER}", typed[0]);
+        findings.broken(place, what);
+        return None;
+    }
+    let lists = ALIAS_KEYS
+        .iter()
+        .filter_map(|key| document?.value[*key].as_array());
+    let listed = lists.flatten().filter_map(Value::as_str);
+    typed.extend(listed.map(str::to_owned));
+    Some(typed)
 }
 
 /// Reads `persona.json`; `Ok(None)`: there is none. Errors: it is broken, and named.

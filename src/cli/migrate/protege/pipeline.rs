@@ -10,10 +10,17 @@ use serde_json::{Map, Value, json};
 const FILE: &str = "configs/context.json";
 const CURRENT_INPUT: &str = "current-input";
 const LOAD_FILE: &str = "load-file";
-/// Files of a persona that have a step of their own here.
-const OWN_STEPS: [(&str, &str); 2] = [
-    ("personas/{persona_id}/PERSONA.md", "persona"),
-    ("memory/{persona_id}/active.md", "active-memory"),
+/// Files of a persona that have a step of their own here, by their names.
+const OWN_STEPS: [(&str, &str); 2] = [("PERSONA.md", "persona"), ("active.md", "active-memory")];
+/// Folders in which such a file is a persona's, however its path is written.
+const OWN_FOLDERS: [&str; 7] = [
+    ".",
+    "personas",
+    "memory",
+    "{persona_id}",
+    "{personaId}",
+    "{persona}",
+    "{id}",
 ];
 /// The rules about hostile mail; a schedule reads mail too, by its search.
 const SECURITY_POLICY: &str = "load-file(prompts/security-policy.md)";
@@ -183,8 +190,8 @@ impl PipelineReader<'_> {
         path: &str,
         findings: &mut MigrationFindings,
     ) -> Option<Value> {
-        let own = OWN_STEPS.iter().find(|(file, _)| *file == path);
-        if let Some((_, step)) = own {
+        let path = path.trim_matches(['"', '\'', '`']).trim();
+        if let Some(step) = own_step(path).filter(|_| !self.source.is_file(path)) {
             return Some(json!(step));
         }
         let path = path.strip_prefix("./").unwrap_or(path);
@@ -241,6 +248,16 @@ impl PipelineReader<'_> {
             }
         }
     }
+}
+
+/// The step of a persona's own file, such as `personas/{persona_id}/PERSONA.md` or `PERSONA.md` alone.
+fn own_step(path: &str) -> Option<&'static str> {
+    let (folder, file) = path.rsplit_once('/').unwrap_or((".", path));
+    let is_own = folder.split('/').all(|part| OWN_FOLDERS.contains(&part));
+    let step = OWN_STEPS
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(file));
+    step.filter(|_| is_own).map(|(_, step)| *step)
 }
 
 /// Why a path cannot be read by a step here, or must not be written.

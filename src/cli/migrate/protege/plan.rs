@@ -1,8 +1,8 @@
-//! Everything that would be written, before anything is.
+//! Everything that would be written, before anything is; and what lies there and would not be.
 
 use super::findings::{FindingKind, MigrationFindings};
 use super::personas::{PersonaDomains, SourcePersona};
-use super::source::SourceFolder;
+use super::source::{SourceFolder, below};
 use super::{personas, pipeline, responsibilities, secrets, settings};
 use crate::cli::init::starter;
 use crate::cli::{Exit, Failure, name_catalog};
@@ -35,6 +35,9 @@ const KNOWN_ENTRIES: [&str; 9] = [
     "extensions",
     "logs",
 ];
+
+/// Folders of prompts inside each other.
+const PROMPT_DEPTH_MAX: usize = 4;
 
 /// What will be here.
 pub struct MigrationPlan {
@@ -214,22 +217,7 @@ fn add_responsibilities(
 
 /// Names what lies in the other workspace and is not looked at, and words of prompts that mean nothing here.
 fn name_the_rest(source: &SourceFolder, plan: &MigrationPlan, findings: &mut MigrationFindings) {
-    for kind in source
-        .entries("extensions")
-        .into_iter()
-        .filter(|entry| entry.is_folder)
-    {
-        for entry in source.entries(&format!("extensions/{}", kind.name)) {
-            let place = format!("extensions/{}/{}", kind.name, entry.name);
-            let remedy = "programs of your own are tools or hooks here: see the pages on own tools and on hooks";
-            findings.add(
-                FindingKind::NoCounterpart,
-                place,
-                "code of an extension has no counterpart",
-                remedy,
-            );
-        }
-    }
+    name_extensions(source, findings);
     for entry in source.entries("") {
         if !KNOWN_ENTRIES.contains(&entry.name.as_str()) {
             findings.add(
@@ -240,6 +228,80 @@ fn name_the_rest(source: &SourceFolder, plan: &MigrationPlan, findings: &mut Mig
             );
         }
     }
+    for folder in ["personas", "memory"] {
+        name_links(source, folder, 0, findings);
+    }
+    name_prompts(source, plan, ("prompts", 0), findings);
+    name_tools(plan, findings);
+}
+
+/// Names the code of extensions: each, or what lies in the folder itself.
+fn name_extensions(source: &SourceFolder, findings: &mut MigrationFindings) {
+    let mut places = Vec::new();
+    for entry in source.entries("extensions") {
+        let place = below("extensions", &entry.name);
+        let inside = source.entries(&place);
+        match inside.is_empty() {
+            true => places.push(place),
+            false => places.extend(inside.iter().map(|entry| below(&place, &entry.name))),
+        }
+    }
+    for place in places {
+        let remedy =
+            "programs of your own are tools or hooks here: see the pages on own tools and on hooks";
+        findings.add(
+            FindingKind::NoCounterpart,
+            place,
+            "code of an extension has no counterpart",
+            remedy,
+        );
+    }
+}
+
+/// Names links in the folders of personas that lead out, or nowhere.
+fn name_links(source: &SourceFolder, folder: &str, depth: usize, findings: &mut MigrationFindings) {
+    for entry in source.entries(folder) {
+        let path = below(folder, &entry.name);
+        let is_named = || findings.0.iter().any(|finding| finding.place == path);
+        if source.is_astray(&path) && !is_named() {
+            findings.broken(
+                &path,
+                "is a link that leads out of the folder, or nowhere, and is not followed",
+            );
+        }
+        if entry.is_folder && depth == 0 {
+            name_links(source, &path, depth + 1, findings);
+        }
+    }
+}
+
+/// Names the prompts that no step reads.
+fn name_prompts(
+    source: &SourceFolder,
+    plan: &MigrationPlan,
+    (folder, depth): (&str, usize),
+    findings: &mut MigrationFindings,
+) {
+    for entry in source.entries(folder) {
+        let path = below(folder, &entry.name);
+        let is_named =
+            |findings: &MigrationFindings| findings.0.iter().any(|finding| finding.place == path);
+        if entry.is_folder && depth < PROMPT_DEPTH_MAX {
+            name_prompts(source, plan, (&path, depth + 1), findings);
+        } else if !plan.files.contains_key(&path) && !is_named(findings) {
+            let remedy = "copy it by hand, and name it in a step `load-file(PATH)` of configs/context.json, if you need it";
+            findings.add(
+                FindingKind::NoCounterpart,
+                path,
+                "no step of configs/context.json reads it",
+                remedy,
+            );
+        }
+    }
+}
+
+/// Names the words of prompts that are names of tools there.
+fn name_tools(plan: &MigrationPlan, findings: &mut MigrationFindings) {
     for (path, content) in &plan.files {
         let is_prompt = path.starts_with("prompts/") || path.starts_with("personas/");
         let Ok(text) = std::str::from_utf8(content) else {
