@@ -3,6 +3,7 @@
 mod fixture;
 mod again;
 mod mistakes;
+mod whole;
 
 use crate::app::{TestApp, Workspace, note};
 use attache::clock::ManualClock;

@@ -39,6 +39,7 @@ impl ProtegeFolder {
         let folder = Self {
             dir: tempfile::tempdir().expect("a temporary folder"),
         };
+        std::fs::create_dir(folder.temporary()).expect("a folder");
         for (path, text) in FILES {
             folder.write(path, text);
         }
@@ -89,6 +90,11 @@ impl ProtegeFolder {
     /// The folder that is to be ours.
     pub fn workspace(&self) -> PathBuf {
         self.dir.path().join("ours")
+    }
+
+    /// Where copies of databases are made; it goes with the folder.
+    pub fn temporary(&self) -> PathBuf {
+        self.dir.path().join("temporary")
     }
 
     pub fn database_of(&self, persona: &str) -> PathBuf {
@@ -169,6 +175,7 @@ impl ProtegeFolder {
             .args(more);
         command
             .env_clear()
+            .env("TMPDIR", self.temporary())
             .env("ATTACHE_WORKSPACE", self.workspace());
         command
     }

@@ -125,7 +125,7 @@ async fn an_alias_of_two_personas_goes_to_neither_and_an_id_that_is_a_path_is_no
     has(
         &told,
         "broken",
-        "personas: `harbour@harbour.test` belongs to ada and to eve",
+        "personas: the alias `harbour@harbour.test` belongs to ada and to eve; neither got it",
     );
     has(
         &told,
