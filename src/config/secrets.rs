@@ -226,7 +226,7 @@ fn doubt(value: &str, is_header: bool) -> Option<(&'static str, &'static str)> {
     let is_half_quoted = value.starts_with(['"', '\'']) || value.ends_with(['"', '\'']);
     let lower = value.to_ascii_lowercase();
     let is_placeholder = PLACEHOLDERS.iter().any(|one| lower.contains(one))
-        || lower.chars().all(|letter| letter == 'x')
+        || (lower.len() > 2 && lower.chars().all(|letter| letter == 'x'))
         || value.contains(['…', '<', '>'])
         || lower.ends_with("...");
     Some(match () {

@@ -1,8 +1,8 @@
 //! Checks a backup: every file by its digest, the database by every check of the audit.
 
-use super::contents::{self, DATABASE};
+use super::contents::{self, DATABASE, MANIFEST};
 use super::failure::KeepingError;
-use super::manifest::{BackupManifest, MANIFEST};
+use super::manifest::BackupManifest;
 use crate::store::sqlite::files::side_files;
 use crate::store::verify_database;
 use serde::Serialize;

@@ -4,7 +4,6 @@
 //! texts. Left out: what the engine makes anew (locks, streams, files of running agents), mails that a folder took (the database
 //! has them), what a link leads to; and, by name in the manifest, other backups and databases, caches, and a repository of git.
 
-use super::manifest::MANIFEST;
 use crate::domain::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -22,6 +21,8 @@ const WITH_DATABASES: [&str; 3] = ["personas/", "skills/", "data/"];
 const DATABASE_BEGINS: &[u8] = b"SQLite format 3\0";
 /// Marks a folder that a program can make anew (bford.info/cachedir).
 const CACHE_MARK: &str = "CACHEDIR.TAG";
+/// Name of the manifest in a backup.
+pub const MANIFEST: &str = "manifest.json";
 /// Place of the database, in a workspace and in a backup.
 pub const DATABASE: &str = "data/attache.db";
 /// Most folders inside each other.

@@ -82,7 +82,7 @@ impl FileEraser<'_> {
                 continue;
             }
             // A backup has a manifest; the report names it.
-            if kind.is_dir() && depth > 0 && !path.join(super::manifest::MANIFEST).exists() {
+            if kind.is_dir() && depth > 0 && !path.join(super::contents::MANIFEST).exists() {
                 self.folder(&path, depth - 1, found)?;
             } else if kind.is_file() {
                 self.file(&path, name, found)?;

@@ -1,6 +1,6 @@
 //! `manifest.json` of a backup: its files with their digests, and what it is a backup of.
 
-use super::contents::BackupFile;
+use super::contents::{BackupFile, MANIFEST};
 use super::failure::KeepingError;
 use crate::domain::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,8 +9,6 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Name of the manifest in a backup.
-pub const MANIFEST: &str = "manifest.json";
 /// Form of the manifest that this program writes, and the newest that it reads.
 pub const FORM: u32 = 1;
 /// Most bytes of a manifest that is read.

@@ -26,10 +26,11 @@ mod retention_worker;
 
 pub use backup_check::{BackupVerdict, ManifestSummary, check};
 pub use backup_worker::{BackupWorker, backups_in};
+pub use contents::MANIFEST;
 pub use erasure::{ErasureForecast, erase, finish as finish_erasure, forecast};
 pub use erasure_report::{ErasureReport, NamedBackup, REPORTS as ERASURE_REPORTS};
 pub use failure::KeepingError;
-pub use manifest::{BackupManifest, MANIFEST};
+pub use manifest::BackupManifest;
 pub use restore::{Restored, restore};
 pub use retention_worker::{RetentionPause, RetentionWorker};
 pub use whole_backup::{WholeBackup, back_up};

@@ -51,7 +51,7 @@ impl Store {
         }
         self.add_notice_mails(&mut scope).await?;
         scope.open = self.open_of(&scope).await?;
-        self.set_past_aside(&mut scope).await?;
+        self.leave_out_erased(&mut scope).await?;
         Ok(scope)
     }
 

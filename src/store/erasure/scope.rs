@@ -249,9 +249,9 @@ impl Store {
         Ok(open.fetch_all(self.readers()).await?)
     }
 
-    /// Sets aside what an earlier erasure has emptied. It belongs to the person, so threads and records are known by it, and it
+    /// Leaves out what an earlier erasure has emptied. It belongs to the person, so threads and records are known by it, and it
     /// is not erased again.
-    pub(super) async fn set_past_aside(&self, scope: &mut ErasureScope) -> Result<()> {
+    pub(super) async fn leave_out_erased(&self, scope: &mut ErasureScope) -> Result<()> {
         let messages = sqlx::query(MESSAGES_WITH_WORDS).bind(list(&scope.messages));
         let messages = messages.fetch_all(self.readers()).await?;
         let ids: BTreeSet<String> = messages.iter().map(|row| row.get("id")).collect();
