@@ -214,13 +214,12 @@ fn has_comment(value: &str) -> bool {
 
 /// Returns why a value is hardly a key, and what to do.
 fn doubt(value: &str, is_header: bool) -> Option<(&'static str, &'static str)> {
-    const PLACEHOLDERS: [&str; 7] = [
+    const PLACEHOLDERS: [&str; 6] = [
         "changeme",
         "change-me",
         "change_me",
         "your-key",
         "your_key",
-        "put-yours",
         "placeholder",
     ];
     let is_half_quoted = value.starts_with(['"', '\'']) || value.ends_with(['"', '\'']);
