@@ -4,6 +4,7 @@ use super::findings::{FindingKind, MigrationFindings};
 use super::settings::{document, no_counterpart, pretty};
 use super::source::{SourceFolder, below};
 use crate::config::{Config, Document, check_name};
+use crate::context::resolvers::knowledge::KnowledgeFormat;
 use crate::domain::{Address, PersonaId};
 use crate::text::{one_line, shortened};
 use serde_json::{Value, json};
@@ -28,10 +29,6 @@ const ADDRESS_KEYS: [&str; 6] = [
 ];
 const ALIAS_KEYS: [&str; 3] = ["aliases", "email_aliases", "emailAliases"];
 const ID_KEYS: [&str; 3] = ["persona_id", "personaId", "id"];
-/// Files of a persona's knowledge that are read here.
-const KNOWLEDGE: [&str; 12] = [
-    "md", "txt", "csv", "html", "htm", "xhtml", "pdf", "docx", "odt", "pptx", "xlsx", "ods",
-];
 const KNOWLEDGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Most bytes of all knowledge of a persona.
 const KNOWLEDGE_ALL_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -460,13 +457,9 @@ fn knowledge(
     let mut found = Vec::new();
     for entry in source.entries(folder) {
         let path = below(folder, &entry.name);
-        let ending = entry
-            .name
-            .rsplit_once('.')
-            .map(|(_, ending)| ending.to_ascii_lowercase());
         if entry.is_folder && depth < DEPTH_MAX {
             found.extend(knowledge(source, &path, depth + 1, findings));
-        } else if ending.is_some_and(|ending| KNOWLEDGE.contains(&ending.as_str())) {
+        } else if KnowledgeFormat::of(&entry.name).is_some() {
             found.push(path);
         } else {
             let remedy = "knowledge is .md, .txt, .csv, .html, .pdf or a file of an office program here: write what it says into such a file";
