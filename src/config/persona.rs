@@ -297,12 +297,8 @@ pub fn possible_addresses(text: &str, mail_domain: &str) -> Vec<Address> {
     let words = text.split('"').skip(1).map(str::trim);
     let words =
         words.filter(|word| word.len() <= ADDRESS_BYTES_MAX && !word.contains(char::is_whitespace));
-    let whole = |word: &str| match word.contains('@') {
-        true => word.to_owned(),
-        false => format!("{word}@{mail_domain}"),
-    };
     words
-        .filter_map(|word| Address::parse(&whole(word)).ok())
+        .filter_map(|word| Address::parse_in(word, mail_domain).ok())
         .take(WORDS_MAX)
         .collect()
 }
@@ -314,12 +310,7 @@ fn address(
     mail_domain: &str,
     ctx: &mut CheckContext<'_>,
 ) -> Option<Address> {
-    let whole = if text.contains('@') {
-        text.to_owned()
-    } else {
-        format!("{text}@{mail_domain}")
-    };
-    match Address::parse(&whole) {
+    match Address::parse_in(text, mail_domain) {
         Ok(address) => Some(address),
         Err(error) => {
             ctx.report(

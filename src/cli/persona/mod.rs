@@ -304,12 +304,8 @@ fn create(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     let typed = args
         .get_one::<String>("address")
         .map_or(id.as_str(), String::as_str);
-    let whole = if typed.contains('@') {
-        typed.to_owned()
-    } else {
-        format!("{typed}@{}", config.gateway.mail_domain)
-    };
-    let address = Address::parse(&whole).map_err(|error| bad(&error))?;
+    let address = Address::parse_in(typed, &config.gateway.mail_domain);
+    let address = address.map_err(|error| bad(&error))?;
     check_free(&config, &address)?;
     let personas = context.workspace.join("personas");
     let folder = personas.join(id.as_str());

@@ -32,6 +32,13 @@ impl Address {
             Err(bad())
         }
     }
+    /// Parses an address, or a local part alone, to which `domain` belongs.
+    pub fn parse_in(text: &str, domain: &str) -> Result<Self, BadAddress> {
+        match text.contains('@') {
+            true => Self::parse(text),
+            false => Self::parse(&format!("{text}@{domain}")),
+        }
+    }
     pub fn local(&self) -> &str {
         &self.local
     }

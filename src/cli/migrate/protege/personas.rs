@@ -124,7 +124,7 @@ fn persona(
         aliases: all.collect(),
         former: typed
             .iter()
-            .filter_map(|typed| whole(typed, domains.there?))
+            .filter_map(|typed| Address::parse_in(typed, domains.there?).ok())
             .collect(),
         id,
         folder: folder.to_owned(),
@@ -194,7 +194,7 @@ fn typed_addresses(
     if typed.is_empty() {
         typed.push(id.to_string());
     }
-    if whole(&typed[0], domains.here).is_none() {
+    if Address::parse_in(&typed[0], domains.here).is_err() {
         let what = format!("`{}` is no mail address; {NOT_TAKEN_OVER}", typed[0]);
         findings.broken(place, what);
         return None;
@@ -229,21 +229,13 @@ fn distinct(
 ) -> Vec<Address> {
     let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
     for typed in typed {
-        match whole(typed, domain) {
-            Some(address) if seen.insert(address.key()) => all.push(address),
-            Some(_) => {}
-            None => findings.broken(place, format!("`{typed}` is no mail address")),
+        match Address::parse_in(typed, domain) {
+            Ok(address) if seen.insert(address.key()) => all.push(address),
+            Ok(_) => {}
+            Err(_) => findings.broken(place, format!("`{typed}` is no mail address")),
         }
     }
     all
-}
-
-fn whole(typed: &str, domain: &str) -> Option<Address> {
-    let typed = match typed.contains('@') {
-        true => typed.to_owned(),
-        false => format!("{typed}@{domain}"),
-    };
-    Address::parse(&typed).ok()
 }
 
 /// Names what `persona.json` says beyond names and addresses.
