@@ -5,6 +5,7 @@
 //! has them), what a link leads to; and, by name in the manifest, other backups and databases, caches, and a repository of git.
 
 use crate::domain::hex;
+use crate::store::sqlite::files::begins_as_database;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -17,8 +18,6 @@ const DATA: &str = "data";
 const PARTS_OF_DATA: [&str; 2] = ["data/tokens", "data/workspaces"];
 /// Where personas and agents keep databases of their own.
 const WITH_DATABASES: [&str; 3] = ["personas/", "skills/", "data/"];
-/// Begins every database of SQLite (the "magic header string" of its file format).
-const DATABASE_BEGINS: &[u8] = b"SQLite format 3\0";
 /// Marks a folder that a program can make anew (bford.info/cachedir).
 const CACHE_MARK: &str = "CACHEDIR.TAG";
 /// Name of the manifest in a backup.
@@ -122,9 +121,9 @@ fn is_made_elsewhere(folder: &Path) -> bool {
 
 /// Reports whether a file at the top of a workspace, or below a folder of the owner's, is a database: a backup of another day.
 fn is_database(file: &Path) -> bool {
-    let mut begins = [0; DATABASE_BEGINS.len()];
-    let read = File::open(file).and_then(|mut file| file.read_exact(&mut begins));
-    read.is_ok() && begins == DATABASE_BEGINS
+    File::open(file)
+        .and_then(begins_as_database)
+        .unwrap_or(false)
 }
 
 /// Copies a file below one folder to below another, and syncs it; folders are made as needed, for their owner alone.

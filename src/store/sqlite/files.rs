@@ -1,8 +1,18 @@
 //! SQLite's files beside a database.
 
 use crate::store::sqlite::identity::Inode;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+/// Begins every database of SQLite (the "magic header string" of its file format).
+const MAGIC: &[u8] = b"SQLite format 3\0";
+
+/// Reports whether a file begins as a database of SQLite does.
+pub fn begins_as_database(file: impl Read) -> io::Result<bool> {
+    let mut begin = Vec::with_capacity(MAGIC.len());
+    file.take(MAGIC.len() as u64).read_to_end(&mut begin)?;
+    Ok(begin == MAGIC)
+}
 
 /// Returns the disk space that a process without privileges may still fill below a folder.
 pub fn free_disk_bytes(folder: &Path) -> io::Result<u64> {

@@ -5,18 +5,18 @@ use super::personas::SourcePersona;
 use super::source::{SourceEntry, SourceFolder, below};
 use crate::cli::{Exit, Failure};
 use crate::config::environment;
+use crate::store::sqlite::files::begins_as_database;
 use cap_std::fs::File;
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, Pid, fcntl_getlk, getuid, test_kill_process};
 use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Begin of the name of a folder of copies; the process and a number follow.
 const COPY_FOLDER: &str = "attache-migrate-";
-const MAGIC: &[u8] = b"SQLite format 3\0";
 const ENDINGS: [&str; 3] = [".db", ".sqlite", ".sqlite3"];
 /// Files of SQLite beside a database that hold pages of it.
 const BESIDE: [&str; 3] = ["", "-wal", "-journal"];
@@ -192,10 +192,7 @@ fn is_database(source: &SourceFolder, place: &str) -> Result<bool, String> {
     let Some((file, _)) = source.open_file(place)? else {
         return Ok(false);
     };
-    let mut begin = Vec::new();
-    let read = file.take(MAGIC.len() as u64).read_to_end(&mut begin);
-    read.map_err(|error| format!("cannot be read: {error}"))?;
-    Ok(begin == MAGIC)
+    begins_as_database(file).map_err(|error| format!("cannot be read: {error}"))
 }
 
 /// What tells whether a file is at rest.
