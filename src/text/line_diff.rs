@@ -15,6 +15,19 @@ pub struct DiffLine<'a> {
     pub text: &'a str,
 }
 
+impl DiffLine<'_> {
+    /// Returns the line with its sign: `+`, `-`, `…`, or a blank.
+    pub fn signed(&self) -> String {
+        let sign = match self.kind {
+            "added" => "+",
+            "removed" => "-",
+            "skipped" => "…",
+            _ => " ",
+        };
+        format!("{sign} {}", self.text).trim_end().to_owned()
+    }
+}
+
 /// Compares two texts and returns the lines that differ, with some around them.
 pub fn line_diff<'a>(old: &'a str, new: &'a str) -> Vec<DiffLine<'a>> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());

@@ -140,14 +140,7 @@ impl SetupReport {
             if let (Some(before), false) = (&change.before, context.json()) {
                 context.screen.heading(format!("\n{}", change.path))?;
                 for line in line_diff(before, &change.after) {
-                    let sign = match line.kind {
-                        "added" => "+",
-                        "removed" => "-",
-                        "skipped" => "…",
-                        _ => " ",
-                    };
-                    let shown = format!("{sign} {}", line.text);
-                    context.screen.line(shown.trim_end())?;
+                    context.screen.line(line.signed())?;
                 }
             }
             self.files.push(ReportedFile {

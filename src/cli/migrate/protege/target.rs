@@ -89,16 +89,11 @@ fn difference(here: &[u8], content: &[u8]) -> Vec<String> {
     let (Ok(here), Ok(content)) = (std::str::from_utf8(here), std::str::from_utf8(content)) else {
         return Vec::new();
     };
-    let lines = line_diff(here, content).into_iter().map(|line| {
-        let sign = match line.kind {
-            "added" => "+",
-            "removed" => "-",
-            "skipped" => "…",
-            _ => " ",
-        };
-        format!("{sign} {}", line.text).trim_end().to_owned()
-    });
-    lines.take(DIFFERENCE_LINES_MAX).collect()
+    let lines = line_diff(here, content).into_iter();
+    lines
+        .take(DIFFERENCE_LINES_MAX)
+        .map(|line| line.signed())
+        .collect()
 }
 
 /// Writes a file that does not exist: whole or not at all, so that a repeated command finds no half of one.
