@@ -4,7 +4,7 @@
 use super::screen::progress;
 use super::{Command, CommandContext, Exit, Failure};
 use crate::config::{Config, Persona};
-use crate::domain::{Address, Arrival, Envelope, Letter, PersonaId, Via};
+use crate::domain::{Address, Letter, PersonaId, Via};
 use crate::gateway::ingress::archive::{Archive, ArchiveEntry, Format};
 use crate::gateway::ingress::folder::envelope_for_file;
 use crate::gateway::intake::Intake;
@@ -227,18 +227,8 @@ fn letter(
     persona: &Persona,
 ) -> Letter {
     let found = envelope_for_file(&bytes, intake, Some(&persona.address), Via::Import);
-    let envelope = Envelope {
-        mail_from: found.and_then(|envelope| envelope.mail_from),
-        rcpt_to: vec![persona.address.clone()],
-        helo: String::new(),
-        peer: None,
-        via: Via::Import,
-        arrival: Arrival {
-            arrived_at: received_at,
-            ..Arrival::default()
-        },
-    };
-    Letter { envelope, bytes }
+    let mail_from = found.and_then(|envelope| envelope.mail_from);
+    Letter::of_history(bytes, mail_from, &persona.address, received_at)
 }
 
 impl ImportTally {

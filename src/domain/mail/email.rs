@@ -84,6 +84,29 @@ pub struct Letter {
     pub bytes: Vec<u8>,
 }
 
+impl Letter {
+    /// Makes a letter of the past, which no connection brought: it is history of the persona at `to`.
+    pub fn of_history(
+        bytes: Vec<u8>,
+        mail_from: Option<Address>,
+        to: &Address,
+        arrived_at: Option<Timestamp>,
+    ) -> Self {
+        let envelope = Envelope {
+            mail_from,
+            rcpt_to: vec![to.clone()],
+            helo: String::new(),
+            peer: None,
+            via: Via::Import,
+            arrival: Arrival {
+                arrived_at,
+                ..Arrival::default()
+            },
+        };
+        Self { envelope, bytes }
+    }
+}
+
 /// Trust in the sender's identity; fixed at the gateway, never raised by content.
 #[derive(
     Debug,

@@ -10,7 +10,7 @@ use super::snapshot::DatabaseCopy;
 use super::source::SourceFolder;
 use crate::cli::{Exit, Failure};
 use crate::config::Persona;
-use crate::domain::{Address, Arrival, Envelope, Letter, Via};
+use crate::domain::{Address, Letter};
 use crate::gateway::intake::Intake;
 use crate::gateway::intake::history::Archived;
 use crate::gateway::intake_contract::{LetterIntake, Refusal};
@@ -318,20 +318,8 @@ async fn store(
         .collect();
     let owners = &owners;
     let filing = burst.into_iter().map(|(place, found)| async move {
-        let letter = Letter {
-            envelope: Envelope {
-                mail_from: found.sender,
-                rcpt_to: vec![target.persona.address.clone()],
-                helo: String::new(),
-                peer: None,
-                via: Via::Import,
-                arrival: Arrival {
-                    arrived_at: found.at,
-                    ..Arrival::default()
-                },
-            },
-            bytes: found.bytes,
-        };
+        let to = &target.persona.address;
+        let letter = Letter::of_history(found.bytes, found.sender, to, found.at);
         (
             place,
             target
