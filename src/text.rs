@@ -93,6 +93,12 @@ pub fn glob_matches(glob: &str, text: &str) -> bool {
     glob[g..].iter().all(|&c| c == b'*')
 }
 
+/// Returns what stands between two quotation marks of one kind; `None`: the text does not begin and end with them.
+pub fn inside_quotes(text: &str) -> Option<&str> {
+    let inside = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
+    inside('"').or_else(|| inside('\''))
+}
+
 /// Formats an error with its causes, on one line; a cause whose words are there already is left out.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();

@@ -3,6 +3,7 @@
 
 use crate::config::file::text_file::Unreadable;
 use crate::config::file::{Problem, text_file};
+use crate::text::inside_quotes;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -158,7 +159,7 @@ fn parse(text: &str, problems: &mut Vec<Problem>) -> BTreeMap<String, (usize, Se
             problems.push(at_line(index + 1, message).hint(hint));
             continue;
         }
-        let value = unquoted(value);
+        let value = inside_quotes(value).unwrap_or(value);
         if value.is_empty() {
             let problem = at_line(index + 1, format!("`{name}` has no value"));
             problems.push(problem.hint("write the key behind `=`, or take the line out"));
@@ -250,15 +251,6 @@ fn is_name(name: &str) -> bool {
         && name
             .chars()
             .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
-}
-
-fn unquoted(value: &str) -> &str {
-    let inside = |quote: char| {
-        value
-            .strip_prefix(quote)
-            .and_then(|rest| rest.strip_suffix(quote))
-    };
-    inside('"').or_else(|| inside('\'')).unwrap_or(value)
 }
 
 fn readable_by_others(mode: u32) -> Problem {

@@ -1,5 +1,7 @@
 //! The lines of `.secrets`. Pure; values appear in no message.
 
+use crate::text::inside_quotes;
+
 /// A secret that the file cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the secret for `.secrets` has both kinds of quotation marks beside a blank and a `#`")]
@@ -27,8 +29,7 @@ pub fn set(text: &str, name: &str, secret: &str) -> Result<String, Unwritable> {
 /// The value of a line as the engine reads it.
 fn value(line: &str) -> Option<&str> {
     let value = line.split_once('=')?.1.trim();
-    let inside = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
-    Some(inside('"').or_else(|| inside('\'')).unwrap_or(value))
+    Some(inside_quotes(value).unwrap_or(value))
 }
 
 /// The secret as it is written: between quotation marks where the engine would read it otherwise.

@@ -32,6 +32,9 @@ pub struct MigrationFinding {
     pub remedy: String,
 }
 
+/// Remedy for a file of the other workspace.
+pub const MEND_THERE: &str = "mend the file there, and say the command again";
+
 /// MigrationFindings in the order in which they came up.
 #[derive(Debug, Clone, Default)]
 pub struct MigrationFindings(pub Vec<MigrationFinding>);
@@ -68,16 +71,26 @@ impl MigrationFindings {
 
     /// Adds what is wrong with a file.
     pub fn broken(&mut self, place: &str, what: impl Into<String>) {
-        let remedy = "mend the file there, and say the command again";
-        self.add(FindingKind::Broken, place, what, remedy);
+        self.add(FindingKind::Broken, place, what, MEND_THERE);
+    }
+
+    /// Returns what was read of a file; what is wrong with it is added.
+    pub fn readable<T>(&mut self, place: &str, read: Result<Option<T>, String>) -> Option<T> {
+        read.unwrap_or_else(|what| {
+            self.broken(place, what);
+            None
+        })
     }
 
     /// Adds a problem of a JSON file under this kind.
     pub fn problem(&mut self, kind: FindingKind, problem: Problem) {
-        let remedy = problem
-            .hint
-            .unwrap_or_else(|| "mend the file there, and say the command again".to_owned());
+        let remedy = problem.hint.unwrap_or_else(|| MEND_THERE.to_owned());
         self.at(kind, (problem.file, problem.line), problem.message, remedy);
+    }
+
+    /// Reports whether something at this place was named before.
+    pub fn names(&self, place: &str) -> bool {
+        self.0.iter().any(|finding| finding.place == place)
     }
 
     /// Reports whether something could not be read.

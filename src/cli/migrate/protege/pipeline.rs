@@ -236,17 +236,10 @@ impl PipelineReader<'_> {
 
     /// Takes a file over; reports whether there is one.
     fn take(&mut self, from: &str, to: String, findings: &mut MigrationFindings) -> bool {
-        match self.source.text(from) {
-            Ok(Some(text)) => {
-                self.files.push((to, text.into_bytes()));
-                true
-            }
-            Ok(None) => false,
-            Err(what) => {
-                findings.broken(from, what);
-                false
-            }
-        }
+        let text = findings.readable(from, self.source.text(from));
+        let is_there = text.is_some();
+        self.files.extend(text.map(|text| (to, text.into_bytes())));
+        is_there
     }
 }
 

@@ -262,8 +262,7 @@ fn name_extensions(source: &SourceFolder, findings: &mut MigrationFindings) {
 fn name_links(source: &SourceFolder, folder: &str, depth: usize, findings: &mut MigrationFindings) {
     for entry in source.entries(folder) {
         let path = below(folder, &entry.name);
-        let is_named = || findings.0.iter().any(|finding| finding.place == path);
-        if source.is_astray(&path) && !is_named() {
+        if source.is_astray(&path) && !findings.names(&path) {
             findings.broken(
                 &path,
                 "is a link that leads out of the folder, or nowhere, and is not followed",
@@ -284,11 +283,9 @@ fn name_prompts(
 ) {
     for entry in source.entries(folder) {
         let path = below(folder, &entry.name);
-        let is_named =
-            |findings: &MigrationFindings| findings.0.iter().any(|finding| finding.place == path);
         if entry.is_folder && depth < PROMPT_DEPTH_MAX {
             name_prompts(source, plan, (&path, depth + 1), findings);
-        } else if !plan.files.contains_key(&path) && !is_named(findings) {
+        } else if !plan.files.contains_key(&path) && !findings.names(&path) {
             let remedy = "copy it by hand, and name it in a step `load-file(PATH)` of configs/context.json, if you need it";
             findings.add(
                 FindingKind::NoCounterpart,

@@ -1,10 +1,11 @@
 //! Responsibility files: front matter written anew in the form that is read here.
 
-use super::findings::{FindingKind, MigrationFindings};
+use super::findings::{FindingKind, MEND_THERE, MigrationFindings};
 use super::personas::SourcePersona;
 use super::source::{SourceFolder, below};
 use crate::config::Persona;
 use crate::scheduler::schedule_file::{ParseContext, WorkspaceNames, file};
+use crate::text::inside_quotes;
 
 /// A responsibility file as it will stand here.
 pub struct TranslatedResponsibility {
@@ -95,22 +96,15 @@ fn one(
     persona: &str,
     findings: &mut MigrationFindings,
 ) -> Option<TranslatedResponsibility> {
-    let text = match source.text(place) {
-        Ok(text) => text?,
-        Err(what) => {
-            findings.broken(place, what);
-            return None;
-        }
-    };
+    let text = findings.readable(place, source.text(place))?;
     let (lines, body) = match split(&text) {
         Ok(parts) => parts,
         Err((line, what)) => {
-            let remedy = "mend the file there, and say the command again";
             findings.at(
                 FindingKind::Broken,
                 (place.to_owned(), Some(line)),
                 what,
-                remedy,
+                MEND_THERE,
             );
             return None;
         }
@@ -206,12 +200,7 @@ fn split(text: &str) -> Result<(Vec<SourceLine>, String), (usize, String)> {
 }
 
 fn unquoted(value: &str) -> &str {
-    let inside = |quote: char| {
-        value
-            .strip_prefix(quote)
-            .and_then(|rest| rest.strip_suffix(quote))
-    };
-    inside('"').or_else(|| inside('\'')).unwrap_or_else(|| {
+    inside_quotes(value).unwrap_or_else(|| {
         // A comment behind a plain value is none of it.
         value.split(" #").next().unwrap_or_default().trim_end()
     })

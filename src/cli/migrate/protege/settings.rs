@@ -31,13 +31,7 @@ pub fn document(
     path: &str,
     findings: &mut MigrationFindings,
 ) -> Option<Document> {
-    let text = match source.text(path) {
-        Ok(text) => text?,
-        Err(what) => {
-            findings.broken(path, what);
-            return None;
-        }
-    };
+    let text = findings.readable(path, source.text(path))?;
     match Document::parse(path, &text) {
         Ok(document) if document.value.is_object() => Some(document),
         Ok(_) => {
