@@ -197,6 +197,10 @@ impl Store {
         scope: &mut ErasureScope,
         rows: &[SqliteRow],
     ) -> Result<()> {
+        // Of most pages nothing belongs to a person.
+        if rows.is_empty() {
+            return Ok(());
+        }
         for row in rows {
             let id: String = row.get("id");
             scope.ids.extend([id.clone(), row.get("message_id")]);
