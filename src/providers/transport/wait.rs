@@ -3,6 +3,7 @@
 //! Absolute times are read against the response's own `Date`, so neither our clock nor its skew
 //! matters.
 
+use crate::domain::Timestamp;
 use crate::providers::transport::vendor_error::VendorError;
 use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
@@ -71,13 +72,13 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     if let Ok(seconds) = value.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();
     }
-    until(headers, DateTime::parse_from_rfc2822(value).ok()?.to_utc())
+    until(headers, Timestamp::parse_http_date(value)?.to_utc())
 }
 
 /// Returns the time from the response's `Date` to that instant; `None` if it has passed or there is
 /// no `Date`.
 fn until(headers: &HeaderMap, then: DateTime<Utc>) -> Option<Duration> {
-    let now = DateTime::parse_from_rfc2822(text(headers, "date")?).ok()?;
+    let now = Timestamp::parse_http_date(text(headers, "date")?)?;
     Some((then - now.to_utc()).to_std().unwrap_or_default())
 }
 
