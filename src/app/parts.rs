@@ -202,9 +202,8 @@ impl EngineParts {
         let read = tokio::task::spawn_blocking(move || read_again(&reading)).await;
         let (ReadAgain { config, mut kept }, is_held) =
             read.map_err(|error| ReloadError::of("configs", error))??;
-        let texts = preflight::text_problems(&config, self.store.clock().now());
         // Runs read them for themselves, so that a missing one counts at once, and is told.
-        kept.extend(texts);
+        kept.extend(preflight::text_problems(&config, self.store.clock().now()));
         let after_restart = in_force::after_restart(&start.gateway, &config.gateway);
         let is_new = fingerprint(&config) != fingerprint(&before);
         if !is_new {
