@@ -22,17 +22,16 @@ fn tells(workspace: &Workspace, receiver: &Receiver, key: &[u8]) {
     write_secret(workspace, &line);
 }
 
+/// How many of the events say that a run has ended.
+fn ends(events: &[String]) -> usize {
+    let ends = events.iter().filter(|event| *event == "run.finished");
+    ends.count()
+}
+
 /// Waits until a receiver was told that a run has ended, so many times.
 async fn told(receiver: &Receiver, wanted: usize) {
-    let ended = || {
-        let events = receiver.events();
-        events
-            .iter()
-            .filter(|event| *event == "run.finished")
-            .count()
-    };
     let waited = async {
-        while ended() < wanted {
+        while ends(&receiver.events()) < wanted {
             glance().await;
         }
     };
@@ -80,12 +79,6 @@ async fn another_address_another_secret_and_none_count_for_the_next_event() {
         .until("SELECT count(*) FROM runs WHERE state = 'succeeded'", 3)
         .await;
     house.ended().await;
-    let ends = |events: &[String]| {
-        events
-            .iter()
-            .filter(|event| *event == "run.finished")
-            .count()
-    };
     assert_eq!(ends(&first.events()), ends(&before.0));
     assert_eq!(
         ends(&second.events()),
