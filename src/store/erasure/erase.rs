@@ -6,13 +6,10 @@ use super::scope::{ErasureScope, list};
 use super::statements::{ErasedRows, STATEMENTS};
 use crate::domain::Timestamp;
 use crate::store::memory::redaction::{FAST_DELETE, PAYLOADS, Redaction, SECURE_DELETE, emptied};
-use crate::store::sql::{json_list, to_json};
+use crate::store::sql::to_json;
 use crate::store::{MemoryFilter, Result, Store};
 use sqlx::SqliteConnection;
 use std::collections::{BTreeMap, BTreeSet};
-
-pub(in crate::store) const ENTRIES_WITH_WORDS: &str = "
-    SELECT count(*) FROM jsonb_each($1) w CROSS JOIN memory m ON m.id = w.value WHERE m.erased_at IS NULL";
 
 /// Most entries of memory of one erasure.
 const ENTRIES_MAX: u32 = 100_000;
@@ -44,10 +41,7 @@ impl Store {
     /// Counts what [`Self::memory_of_scope`] finds and was not erased before.
     pub async fn count_memory_of_scope(&self, scope: &ErasureScope) -> Result<usize> {
         let ids = self.memory_of_scope(scope).await?;
-        let count = sqlx::query_scalar(ENTRIES_WITH_WORDS);
-        let count = count.bind(json_list(ids.iter().map(String::as_str)));
-        let count: i64 = count.fetch_one(self.readers()).await?;
-        Ok(usize::try_from(count).unwrap_or_default())
+        self.count_entries_with_words(&ids).await
     }
 
     /// Erases what [`Self::memory_of_scope`] finds; returns the number of entries. `by`: the user.

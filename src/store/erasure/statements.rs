@@ -1,5 +1,7 @@
 //! What an erasure empties. `$1` is a JSON list of ids, `$2` the instant, in all of them.
 
+use crate::store::memory::redaction::EMPTY_ANSWERS;
+
 /// A statement with the kind that the report counts it under.
 pub(in crate::store) struct ErasingStatement {
     pub kind: &'static str,
@@ -68,12 +70,6 @@ pub(in crate::store) const EMPTY_FORKS: &str = "
 pub(in crate::store) const EMPTY_SLOTS: &str = "
     UPDATE responsibility_slots SET prompt_snapshot = CASE WHEN prompt_snapshot IS NULL THEN NULL ELSE '' END, note = NULL
     WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
-/// Reports of digests name entries, which have lost their words before.
-pub(in crate::store) const EMPTY_ANSWERS: &str = "
-    UPDATE approval_answers SET report = '' WHERE report <> '' AND $2 <> '' AND (message_id IN (SELECT value FROM jsonb_each($1))
-      OR approval_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value)
-      OR digest_id IN (SELECT e.digest_id FROM memory_digest_entries e JOIN memory m ON m.id = e.memory_id
-        WHERE m.erased_at IS NOT NULL))";
 pub(in crate::store) const EMPTY_OUTPUTS: &str = "UPDATE run_outputs SET json = 'null' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 pub(in crate::store) const EMPTY_HOOKS: &str = "
     UPDATE hook_calls SET reason = '' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";

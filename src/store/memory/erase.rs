@@ -48,6 +48,8 @@ pub(in crate::store) const RUNS_WITH_RECORDS: &str = "
 pub(in crate::store) const FIRST_RUN: &str = "
     SELECT coalesce(min(r.seq), 0) FROM jsonb_each($1) w CROSS JOIN memory m ON m.id = w.value
       LEFT JOIN runs r ON r.id = m.created_run";
+pub(in crate::store) const ENTRIES_WITH_WORDS: &str = "
+    SELECT count(*) FROM jsonb_each($1) w CROSS JOIN memory m ON m.id = w.value WHERE m.erased_at IS NULL";
 pub(in crate::store) const ERASE_ENTRIES: &str = "
     UPDATE memory SET text = '', status = 'forgotten', erased_at = coalesce(erased_at, $2)
     WHERE id IN (SELECT value FROM jsonb_each($1))";
@@ -146,6 +148,14 @@ impl Erasure {
 }
 
 impl Store {
+    /// Counts those of these entries that were not erased before.
+    pub async fn count_entries_with_words(&self, ids: &[String]) -> Result<usize> {
+        let count = sqlx::query_scalar(ENTRIES_WITH_WORDS);
+        let count = count.bind(json_list(ids.iter().map(String::as_str)));
+        let count: i64 = count.fetch_one(self.readers()).await?;
+        Ok(usize::try_from(count).unwrap_or_default())
+    }
+
     /// Returns what an erasure of entries would take, and where the text would stand still. Changes nothing.
     pub async fn erasable_memory(&self, ids: &[String]) -> Result<ErasedMemory> {
         let found = self.find_erasure(ids).await?;

@@ -23,6 +23,13 @@ pub(in crate::store) const REDACT_TURNS: &str = "
       packed_with = NULL, error_message = CASE WHEN error_message IS NULL THEN NULL ELSE '' END,
       ended_json = json_remove(ended_json, '$.error'), pruned_at = coalesce(pruned_at, $2), redacted_at = $2
     WHERE run_id IN (SELECT value FROM jsonb_each($1))";
+/// Answers of owners to the messages, questions and digests of an erasure of a person (`store/erasure`). Reports of digests
+/// name entries, which have lost their words before.
+pub(in crate::store) const EMPTY_ANSWERS: &str = "
+    UPDATE approval_answers SET report = '' WHERE report <> '' AND $2 <> '' AND (message_id IN (SELECT value FROM jsonb_each($1))
+      OR approval_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value)
+      OR digest_id IN (SELECT e.digest_id FROM memory_digest_entries e JOIN memory m ON m.id = e.memory_id
+        WHERE m.erased_at IS NOT NULL))";
 /// `$1`: `[{id, payload}, …]`.
 pub(in crate::store) const REDACT_STEPS: &str = "
     UPDATE thread_tool_events SET payload_json = w.value ->> 'payload' FROM json_each($1) w

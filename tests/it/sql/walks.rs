@@ -23,7 +23,7 @@ pub const WALKS: &[(&str, &str)] = &[
         "an act of the owner, who seldom erases a person, with the engine stopped",
     ),
     (
-        "statements::EMPTY_ANSWERS",
+        "redaction::EMPTY_ANSWERS",
         "an act of the owner, who seldom erases a person, with the engine stopped",
     ),
     (
