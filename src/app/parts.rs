@@ -213,10 +213,10 @@ impl EngineParts {
             webhooks(&self.store, &prepared.config).open().await?;
             self.put_in_force(prepared);
             self.engine_mail.get().note_out_of_service().await?;
-            self.store.wake_budget_waits().await?;
-            // Also for runs that waited for their persona.
-            self.runs_queued.notify_one();
         }
+        self.store.wake_waits().await?;
+        // Also for runs that waited for their persona.
+        self.runs_queued.notify_one();
         Ok(Reloaded {
             is_new,
             kept,

@@ -144,7 +144,7 @@ impl Reloader {
             subject_id: file.to_owned(),
             occurrence: format!("{}-{}", &today[..10], &digest[..16]),
             summary: format!(
-                "{file} was edited and is faulty: {}{more}; the engine goes on with what it read before",
+                "{file} was edited and is faulty: {}{more}; what was in force stays so, and runs wait for a text that is gone",
                 quoted(first)
             ),
             hint: "put right what `attache config check` names: it is in force seconds later. Until then the engine would not \

@@ -40,9 +40,9 @@ struct TypedStepObject {
     /// Maximum tokens that this step may contribute.
     #[schemars(range(min = 1))]
     budget_tokens: Option<usize>,
-    /// `true`: the run fails when this step contributes nothing.
-    #[serde(default)]
-    required: bool,
+    /// `true`: the run fails when this step contributes nothing. `false`: the file of a `load-file` may be missing; without
+    /// this, runs wait for it, unless its path has a placeholder.
+    required: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -72,7 +72,7 @@ impl ContextProfile {
                 resolver: "summary-request".to_owned(),
                 args: tokens.iter().map(usize::to_string).collect(),
                 budget_tokens: None,
-                required: false,
+                required: None,
             }],
         }
     }
@@ -87,7 +87,15 @@ pub struct ContextStep {
     pub args: Vec<String>,
     pub budget_tokens: Option<usize>,
     /// `true`: the run fails when this step contributes nothing.
-    pub required: bool,
+    pub required: Option<bool>,
+}
+
+impl ContextStep {
+    /// Reports whether a file that it names may be missing: the owner says so, or it is of one trigger, thread or persona.
+    pub fn is_optional(&self) -> bool {
+        let is_of_some = || self.args.iter().any(|arg| arg.contains('{'));
+        self.required.map_or_else(is_of_some, |required| !required)
+    }
 }
 
 /// Resolves the file. Problems go to the context.
@@ -137,7 +145,7 @@ fn resolve_step(
                 resolver,
                 args,
                 budget_tokens: None,
-                required: false,
+                required: None,
             },
             Err(error) => {
                 let problem = file.problem_at(pointer, format!("`{text}` is not a step: {error}"));

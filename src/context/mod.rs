@@ -121,6 +121,7 @@ async fn resolve_step(
         summarised_upto: upto,
         remembered: &remembered,
         args: &args,
+        is_optional: step.is_optional(),
         budget_tokens: step.budget_tokens.unwrap_or(allowed_tokens / 2),
         persona: sources.persona,
         reads: sources.reads,
@@ -131,7 +132,7 @@ async fn resolve_step(
     if let Some(budget_tokens) = step.budget_tokens {
         resolvers::within_budget(&mut contribution, budget_tokens);
     }
-    if contribution.pieces.is_empty() && step.required && !contribution.is_withheld {
+    if contribution.pieces.is_empty() && step.required == Some(true) && !contribution.is_withheld {
         let why = contribution.note.unwrap_or_default();
         return Err(broken(format!("is required and gave nothing: {why}")));
     }

@@ -54,6 +54,8 @@ word_enum!(
         HookFailed = "hook_failed",
         /// An edited file of the configuration is faulty; what was good before stays in force.
         ConfigFaulty = "config_faulty",
+        /// A standing text is gone, and runs wait for it.
+        TextMissing = "text_missing",
         /// A tool of an MCP server is not as it was approved, and is off.
         McpToolOff = "mcp_tool_off",
         /// An MCP server hung, flooded, ended or broke the protocol.

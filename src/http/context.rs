@@ -347,6 +347,10 @@ impl WebContext {
                     PersonaId::parse(id).is_ok_and(|id| self.config.personas.get(&id).is_some());
                 is_back.then_some("it is in service again")
             }
+            NoticeKind::TextMissing => {
+                let is_back = self.config.workspace.join(id).exists();
+                is_back.then_some("the file is back")
+            }
             NoticeKind::WebhookDisabled => {
                 let webhook = store.webhook(id).await?;
                 let is_on = webhook.is_some_and(|webhook| webhook.disabled_at.is_none());

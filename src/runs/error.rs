@@ -22,6 +22,9 @@ pub enum RunError {
     /// A retry would fail alike.
     #[error("{message}")]
     Fatal { class: ErrorClass, message: String },
+    /// A standing text is gone; the run waits for it, and the attempt does not count.
+    #[error("{message}")]
+    WaitsForText { path: String, message: String },
     /// The machine lacks something now, such as a file descriptor; a later retry may find it.
     #[error("{message}")]
     Machine { message: String },
@@ -44,6 +47,7 @@ impl RunError {
             RunError::Provider { source, .. } => source.class,
             RunError::Fatal { class, .. } => *class,
             RunError::Machine { .. } => ErrorClass::Transient,
+            RunError::WaitsForText { .. } => ErrorClass::Config,
             RunError::Store(_) => ErrorClass::Store,
             RunError::BudgetExhausted(_) => ErrorClass::Budget,
             // No end of a run: nothing is stored of it.
@@ -59,6 +63,10 @@ impl From<ResolveError> for RunError {
             ResolveError::Store(error) => RunError::Store(error),
             passing @ ResolveError::Machine { .. } => RunError::Machine {
                 message: passing.to_string(),
+            },
+            ResolveError::NoText { ref path, .. } => RunError::WaitsForText {
+                path: path.clone(),
+                message: error.to_string(),
             },
             other => RunError::Fatal {
                 class: ErrorClass::Config,

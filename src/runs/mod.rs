@@ -4,6 +4,7 @@
 //! - `chat`: questions that are answered where they are asked
 //! - `start`, `recovery`, `checkpoint`: begin an attempt, or continue one
 //! - `assembly`: the context; `label`: what its texts permit
+//! - `missing_text`: a standing text is gone, and the run waits for it
 //! - `execute`, `state`: the loop and its state; `stubs`: results that requests leave out
 //! - `model_call`: one call of the model; `agents`: providers that own their loop
 //! - `tool_calls`: permission, execution, results
@@ -38,4 +39,5 @@ pub mod execute;
 pub mod agents;
 pub mod model_call;
 pub mod preflight;
+mod missing_text;
 pub mod worker;

@@ -8,6 +8,7 @@ use super::deps::WorkerDeps;
 use super::error::RunError;
 use super::execute::execute;
 use super::hooks::of_run;
+use super::missing_text;
 use crate::config::Current;
 use crate::domain::{
     ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, StopReason, stable_seed,
@@ -425,6 +426,9 @@ async fn finish(
     if let RunError::BudgetExhausted(empty) = &error {
         return exhausted::park(deps, run, empty, worked).await;
     }
+    if let RunError::WaitsForText { path, message } = error {
+        return missing_text::park(deps, run, (&path, message), worked).await;
+    }
     let class = error.class();
     let retry_in = match &error {
         RunError::Provider { retry_in, .. } => *retry_in,
@@ -432,6 +436,7 @@ async fn finish(
         RunError::Fatal { .. }
         | RunError::BudgetExhausted(_)
         | RunError::WaitsForApproval
+        | RunError::WaitsForText { .. }
         | RunError::Cancelled => None,
     };
     let attempts_max = run

@@ -146,6 +146,7 @@ impl RunDeps {
             summarised_upto: None,
             remembered: &[],
             args: &[],
+            is_optional: false,
             budget_tokens: 1000,
             persona: &persona,
             reads: &reads,

@@ -29,7 +29,7 @@ impl Resolver for LoadFile {
 
     fn fault(&self, step: StaticStep<'_>) -> Option<StaticFault> {
         let path = step.args.first()?;
-        // A file for one thread or trigger may be missing for the others.
+        // A file for one thread or trigger has its name at run time.
         if path.contains('{') {
             return None;
         }
@@ -42,6 +42,7 @@ impl Resolver for LoadFile {
         };
         match text(path, step, Trigger::Email) {
             Ok(Some(text)) => of_file(garbled(&text)?, "save it as UTF-8"),
+            Ok(None) if step.is_optional => None,
             Ok(None) => Some(StaticFault {
                 file: None,
                 what: format!("no file `{path}`"),
@@ -74,6 +75,7 @@ fn load(call: &ResolverCall<'_>) -> Result<Contribution, ResolveError> {
     let path = call.args[0].as_str();
     let ResolverCall {
         args,
+        is_optional,
         persona,
         reads,
         now,
@@ -81,12 +83,18 @@ fn load(call: &ResolverCall<'_>) -> Result<Contribution, ResolveError> {
     } = *call;
     let step = StaticStep {
         args,
+        is_optional,
         persona,
         files: reads,
         now,
     };
     let read = text(path, step, call.subject.trigger);
     let Some(text) = read.map_err(|error| error.of(format!("load-file({path})"), ""))? else {
+        // What a run was told when engines did without the file is told again so.
+        if !is_optional && !call.reads.is_record() {
+            let (resolver, path) = ("load-file".to_owned(), path.to_owned());
+            return Err(ResolveError::NoText { resolver, path });
+        }
         return Ok(Contribution::nothing(format!("no file `{path}`")));
     };
     if text.trim().is_empty() {

@@ -87,6 +87,8 @@ pub trait Resolver: Send + Sync {
 pub struct StaticStep<'a> {
     /// Arguments, with the placeholders for the persona filled in.
     pub args: &'a [String],
+    /// See [`ResolverCall::is_optional`].
+    pub is_optional: bool,
     pub persona: &'a Persona,
     pub files: &'a dyn Files,
     pub now: Timestamp,
@@ -108,6 +110,8 @@ pub struct StaticFault {
 pub struct ResolverCall<'a> {
     /// Arguments with their placeholders filled in.
     pub args: &'a [String],
+    /// `true`: a file that the arguments name may be missing.
+    pub is_optional: bool,
     /// Estimated tokens that this step may contribute.
     pub budget_tokens: usize,
     pub persona: &'a Persona,
@@ -303,6 +307,9 @@ pub enum ResolveError {
     /// The operator must change a file; the run fails with class `config`.
     #[error("resolver `{resolver}`: {problem}")]
     Config { resolver: String, problem: String },
+    /// A file that every run has is gone; the run waits for it.
+    #[error("resolver `{resolver}`: no file `{path}`")]
+    NoText { resolver: String, path: String },
     /// The machine could not read it now; the run is retried later.
     #[error("resolver `{resolver}`: {problem}")]
     Machine { resolver: String, problem: String },

@@ -44,6 +44,10 @@ pub trait Reads: Files {
         terms: &'a [String],
         limit: u32,
     ) -> ReadFuture<'a, Vec<KnowledgeHit>>;
+    /// Reports whether the answers are those that a past run got.
+    fn is_record(&self) -> bool {
+        false
+    }
     /// Returns files of the persona's knowledge that are in no index, with the reason.
     fn knowledge_left_out(&self) -> Vec<(String, String)>;
     /// Returns the entries of memory that may be shown to the people around the run, those that were confirmed last first.

@@ -371,6 +371,10 @@ impl Files for RecordedSources {
 }
 
 impl Reads for RecordedSources {
+    fn is_record(&self) -> bool {
+        true
+    }
+
     fn knowledge<'a>(
         &'a self,
         terms: &'a [String],

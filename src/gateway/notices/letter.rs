@@ -117,6 +117,13 @@ fn headline(pending: &PendingNotices) -> String {
     }
 }
 
+fn waiting(runs: u64) -> String {
+    match runs {
+        1 => "a run waits".to_owned(),
+        n => format!("{n} runs wait"),
+    }
+}
+
 fn tools_off(count: u64, server: &str) -> String {
     let tools = match count {
         1 => "a tool".to_owned(),
@@ -137,6 +144,7 @@ fn further_headline(kind: NoticeKind, count: u64, (of, subject): (&str, &str)) -
     let is_one = count == 1;
     match kind {
         NoticeKind::McpToolOff => tools_off(count, subject),
+        NoticeKind::TextMissing => format!("{subject} is gone, and {} for it", waiting(count)),
         NoticeKind::McpServerFailed => format!("the MCP server {} failed", quoted(subject)),
         NoticeKind::WebhookDisabled => format!("the webhook {} is off", quoted(subject)),
         NoticeKind::BackupFailed => "no good backup could be made".to_owned(),

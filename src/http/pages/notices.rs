@@ -117,6 +117,7 @@ fn remedy(kind: NoticeKind) -> &'static str {
         NoticeKind::ConfigFaulty => {
             "The configuration says what is wrong; what was good before stays in force."
         }
+        NoticeKind::TextMissing => "The runs that wait for it go on when the file is back.",
         _ => "",
     }
 }

@@ -52,18 +52,16 @@ pub async fn park(
         ),
     };
     tracing::warn!(run = %run.id, persona = %run.persona, %until, error = %empty, "run waits for money");
-    let error = deps
-        .store
-        .wait_for_budget(&run.id, empty, (until, worked), notice)
-        .await
-        .err()?;
-    tracing::error!(run = %run.id, %error, "a run that waits for money is not stored yet; trying again");
-    Some(RunFailure {
+    let wait = RunFailure {
         class: ErrorClass::Budget,
         message: empty.to_string(),
         retry_at: Some(until),
         worked,
-    })
+    };
+    let parked = deps.store.park_unspent(&run.id, wait.clone(), notice).await;
+    let error = parked.err()?;
+    tracing::error!(run = %run.id, %error, "a run that waits for money is not stored yet; trying again");
+    Some(wait)
 }
 
 fn refilled(deps: &RunDeps, account: &BudgetAccountId) -> Timestamp {

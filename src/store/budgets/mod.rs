@@ -5,4 +5,3 @@ pub(in crate::store) mod money;
 pub(in crate::store) mod usage;
 pub(in crate::store) mod embedding_calls;
 pub(in crate::store) mod account_lines;
-mod budget_waits;

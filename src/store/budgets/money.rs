@@ -7,17 +7,15 @@
 
 use crate::domain::{
     Allowance, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, NoticeId, NoticeKind,
-    NoticeSubject, PersonaId, RunId, ThreadBudget, ThreadId, Timestamp, UsageLine,
+    NoticeSubject, PersonaId, RunId, ThreadBudget, ThreadId, UsageLine,
 };
 use crate::store::budgets::usage_row::UsageRow;
-use crate::store::notices::emit::{NewNotice, emit};
-use crate::store::runs::fence::fenced;
-use crate::store::sql::{Statement, to_ms};
+use crate::store::notices::emit::NewNotice;
+use crate::store::sql::Statement;
 use crate::store::{Result, Store, StoreError};
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
-use std::time::Duration;
 
 /// Maximum cost of a call, and the budget_accounts that must be able to pay it.
 #[derive(Debug, Clone)]
@@ -132,20 +130,15 @@ pub(in crate::store) const OPEN_CALLS: &str =
     "SELECT run_id, turn_index, attempt FROM budget_reservations";
 pub(in crate::store) const OPEN_CALLS_OF_RUN: &str = "
     SELECT turn_index, attempt FROM budget_reservations WHERE run_id = $1";
-/// Every engine wakes the runs that wait for a budget account at its start, and at a reload: its bounds may differ.
-/// The first condition is the one of the index `runs_open`.
+/// Every engine wakes the runs that wait for a budget account or a file at its start, and at a reload: bounds and files may
+/// differ. The first condition is the one of the index `runs_open`.
 pub(in crate::store) const WAKE_WAITING: &str = "
     UPDATE runs SET next_attempt_at = NULL
     WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') AND state = 'waiting_retry'
-      AND error_class = 'budget'";
+      AND error_class IN ('budget', 'config')";
 pub(in crate::store) const WAKE_WAITING_OF_THREAD: &str = "
     UPDATE runs SET next_attempt_at = NULL
     WHERE thread_id = $1 AND state = 'waiting_retry' AND error_class = 'budget'";
-/// Waiting for a budget is no failure: the attempt does not count.
-pub(in crate::store) const PARK_FOR_MONEY: &str = "
-    UPDATE runs SET state = 'waiting_retry', attempt = max(attempt - 1, 0), next_attempt_at = $3,
-      error_class = 'budget', error_message = $4, worked_ms = $5, state_at = $6
-    WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(in crate::store) const SET_THREAD_BUDGET: &str = "
     INSERT INTO thread_budgets (thread_id, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max)
     VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO UPDATE SET run_micros_max = $2, run_tokens_max = $3,
@@ -349,7 +342,7 @@ pub(in crate::store) async fn leave(
     Ok(())
 }
 
-/// Books every call of an engine that is gone as spent, and wakes runs that wait for a budget.
+/// Books every call of an engine that is gone as spent, and wakes runs that wait for a budget or a file.
 pub(in crate::store) async fn recover(conn: &mut SqliteConnection, now: &str) -> Result<()> {
     for row in sqlx::query(OPEN_CALLS).fetch_all(&mut *conn).await? {
         let (run, turn_index, attempt): (String, u32, u32) =
@@ -361,42 +354,6 @@ pub(in crate::store) async fn recover(conn: &mut SqliteConnection, now: &str) ->
 }
 
 impl Store {
-    /// Parks a claimed run until a budget account can pay again, and notifies the owner, in one
-    /// commit.
-    ///
-    /// Errors: [`StoreError::WrongState`] when the run is no longer this engine's.
-    pub async fn wait_for_budget(
-        &self,
-        run: &RunId,
-        empty: &BudgetExhausted,
-        (until, worked): (Timestamp, Duration),
-        notice: Option<NewNotice>,
-    ) -> Result<()> {
-        let (epoch, id, now) = (self.epoch(), run.as_str().to_owned(), self.clock().now());
-        let message = empty.to_string();
-        self.write(move |conn| {
-            Box::pin(async move {
-                let park = sqlx::query(PARK_FOR_MONEY)
-                    .bind(&id)
-                    .bind(epoch)
-                    .bind(until.to_string());
-                let parked = park
-                    .bind(message)
-                    .bind(to_ms(worked))
-                    .bind(now.to_string())
-                    .execute(&mut *conn)
-                    .await?;
-                fenced(parked.rows_affected(), &id)?;
-                leave(conn, &id, &now.to_string()).await?;
-                if let Some(notice) = &notice {
-                    emit(conn, notice, now).await?;
-                }
-                Ok(())
-            })
-        })
-        .await
-    }
-
     /// Returns the current balance of a budget account.
     pub async fn account(&self, account: &BudgetAccountId) -> Result<BudgetBalance> {
         let row = sqlx::query(ACCOUNT)

@@ -1,7 +1,7 @@
 //! Runs: the queue, their end, crashes and poison runs.
 //!
 //! - `fence`: the check that a run is this engine's.
-//! - `queue`: runs queued, claimed, parked and failed.
+//! - `queue`: runs queued, claimed, parked and failed. `waits`: runs that wait for a budget or a file.
 //! - `crashes`: recovery of the runs of an engine that died.
 //! - `poison_runs`: runs that end the engine, tried alone.
 //! - `run_control`: cancellations and retries of operators.
@@ -13,6 +13,7 @@
 
 pub(in crate::store) mod fence;
 pub(in crate::store) mod queue;
+pub(in crate::store) mod waits;
 pub(in crate::store) mod crashes;
 pub(in crate::store) mod poison_runs;
 pub(in crate::store) mod run_control;

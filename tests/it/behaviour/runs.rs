@@ -167,8 +167,9 @@ async fn a_required_step_fails_the_run_until_it_gives_something() {
     workspace.set(
         "configs/context.json",
         "/thread",
-        json!([step, "load-file(notes/none.md)", "current-input"]),
+        json!([step, { "use": "load-file", "args": ["notes/none.md"], "required": false }, "current-input"]),
     );
+    workspace.write("notes/rules.md", "\n");
     let app = workspace.start().await;
     let run = app.run_of(&note("q@guest.example", "", "Hello?")).await;
     app.drain().await;

@@ -8,8 +8,7 @@ use attache::domain::{
     Origin, Timestamp, TokenUsage, UsageLine,
 };
 use attache::store::{
-    BudgetExhausted, CallReservation, ClaimedRun, JournalEntry, RunFailure, RunKey, TurnAnswered,
-    TurnStarted,
+    CallReservation, ClaimedRun, JournalEntry, RunFailure, RunKey, TurnAnswered, TurnStarted,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -133,18 +132,8 @@ async fn a_run_that_leaves_a_call_behind_leaves_nothing_set_aside() {
         .requeue_run(&runs[2].id, Duration::ZERO)
         .await
         .expect("put back");
-    let empty = BudgetExhausted {
-        account: account(BudgetScope::Engine, ""),
-        state: BudgetBalance::default(),
-        cost_micros_max: None,
-        tokens_max: None,
-        micros: 40,
-        tokens: 40,
-        held_by_others: true,
-    };
-    let until = (later.expect("an instant"), Duration::ZERO);
     store
-        .wait_for_budget(&runs[3].id, &empty, until, None)
+        .park_unspent(&runs[3].id, failure(later), None)
         .await
         .expect("waits");
     // Nobody can prove that the calls were free.

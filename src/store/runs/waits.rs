@@ -1,0 +1,62 @@
+//! Runs that wait for the owner's budget or file: parked without an attempt that counts, and woken when that may be there.
+
+use crate::domain::RunId;
+use crate::store::budgets::money::{WAKE_WAITING, leave};
+use crate::store::notices::emit::{NewNotice, emit};
+use crate::store::runs::fence::fenced;
+use crate::store::runs::queue::RunFailure;
+use crate::store::sql::to_ms;
+use crate::store::{Result, Store};
+
+/// Such a wait is no failure: the attempt does not count.
+pub(in crate::store) const PARK_UNSPENT: &str = "
+    UPDATE runs SET state = 'waiting_retry', attempt = max(attempt - 1, 0), next_attempt_at = $3,
+      error_class = $4, error_message = $5, worked_ms = $6, state_at = $7
+    WHERE id = $1 AND epoch = $2 AND state = 'running'";
+
+impl Store {
+    /// Parks a claimed run until its retry, however often, and notifies the owner, in one commit.
+    ///
+    /// Errors: [`StoreError::WrongState`](crate::store::StoreError::WrongState) when the run is no longer this engine's.
+    pub async fn park_unspent(
+        &self,
+        run: &RunId,
+        wait: RunFailure,
+        notice: Option<NewNotice>,
+    ) -> Result<()> {
+        let (epoch, id, now) = (self.epoch(), run.as_str().to_owned(), self.clock().now());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let park = sqlx::query(PARK_UNSPENT)
+                    .bind(&id)
+                    .bind(epoch)
+                    .bind(wait.retry_at.map(|at| at.to_string()))
+                    .bind(wait.class.as_str());
+                let parked = park
+                    .bind(&wait.message)
+                    .bind(to_ms(wait.worked))
+                    .bind(now.to_string())
+                    .execute(&mut *conn)
+                    .await?;
+                fenced(parked.rows_affected(), &id)?;
+                leave(conn, &id, &now.to_string()).await?;
+                if let Some(notice) = &notice {
+                    emit(conn, notice, now).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Wakes the runs that wait for a budget or a file, because there may be others now.
+    pub async fn wake_waits(&self) -> Result<()> {
+        self.write(|conn| {
+            Box::pin(async move {
+                sqlx::query(WAKE_WAITING).execute(conn).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+}
