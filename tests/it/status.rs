@@ -158,6 +158,23 @@ async fn mails_that_are_held_are_counted() {
 }
 
 #[test]
+fn it_says_that_letters_are_refused_for_want_of_disk_space() {
+    let place = Workspace::new(&json!({ "turns": [] }));
+    for (kept, is_short) in [(0, false), (u64::MAX, true)] {
+        let limits = json!({ "free_disk_bytes_min": kept });
+        place.set("configs/gateway.json", "/limits", limits);
+        let (said, code) = status(place.path());
+        assert_eq!(code, Some(3), "{said}");
+        assert_eq!(said["disk_shortage"].is_object(), is_short, "{said}");
+        let text = String::from_utf8(attache(place.path(), &["status"]).stdout).expect("UTF-8");
+        assert_eq!(text.contains("letters are refused"), is_short, "{text}");
+        if is_short {
+            assert_eq!(said["disk_shortage"]["free_bytes_min"], kept, "{said}");
+        }
+    }
+}
+
+#[test]
 fn it_says_what_it_can_of_a_broken_configuration() {
     let place = Workspace::new(&json!({ "turns": [] }));
     assert!(attache(place.path(), &["drain"]).status.success());

@@ -81,6 +81,14 @@ fn fields(status: &WorkspaceStatus) -> Vec<(&'static str, String)> {
         let text = format!("{problems}: `attache config check` lists them");
         fields.push(("Configuration", text));
     }
+    if let Some(shortage) = &status.disk_shortage {
+        let text = format!(
+            "letters are refused: {} bytes of the disk are free, and `limits.free_disk_bytes_min` keeps {}; \
+             `attache doctor` says how to make room",
+            shortage.free_bytes, shortage.free_bytes_min
+        );
+        fields.push(("Disk", text));
+    }
     let Some(records) = &status.records else {
         let none = || "none yet: the first start of an engine makes it".to_owned();
         let unread = status.database_error.as_ref();

@@ -6,12 +6,14 @@ use crate::cli::process::other::is_stopped;
 use crate::config::Config;
 use crate::domain::{BudgetScope, PersonaId, Timestamp, day_of, midnight};
 use crate::gateway::failing::{FailingServer, failing_servers};
+use crate::gateway::intake::free_disk_bytes;
 use crate::store::{
     BudgetRecord, EngineAtWork, FailedWork, NewestBackup, OpenError, PersonaHalt, Store,
     StoredResponsibility, UsageSince, WaitingWork, WebhookStatus, engine_at_work,
 };
 use chrono_tz::Tz;
 use serde::Serialize;
+use std::path::Path;
 
 /// The state of a workspace at one instant.
 #[derive(Serialize)]
@@ -30,6 +32,8 @@ pub struct WorkspaceStatus {
     pub not_in_force: NotInForce,
     /// Problems of the configuration because of which the next start would fail.
     pub configuration_problems: usize,
+    /// Why letters are refused for want of disk space; `None`: they are not.
+    pub disk_shortage: Option<DiskShortage>,
     /// `None`: there is no database yet, or it cannot be read.
     pub records: Option<RecordsStatus>,
     /// Why it cannot be read.
@@ -43,6 +47,14 @@ pub enum EngineState {
     Serving,
     Stopped,
     None,
+}
+
+/// Room on the disk below `data`, where it is less than the gateway takes letters with.
+#[derive(Serialize)]
+pub struct DiskShortage {
+    pub free_bytes: u64,
+    /// `limits.free_disk_bytes_min`.
+    pub free_bytes_min: u64,
 }
 
 /// What the database tells.
@@ -95,6 +107,9 @@ impl WorkspaceStatus {
             Ok(config) => (Some(config), 0),
             Err(errors) => (None, errors.problems.len()),
         };
+        let disk_shortage = config
+            .as_ref()
+            .and_then(|config| disk_shortage(&context.workspace, config));
         let (engine, of) = engine(engine_at_work(&context.workspace));
         let (records, database_error) = match store {
             Some(Ok(store)) => {
@@ -112,10 +127,23 @@ impl WorkspaceStatus {
             version: of.and_then(|of| of.version),
             not_in_force: in_force::compare(context),
             configuration_problems,
+            disk_shortage,
             records,
             database_error,
         })
     }
+}
+
+/// Looks at the disk as the gateway does before it takes a letter.
+fn disk_shortage(workspace: &Path, config: &Config) -> Option<DiskShortage> {
+    let data = workspace.join("data");
+    let folder = if data.is_dir() { &data } else { workspace };
+    let free_bytes = free_disk_bytes(folder).ok()?;
+    let free_bytes_min = config.limits.free_disk_bytes_min;
+    (free_bytes < free_bytes_min).then_some(DiskShortage {
+        free_bytes,
+        free_bytes_min,
+    })
 }
 
 fn engine(found: Option<EngineAtWork>) -> (EngineState, Option<EngineAtWork>) {
