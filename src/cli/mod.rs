@@ -70,7 +70,7 @@ use crate::clock::SystemClock;
 use crate::config::{Config, ConfigErrors};
 use crate::extract;
 use crate::shell;
-use crate::store::{OpenError, Store};
+use crate::store::{OpenError, Store, refuse_leftovers};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use screen::{Screen, Unwritten};
@@ -193,8 +193,26 @@ impl CommandContext {
     pub fn terminal(&self) -> bool {
         self.screen.is_terminal()
     }
-    /// Refuses a folder that is no workspace, so that a typing error creates no empty database.
+    /// Refuses a folder that is no workspace, so that a typing error creates no empty database, and one in which a restore did
+    /// not end, whose files may be some of those that it is to have.
     pub fn require_workspace(&self) -> Result<&Path, Failure> {
+        self.refuse_half_restored()?;
+        self.find_workspace()
+    }
+
+    fn refuse_half_restored(&self) -> Result<(), Failure> {
+        match refuse_leftovers(&self.workspace.join("data")) {
+            Err(error @ OpenError::HalfRestored { .. }) => {
+                let (exit, hint) = process::exit::of_open(&error);
+                let failure = Failure::new(exit, error.to_string());
+                Err(hint.into_iter().fold(failure, Failure::hint))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a folder that is no workspace; [`Self::require_workspace`] for what says itself what is wrong with one.
+    pub fn find_workspace(&self) -> Result<&Path, Failure> {
         match self.workspace.join("configs").metadata() {
             Ok(configs) if configs.is_dir() => {
                 process::protection::refuse_root(&self.workspace)?;
@@ -213,6 +231,7 @@ impl CommandContext {
             }
             _ => {}
         }
+        self.refuse_half_restored()?;
         let message = format!(
             "`{}` is not a workspace: it has no folder `configs`",
             self.workspace.display()

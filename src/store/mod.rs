@@ -153,6 +153,7 @@ pub use search::ranking::{Ranking, SHARE_MIN};
 pub use search::replies::ReplyWithParent;
 pub use search::scope::MessageSearch;
 pub use search::vectors::QuestionVector;
+pub use sqlite::leftovers::refuse_leftovers;
 pub use sqlite::locks::{EngineAtWork, engine_at_work, opening_process, working_engine};
 pub use sqlite::open::Store;
 pub use sqlite::open_error::OpenError;

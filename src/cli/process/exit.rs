@@ -152,15 +152,10 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
                 `data/backups` has the database as it was";
             (Exit::TryAgain, hint)
         }
-        OpenError::Gone { .. } => {
-            let hint = "put `data/attache.db` back, from a backup for example; to begin anew, move the whole folder `data` away";
-            (Exit::Workspace, hint)
-        }
-        OpenError::ForeignLog { .. } => {
-            let hint = "if `data/attache.db` was restored from a backup, move its `-wal` and `-shm` away: they hold what the \
-                database before it had not taken in, and would undo the restore";
-            (Exit::Workspace, hint)
-        }
+        OpenError::Gone { .. }
+        | OpenError::HalfRestored { .. }
+        | OpenError::Empty { .. }
+        | OpenError::ForeignLog { .. } => return of_leftovers(error),
         OpenError::LogUnread { .. } => {
             let hint = "copy the whole folder `data` to where this user may write, and look there";
             (Exit::NoInput, hint)
@@ -185,6 +180,29 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
         _ => return (Exit::Failed, None),
     };
     (exit, Some(hint.to_owned()))
+}
+
+/// Exit code and hint of what another database or a restore has left.
+fn of_leftovers(error: &OpenError) -> (Exit, Option<String>) {
+    let hint = match error {
+        OpenError::Gone { .. } => {
+            "put `data/attache.db` back, from a backup for example; to begin anew, move the whole folder `data` away"
+        }
+        OpenError::HalfRestored { .. } => {
+            "restore again: a whole backup into a new folder (`attache restore BACKUP --to DIR`), and remove this one; \
+                the copy of a database into this folder (`attache restore FILE`)"
+        }
+        OpenError::Empty { .. } => {
+            "remove the empty file and restore a backup (`attache restore FILE`); where nothing was ever stored here, \
+                remove it, and the next start makes a new one"
+        }
+        OpenError::ForeignLog { .. } => {
+            "if `data/attache.db` was restored from a backup, move its `-wal` and `-shm` away: they hold what the \
+                database before it had not taken in, and would undo the restore"
+        }
+        _ => return (Exit::Failed, None),
+    };
+    (Exit::Workspace, Some(hint.to_owned()))
 }
 
 /// Exit code and hint of a database that is not brought up to date.

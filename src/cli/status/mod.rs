@@ -10,7 +10,7 @@ use super::screen::{one_line, quoted};
 use super::{Command, CommandContext, Exit};
 use crate::clock::{Clock, SystemClock};
 use crate::config::dollars;
-use crate::store::{BudgetRecord, Store};
+use crate::store::{BudgetRecord, Store, refuse_leftovers};
 use crate::text::{plural, shortened};
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
@@ -39,13 +39,16 @@ impl Command for StatusCommand {
 }
 
 async fn status(context: &CommandContext) -> anyhow::Result<Exit> {
-    let workspace = context.require_workspace()?;
+    let workspace = context.find_workspace()?;
     let clock = Arc::new(SystemClock::new());
     let now = clock.now();
     // No migration is made: whoever only looks must not change a database beside an older engine.
-    let store = match workspace.join("data/attache.db").exists() {
-        true => Some(Store::open_to_read(workspace, clock).await),
-        false => None,
+    let store = match refuse_leftovers(&workspace.join("data")) {
+        Err(error) => Some(Err(error)),
+        Ok(()) if workspace.join("data/attache.db").exists() => {
+            Some(Store::open_to_read(workspace, clock).await)
+        }
+        Ok(()) => None,
     };
     let status = WorkspaceStatus::of(context, store, now).await?;
     let exit = match status.engine {
@@ -91,8 +94,10 @@ fn fields(status: &WorkspaceStatus) -> Vec<(&'static str, String)> {
     }
     let Some(records) = &status.records else {
         let none = || "none yet: the first start of an engine makes it".to_owned();
+        let remedy = status.database_remedy.as_deref();
+        let remedy = remedy.unwrap_or("`attache doctor` says what to do");
         let unread = status.database_error.as_ref();
-        let unread = unread.map(|error| format!("{error}: `attache doctor` says what to do"));
+        let unread = unread.map(|error| format!("{error}: {remedy}"));
         fields.push(("Database", unread.unwrap_or_else(none)));
         return fields;
     };

@@ -2,6 +2,7 @@
 
 use crate::cli::CommandContext;
 use crate::cli::args::in_force::{self, NotInForce};
+use crate::cli::process::exit::of_open;
 use crate::cli::process::other::is_stopped;
 use crate::config::Config;
 use crate::domain::{BudgetScope, PersonaId, Timestamp, day_of, midnight};
@@ -38,6 +39,8 @@ pub struct WorkspaceStatus {
     pub records: Option<RecordsStatus>,
     /// Why it cannot be read.
     pub database_error: Option<String>,
+    /// What to do then.
+    pub database_remedy: Option<String>,
 }
 
 /// State of an engine.
@@ -111,12 +114,12 @@ impl WorkspaceStatus {
             .as_ref()
             .and_then(|config| disk_shortage(&context.workspace, config));
         let (engine, of) = engine(engine_at_work(&context.workspace));
-        let (records, database_error) = match store {
+        let (records, unopened) = match store {
             Some(Ok(store)) => {
                 let records = RecordsStatus::of(&store, config.as_ref(), now).await?;
                 (Some(records), None)
             }
-            Some(Err(error)) => (None, Some(error.to_string())),
+            Some(Err(error)) => (None, Some(error)),
             None => (None, None),
         };
         Ok(Self {
@@ -129,7 +132,8 @@ impl WorkspaceStatus {
             configuration_problems,
             disk_shortage,
             records,
-            database_error,
+            database_error: unopened.as_ref().map(OpenError::to_string),
+            database_remedy: unopened.as_ref().and_then(|error| of_open(error).1),
         })
     }
 }

@@ -5,7 +5,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::Problem;
 use crate::runs::preflight;
 use crate::store::{
-    OpenError, PendingMigration, ProgramVersion, THIS_VERSION, UpgradeForecast, working_engine,
+    OpenError, PendingMigration, ProgramVersion, THIS_VERSION, UpgradeForecast, refuse_leftovers,
+    working_engine,
 };
 use crate::text::plural;
 use serde::Serialize;
@@ -45,6 +46,9 @@ pub(super) async fn check(
         Some(file) => std::path::absolute(file)?,
         None => workspace.join("data/attache.db"),
     };
+    if from.is_none() {
+        refuse_leftovers(&workspace.join("data"))?;
+    }
     if !database.is_file() {
         let failure = Failure::new(
             Exit::NoInput,

@@ -21,9 +21,12 @@ pub(in crate::store) fn note_opened(lock: &mut File) -> io::Result<()> {
     writeln!(lock, "{OPENED}\n{VERSION}{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Refuses leftovers. Errors: [`OpenError::Gone`] where a database is missing,
-/// [`OpenError::ForeignLog`] where there is a log that is not the database's.
-pub(in crate::store) fn refuse_leftovers(data: &Path) -> Result<(), OpenError> {
+/// Refuses leftovers below the folder `data` of a workspace.
+///
+/// Errors: [`OpenError::HalfRestored`] where a restore did not end, [`OpenError::Gone`] where a database is missing,
+/// [`OpenError::Empty`] where a file without a byte stands for it, [`OpenError::ForeignLog`] where there is a log that is not
+/// the database's.
+pub fn refuse_leftovers(data: &Path) -> Result<(), OpenError> {
     let database = data.join("attache.db");
     let length = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());
     let log = log_of(&database);
@@ -48,12 +51,20 @@ pub(in crate::store) fn refuse_leftovers(data: &Path) -> Result<(), OpenError> {
         })
     };
     let restoring = data.join(RESTORING);
+    // A new database would take the place of the one that was to come.
+    if restoring.exists() {
+        let left = restoring.display().to_string();
+        return Err(OpenError::HalfRestored { left });
+    }
     let left = match () {
-        // A restore was interrupted: a new database would take its place.
-        () if restoring.exists() => restoring,
         () if length(&log) > 0 => log,
         () if was_opened => lock,
         () if has_mails() => outbox,
+        // What a copy leaves on a full disk, or a power cut.
+        () if database.exists() => {
+            let path = database.display().to_string();
+            return Err(OpenError::Empty { path });
+        }
         () => return Ok(()),
     };
     Err(OpenError::Gone {

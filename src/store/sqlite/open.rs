@@ -88,7 +88,7 @@ impl Store {
         let _opening = turn_to_open(&data).await?;
         refuse_leftovers(&data)?;
         let lock = lock(&data.join("engine.lock"))?;
-        Self::open_database(write_options(&data), clock, OpenedAs::Engine(lock)).await
+        Self::open_or_make(&data, clock, OpenedAs::Engine(lock)).await
     }
 
     /// Opens the database while an engine runs, for listings and for requests such as a
@@ -115,8 +115,24 @@ impl Store {
         // The first process creates the database and runs the migrations.
         let _opening = turn_to_open(&data).await?;
         refuse_leftovers(&data)?;
-        let access = OpenedAs::Shared(backup);
-        Self::open_database(write_options(&data), clock, access).await
+        Self::open_or_make(&data, clock, OpenedAs::Shared(backup)).await
+    }
+
+    /// Opens the database to write it; where there is none, makes it, or leaves nothing.
+    async fn open_or_make(
+        data: &Path,
+        clock: Arc<dyn Clock>,
+        access: OpenedAs,
+    ) -> std::result::Result<Self, OpenError> {
+        let database = data.join("attache.db");
+        let is_new = !database.exists();
+        let opened = Self::open_database(write_options(data), clock, access).await;
+        let is_empty = || database.metadata().is_ok_and(|file| file.len() == 0);
+        // SQLite makes the file before it finds the disk full; the next start would refuse it.
+        if is_new && opened.is_err() && is_empty() {
+            let _still_there = std::fs::remove_file(&database);
+        }
+        opened
     }
 
     /// Opens the database by read-only connections, without migrations: every write is an error.

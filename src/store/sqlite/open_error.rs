@@ -61,6 +61,12 @@ pub enum OpenError {
     /// The database is missing; a new one in its place would have lost every accepted letter.
     #[error("the database is missing, and `{left}` is left of it")]
     Gone { left: String },
+    /// A restore began and did not end; `left` is its mark.
+    #[error("a restore into this workspace was interrupted: `{left}` is left of it")]
+    HalfRestored { left: String },
+    /// The database is a file without a byte, which this program never leaves behind.
+    #[error("the database `{path}` is empty, which no database of attache is")]
+    Empty { path: String },
     /// The database replaced another one, whose log is still there.
     #[error("the log `{log}` does not belong to the database beside it")]
     ForeignLog { log: String },

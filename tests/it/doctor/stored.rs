@@ -34,6 +34,29 @@ pub static CASES: &[Case] = &[
         },
     ),
     Case::fault(
+        "a restore that did not end",
+        "database",
+        &[
+            "a restore into this workspace was interrupted",
+            ".attache.db.restoring",
+        ],
+        "restore again",
+        |house| {
+            house.remove(DATABASE);
+            house.write("data/.attache.db.restoring", "")
+        },
+    ),
+    Case::fault(
+        "a database without a byte",
+        "database",
+        &["data/attache.db", "is empty"],
+        "remove the empty file and restore a backup",
+        |house| {
+            house.remove("data");
+            house.write(DATABASE, "")
+        },
+    ),
+    Case::fault(
         "the log of another database",
         "database",
         &["does not belong to the database"],

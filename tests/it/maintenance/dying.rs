@@ -186,14 +186,26 @@ async fn a_restore_that_dies_leaves_no_workspace_and_is_done_in_a_new_folder() {
     for order in ["K6:1", &before_the_last_file(&backup), "K2:1"] {
         let folder = place.path().join(order);
         let to = half_restored(&workspace, order, &backup, &folder);
-        let look = ["--workspace", &to, "drain"];
-        let (code, error) = code_of(&workspace, &look).await;
-        assert_ne!(code, 0, "{order}");
-        // A folder without a configuration is none on which an engine works anyway.
-        if order != "K6:1" {
+        for look in [
+            &["drain"][..],
+            &["serve"],
+            &["config", "check"],
+            &["upgrade", "--check"],
+        ] {
+            let look = [&["--workspace", &to], look].concat();
+            let (code, error) = code_of(&workspace, &look).await;
             assert!(
-                code == 78 && error.contains("restoring"),
-                "{order}: {code} {error}"
+                code == 78 && error.contains("restoring") && error.contains("hint: restore again"),
+                "{order}: {look:?}: {code} {error}"
+            );
+        }
+        for look in ["status", "doctor"] {
+            let look = ["--workspace", &to, look];
+            let (code, said, error) = attache(workspace.path(), &look).await;
+            let said = format!("{said}{error}");
+            assert!(
+                code != 0 && said.contains("restoring") && said.contains("restore again"),
+                "{order}: {look:?}: {said}"
             );
         }
         let (code, error) = code_of(&workspace, &["restore", &backup, "--to", &to]).await;

@@ -79,6 +79,40 @@ async fn a_missing_or_empty_database_is_not_begun_beside_its_remains() {
     }
 }
 
+#[tokio::test]
+async fn a_database_without_a_byte_is_not_taken_for_a_new_one() {
+    let workspace = Workspace::new(&json!({ "turns": [] }));
+    let database = workspace.path().join("data/attache.db");
+    workspace.write("data/attache.db", "");
+    // The second time the locks of the first are there.
+    for _ in 0..2 {
+        for refused in opened(&workspace).await {
+            assert!(
+                matches!(refused, Some(OpenError::Empty { .. })),
+                "{refused:?}"
+            );
+        }
+    }
+    for command in [
+        &["serve"][..],
+        &["threads", "list"],
+        &["doctor", "--audit"],
+        &["upgrade", "--check"],
+    ] {
+        let (code, _, said) = attache(workspace.path(), command).await;
+        let is_named = said.contains("is empty") && said.contains("hint: remove the empty file");
+        assert!(code == 78 && is_named, "{command:?}: {said}");
+    }
+    let (code, said, _) = attache(workspace.path(), &["status"]).await;
+    assert!(
+        code == 3 && said.contains("remove the empty file"),
+        "{said}"
+    );
+    assert_eq!(database.metadata().expect("the file").len(), 0);
+    std::fs::remove_file(&database).expect("removed, as the hint says");
+    assert!(opened(&workspace).await.iter().all(Option::is_none));
+}
+
 /// A killed engine's `data`, with a backup from before in place of its database.
 async fn restored_over_a_log() -> (TestApp, Workspace) {
     let app = lived().await;
