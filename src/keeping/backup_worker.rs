@@ -154,6 +154,13 @@ pub fn backups_in(folder: &Path) -> Vec<(PathBuf, bool)> {
     manifests.collect()
 }
 
+/// Returns the newest whole backup in these folders that is good by its manifest.
+pub fn newest_good_backup(folders: &[&Path]) -> Option<PathBuf> {
+    let backups = folders.iter().flat_map(|folder| backups_in(folder));
+    let good = backups.filter(|(_, is_good)| *is_good);
+    good.map(|(path, _)| path).max_by_key(|path| name(path))
+}
+
 /// Removes the oldest beyond `count` good ones. One that is not sound does not push out a good one, and goes when as many good
 /// ones are younger.
 fn remove_oldest(folder: &Path, count: usize) {

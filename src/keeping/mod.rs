@@ -25,7 +25,7 @@ mod erasure;
 mod retention_worker;
 
 pub use backup_check::{BackupVerdict, ManifestSummary, check};
-pub use backup_worker::{BackupWorker, backups_in};
+pub use backup_worker::{BackupWorker, backups_in, newest_good_backup};
 pub use contents::MANIFEST;
 pub use erasure::{ErasureForecast, erase, finish as finish_erasure, forecast};
 pub use erasure_report::{ErasureReport, NamedBackup, REPORTS as ERASURE_REPORTS};

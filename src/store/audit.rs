@@ -13,6 +13,7 @@ mod whole;
 mod hashes;
 use crate::store::maintenance::versions::require_newest;
 use crate::store::sqlite::files::log_of;
+use crate::store::sqlite::open_error::is_damage;
 use crate::store::sqlite::read_only::only_to_read;
 use crate::store::{OpenError, Result};
 use futures_util::TryStreamExt;
@@ -113,6 +114,45 @@ pub(super) const PENDING: &str = "
       (SELECT count(*) FROM budget_reservations)
         + (SELECT count(*) FROM embedding_calls WHERE state = 'open') AS calls, (SELECT count(*) FROM held_letters) AS letters";
 
+impl Findings {
+    /// Reports whether the file itself is damaged: what the other checks found may come of that, and their remedies do not help.
+    pub fn is_damaged(&self) -> bool {
+        self.broken.iter().any(|broken| broken.name == whole::PAGES)
+    }
+
+    /// Adds what could not be read to the check of pages.
+    fn unread(&mut self, mut what: Vec<String>) {
+        if what.is_empty() {
+            return;
+        }
+        let is_pages = |broken: &&mut Broken| broken.name == whole::PAGES;
+        if let Some(known) = self.broken.iter_mut().find(is_pages) {
+            known.count += what.len() as u64;
+            known.what.append(&mut what);
+            known.what.truncate(LISTED_MAX);
+            return;
+        }
+        let AuditCheck {
+            group,
+            name,
+            says,
+            hint,
+            ..
+        } = whole::CHECKS[0];
+        let count = what.len() as u64;
+        what.truncate(LISTED_MAX);
+        let broken = Broken {
+            group,
+            name,
+            says,
+            hint,
+            count,
+            what,
+        };
+        self.broken.insert(0, broken);
+    }
+}
+
 impl Audit {
     /// Opens the database file at `path`, also while an engine runs.
     ///
@@ -162,7 +202,7 @@ impl Audit {
 
 /// Makes the checks that need only a connection.
 pub async fn examine(conn: &mut SqliteConnection, wanted: AuditScope) -> Result<Findings> {
-    let mut findings = Findings::default();
+    let (mut findings, mut unread) = (Findings::default(), Vec::new());
     let is_wanted = |check: &&AuditCheck| match check.holds {
         _ if check.name == whole::PAGES => wanted.bytes,
         Holds::Always => true,
@@ -172,6 +212,11 @@ pub async fn examine(conn: &mut SqliteConnection, wanted: AuditScope) -> Result<
         findings.made += 1;
         let (count, what) = match broken(conn, check.sql).await {
             Ok(broken) => broken,
+            // It says nothing of the rows that the check is about.
+            Err(error) if is_damage(&error) => {
+                unread.push(format!("`{}`: {error}", check.name));
+                continue;
+            }
             // A page that cannot be read is a finding of the audit, not its failure.
             Err(error) => (1, vec![error.to_string()]),
         };
@@ -194,9 +239,13 @@ pub async fn examine(conn: &mut SqliteConnection, wanted: AuditScope) -> Result<
         }
     }
     if wanted.bytes {
-        hashes::examine(conn, &mut findings).await?;
+        hashes::examine(conn, &mut findings, &mut unread).await?;
     }
-    let pending = sqlx::query(PENDING).fetch_one(conn).await?;
+    findings.unread(unread);
+    let pending = match sqlx::query(PENDING).fetch_one(conn).await {
+        Err(_) if findings.is_damaged() => return Ok(findings),
+        pending => pending?,
+    };
     let count = |column: &str| pending.get::<i64, _>(column).unsigned_abs();
     findings.pending = PendingWork {
         runs: count("runs"),

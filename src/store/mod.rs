@@ -270,6 +270,11 @@ impl StoreError {
             StoreError::Unreadable { .. } | StoreError::Missing { .. }
         )
     }
+
+    /// Reports whether the file itself is damaged.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, StoreError::Sql(error) if sqlite::open_error::is_damage(error))
+    }
 }
 
 pub type Result<T> = std::result::Result<T, StoreError>;

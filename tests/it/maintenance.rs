@@ -6,6 +6,7 @@ mod export;
 pub mod gc;
 pub mod workspace;
 mod leftovers;
+mod damage;
 pub mod dying;
 mod older_index;
 mod texts;

@@ -2,7 +2,10 @@
 
 use super::finding::{ExaminedArea, FindingArea, FindingSeverity, InstallFinding};
 use crate::cli::process::exit::of_open;
+use crate::cli::screen::one_line;
 use crate::clock::SystemClock;
+use crate::config::Config;
+use crate::keeping::newest_good_backup;
 use crate::store::{InstallRecords, OpenError, Store, StoreError};
 use crate::text::with_causes;
 use std::io;
@@ -46,6 +49,14 @@ impl DatabaseState {
         }
     }
 
+    fn is_damaged(&self) -> bool {
+        match self {
+            Self::Unopened(error) => matches!(error, OpenError::Damaged { .. }),
+            Self::Unread(error) => error.is_damage(),
+            Self::Missing | Self::Opened(_) => false,
+        }
+    }
+
     /// Returns what the records tell; `None`: they cannot be read.
     pub fn records(&self) -> Option<&InstallRecords> {
         match self {
@@ -59,15 +70,50 @@ impl DatabaseState {
 pub struct DatabaseFacts<'a> {
     pub state: &'a DatabaseState,
     pub has_journal: bool,
+    /// What to do with the file, where it is damaged.
+    pub repair: Option<String>,
 }
 
 static CHECKS: &[fn(&DatabaseFacts<'_>) -> Vec<InstallFinding>] =
     &[missing, unopened, journal, free_pages, half_erased];
 
-pub fn examine(workspace: &Path, state: &DatabaseState) -> ExaminedArea {
+/// Says what to do with a damaged database, with the newest good backup that lies here.
+pub fn repair(workspace: &Path, config: Option<&Config>, state: &DatabaseState) -> String {
+    let known = state
+        .records()
+        .and_then(|records| records.last_backup.as_ref())
+        .map(|backup| workspace.join(&backup.file));
+    let scheduled = config.and_then(|config| config.keeping.backup.as_ref());
+    let here = workspace.join("data/backups");
+    let folders: Vec<&Path> = scheduled
+        .map(|backup| backup.folder.as_path())
+        .into_iter()
+        .chain([here.as_path()])
+        .collect();
+    let backup = known
+        .filter(|file| file.exists())
+        .or_else(|| newest_good_backup(&folders));
+    let backup = match backup {
+        Some(backup) => format!(
+            "restore the newest good backup, `{0}` (`attache restore {0} --to DIR`)",
+            backup.display()
+        ),
+        None => {
+            "restore the newest good backup (`attache restore BACKUP --to DIR`): none is known here"
+                .to_owned()
+        }
+    };
+    format!(
+        "stop the engine, keep a copy of `data` as it is, and {backup}; without one, `sqlite3 data/attache.db .recover` saves what \
+         can be read"
+    )
+}
+
+pub fn examine(workspace: &Path, state: &DatabaseState, config: Option<&Config>) -> ExaminedArea {
     let facts = DatabaseFacts {
         state,
         has_journal: workspace.join(JOURNAL).exists(),
+        repair: state.is_damaged().then(|| repair(workspace, config, state)),
     };
     ExaminedArea::of(CHECKS, &facts)
 }
@@ -90,6 +136,16 @@ fn unopened(facts: &DatabaseFacts<'_>) -> Vec<InstallFinding> {
     let (severity, what, remedy) = match facts.state {
         // The journal is the reason, and a finding of its own.
         DatabaseState::Unopened(OpenError::Sql(_)) if facts.has_journal => return Vec::new(),
+        DatabaseState::Unopened(error @ OpenError::Damaged { .. }) => (
+            FindingSeverity::Fault,
+            one_line(&error.to_string()),
+            facts.repair.clone(),
+        ),
+        DatabaseState::Unread(error) if error.is_damage() => (
+            FindingSeverity::Fault,
+            format!("the database is damaged: {}", with_causes(error)),
+            facts.repair.clone(),
+        ),
         DatabaseState::Unopened(error) => {
             let severity = match error {
                 OpenError::Older(_) | OpenError::Archive => FindingSeverity::Warning,

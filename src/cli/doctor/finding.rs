@@ -21,6 +21,7 @@ pub enum FindingArea {
     Servers,
     Dns,
     Backups,
+    Records,
 }
 
 impl FindingArea {
@@ -40,6 +41,7 @@ impl FindingArea {
             Self::Servers => "servers",
             Self::Dns => "dns",
             Self::Backups => "backups",
+            Self::Records => "records",
         }
     }
 }

@@ -68,7 +68,7 @@ struct DoctorRecord<'a> {
     findings: &'a [InstallFinding],
     /// Modes that `--fix` has mended.
     mended: &'a [MendedMode],
-    /// The audit of the database; `None`: it cannot be read, or there is none yet.
+    /// The audit of the database, whose failed checks are findings as well; `None`: it cannot be read, or there is none yet.
     records: Option<AuditRecord<'a>>,
 }
 
@@ -132,7 +132,8 @@ async fn audit(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Result<
         let failure = Failure::new(Exit::NoInput, "there is no database yet");
         return Err(failure.hint("the first start of an engine makes it").into());
     }
-    let made = make_audit(context, wanted.scope).await?;
+    let state = DatabaseState::of(&context.workspace).await;
+    let made = make_audit(context, wanted.scope, &state).await?;
     let engine = engine_at_work(&context.workspace).map(|engine| engine.pid);
     let findings = &made.findings;
     if context.json() {
@@ -140,7 +141,7 @@ async fn audit(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Result<
             .screen
             .json(&AuditRecord::new(&made, engine.as_deref()))?;
     } else {
-        records::print(context, findings, engine.as_deref())?;
+        records::print(context, &made, engine.as_deref())?;
         let disk = disk::examine(&context.workspace, context.config().ok().as_ref());
         let faults = disk.findings.iter();
         for finding in faults.filter(|one| one.severity == FindingSeverity::Fault) {
@@ -158,11 +159,18 @@ async fn audit(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Result<
     })
 }
 
-async fn make_audit(context: &CommandContext, scope: AuditScope) -> anyhow::Result<MadeAudit> {
+async fn make_audit(
+    context: &CommandContext,
+    scope: AuditScope,
+    state: &DatabaseState,
+) -> anyhow::Result<MadeAudit> {
     let mut audit = Audit::open(&context.workspace.join("data/attache.db")).await?;
     let looking = audit.examine(scope);
     let findings = progress::turning(context, "looking the database over", looking).await?;
+    let config = context.config().ok();
+    let repair = || database::repair(&context.workspace, config.as_ref(), state);
     Ok(MadeAudit {
+        repair: findings.is_damaged().then(repair),
         findings,
         scope,
         log_bytes: audit.log_bytes(),
@@ -192,7 +200,7 @@ async fn examine(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Resul
         areas.extend(<[ExaminedArea; 2]>::from(asked));
     }
     let made = match database {
-        DatabaseState::Opened(_) => Some(make_audit(context, wanted.scope).await?),
+        DatabaseState::Opened(_) => Some(make_audit(context, wanted.scope, &database).await?),
         _ => None,
     };
     let checks = areas.iter().map(|area| area.checks).sum();
@@ -262,7 +270,7 @@ async fn installation(
         certificates::examine(config, now),
         clock::examine(now, records.and_then(|records| records.newest_at)),
         disk::examine(workspace, config),
-        database::examine(workspace, database),
+        database::examine(workspace, database, config),
         engine::examine(workspace, engine),
         personas::examine(workspace, records.map(|records| records.personas.clone())),
         programs::examine(config).await,
@@ -298,21 +306,19 @@ fn tell(
     (checks, findings, mended): (usize, &[InstallFinding], &[MendedMode]),
     (audit, engine): (Option<&MadeAudit>, Option<&str>),
 ) -> anyhow::Result<Exit> {
-    let broken = audit.map_or(0, |audit| audit.findings.broken.len());
+    let of_records = audit.map(MadeAudit::of_installation).unwrap_or_default();
     let count = |severity| {
-        findings
-            .iter()
-            .filter(|one| one.severity == severity)
-            .count()
+        let all = findings.iter().chain(&of_records);
+        all.filter(|one| one.severity == severity).count()
     };
-    let faults = count(FindingSeverity::Fault) + broken;
+    let faults = count(FindingSeverity::Fault);
     let checks = checks + audit.map_or(0, |audit| audit.findings.made);
     let exit = if faults == 0 { Exit::Ok } else { Exit::Failed };
     if context.json() {
         context.screen.json(&DoctorRecord {
             ok: faults == 0,
             checks,
-            findings,
+            findings: &[findings, &of_records].concat(),
             mended,
             records: audit.map(|audit| AuditRecord::new(audit, engine)),
         })?;
@@ -340,7 +346,7 @@ fn tell(
         context.screen.line(format!("  hint: {}", finding.remedy))?;
     }
     if let Some(audit) = audit {
-        records::print(context, &audit.findings, engine)?;
+        records::print(context, audit, engine)?;
     }
     let wrong = match (faults, count(FindingSeverity::Warning)) {
         (0, 0) => "nothing is wrong".to_owned(),

@@ -1,6 +1,8 @@
 //! The records: whether they agree with each other (`attache doctor --audit`).
 
+use super::finding::{FindingArea, FindingSeverity, InstallFinding};
 use crate::cli::CommandContext;
+use crate::cli::screen::one_line;
 use crate::store::audit::{AuditScope, Broken, Findings, PendingWork};
 use crate::text::plural;
 use serde::Serialize;
@@ -45,6 +47,34 @@ pub struct MadeAudit {
     pub scope: AuditScope,
     /// Length of the write-ahead log.
     pub log_bytes: u64,
+    /// What to do with the file, where it is damaged.
+    pub repair: Option<String>,
+}
+
+impl MadeAudit {
+    /// Returns the remedy of a check: of a damaged file no other helps.
+    fn hint<'a>(&'a self, broken: &'a Broken) -> &'a str {
+        self.repair.as_deref().unwrap_or(broken.hint)
+    }
+
+    /// Returns the checks that failed as findings like those of the installation.
+    pub fn of_installation(&self) -> Vec<InstallFinding> {
+        let finding = |broken: &Broken| {
+            let unlisted = broken.count - broken.what.len() as u64;
+            let more = (unlisted > 0).then(|| format!("{unlisted} more"));
+            let listed = broken.what.iter().map(|what| one_line(what));
+            let what: Vec<String> = listed.chain(more).collect();
+            let what = format!("{} (`{}`): {}", broken.says, broken.name, what.join(", "));
+            let found = InstallFinding::new(
+                FindingArea::Records,
+                FindingSeverity::Fault,
+                what,
+                self.hint(broken),
+            );
+            found.of_file("data/attache.db")
+        };
+        self.findings.broken.iter().map(finding).collect()
+    }
 }
 
 impl<'a> AuditRecord<'a> {
@@ -54,7 +84,7 @@ impl<'a> AuditRecord<'a> {
             group: broken.group,
             check: broken.name,
             says: broken.says,
-            hint: broken.hint,
+            hint: audit.hint(broken),
             count: broken.count,
             what: &broken.what,
         };
@@ -86,9 +116,10 @@ impl<'a> AuditRecord<'a> {
 /// Prints what does not agree, and what is open.
 pub fn print(
     context: &CommandContext,
-    findings: &Findings,
+    audit: &MadeAudit,
     engine: Option<&str>,
 ) -> anyhow::Result<()> {
+    let findings = &audit.findings;
     for broken in &findings.broken {
         context
             .screen
@@ -100,7 +131,9 @@ pub fn print(
         if unlisted > 0 {
             context.screen.line(format!("  and {unlisted} more"))?;
         }
-        context.screen.line(format!("  hint: {}", broken.hint))?;
+        context
+            .screen
+            .line(format!("  hint: {}", audit.hint(broken)))?;
     }
     let PendingWork {
         runs,

@@ -19,7 +19,7 @@ impl Command for UpgradeCommand {
             .about("Bring the database up to date with this program, or say what that would do")
             .after_help(
                 "The start of an engine does the same. The database is copied before, to `data/backups`.\n\n\
-                 Exit codes of --check: 0 this program can work here; 1 the database is newer; 65 the configuration is wrong; \
+                 Exit codes of --check: 0 this program can work here; 1 the database is newer; 65 the configuration is wrong, or the database is damaged; \
                  66 there is no such database; 73 there is no room for the copy.",
             )
             .arg(

@@ -5,6 +5,7 @@ use super::{Broken, Findings, LISTED_MAX};
 use crate::domain::sha256_hex;
 use crate::store::Result;
 use crate::store::journal::packed::Unpacker;
+use crate::store::sqlite::open_error::is_damage;
 use futures_util::TryStreamExt;
 use sqlx::{Row, SqliteConnection};
 
@@ -55,21 +56,31 @@ const HASHED: &[Hashed] = &[
     },
 ];
 
-pub(super) async fn examine(conn: &mut SqliteConnection, findings: &mut Findings) -> Result<()> {
+/// Adds what is not what it was to the findings, and what could not be read for damage to `unread`.
+pub(super) async fn examine(
+    conn: &mut SqliteConnection,
+    findings: &mut Findings,
+    unread: &mut Vec<String>,
+) -> Result<()> {
     for hashed in HASHED {
         findings.made += 1;
         let (mut count, mut what) = (0, Vec::new());
-        if let Err(error) = wrong(
+        let read = wrong(
             conn,
             hashed,
             &mut findings.bytes_hashed,
             &mut count,
             &mut what,
-        )
-        .await
-        {
-            count += 1;
-            what.push(error.to_string());
+        );
+        match read.await {
+            Ok(()) => {}
+            Err(error) if is_damage(&error) => {
+                unread.push(format!("`{}`: {error}", hashed.name));
+            }
+            Err(error) => {
+                count += 1;
+                what.push(error.to_string());
+            }
         }
         if count > 0 {
             findings.broken.push(Broken {

@@ -6,7 +6,8 @@ use super::{AuditCheck, Holds};
 /// The check that reads every page.
 pub(super) static PAGES: &str = "damaged-pages";
 
-static DAMAGED: &str = "stop the engine, keep a copy of `data`, and restore the newest backup";
+static DAMAGED: &str = "stop the engine, keep a copy of `data`, and restore the newest good backup; \
+    `sqlite3 data/attache.db .recover` saves what can be read";
 
 /// FTS5 keeps the list of an index's segments and looks whether it is still the one in the file when a search begins, and
 /// not when SQLite checks the index: a connection that has searched before a merge by another one would miss

@@ -14,6 +14,7 @@ use std::time::Duration;
 /// Bytes of a database that an upgrade copies, checks and rewrites in a second, on a slow disk, where nothing was measured.
 const BYTES_PER_SECOND: u64 = 40 * 1024 * 1024;
 
+pub(in crate::store) const PAGES: &str = "PRAGMA quick_check(1)";
 pub(in crate::store) const HAS_BACKUPS: &str = "SELECT count(*) FROM pragma_table_info('backups')";
 /// One by hand is noted when it has been made, so its row measures nothing.
 pub(in crate::store) const LAST_MEASURED: &str = "
@@ -46,7 +47,14 @@ pub struct UpgradeForecast {
 
 impl UpgradeForecast {
     /// Reads a database file, also while an engine works on it.
+    ///
+    /// Errors: [`OpenError::Damaged`], [`OpenError::Empty`].
     pub async fn of(database: &Path) -> Result<Self, OpenError> {
+        // SQLite takes a file without a byte for a database without tables.
+        if database.metadata().is_ok_and(|file| file.len() == 0) {
+            let path = database.display().to_string();
+            return Err(OpenError::Empty { path });
+        }
         let options = only_to_read(SqliteConnectOptions::new().filename(database))?;
         let options = options.busy_timeout(Duration::from_secs(5));
         let mut conn = options.disable_statement_logging().connect().await?;
@@ -56,6 +64,7 @@ impl UpgradeForecast {
     }
 
     async fn read(conn: &mut SqliteConnection, database: &Path) -> Result<Self, OpenError> {
+        require_whole(conn).await?;
         let pending = match pending(conn).await {
             Err(error) if !matches!(error, OpenError::Newer { .. }) => return Err(error),
             found => found,
@@ -88,6 +97,15 @@ impl UpgradeForecast {
     /// Reports whether the copy would fit.
     pub fn has_room(&self) -> bool {
         self.free_bytes.is_none_or(|free| free >= self.room_bytes)
+    }
+}
+
+/// Reads every page; a copy of a damaged database would be none to go back to.
+async fn require_whole(conn: &mut SqliteConnection) -> Result<(), OpenError> {
+    let found: String = sqlx::query_scalar(PAGES).fetch_one(conn).await?;
+    match found == "ok" {
+        true => Ok(()),
+        false => Err(OpenError::Damaged { found }),
     }
 }
 

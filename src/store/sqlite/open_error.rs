@@ -95,15 +95,20 @@ fn newer(migration: i64, version: Option<&str>) -> String {
 
 impl From<sqlx::Error> for OpenError {
     fn from(error: sqlx::Error) -> Self {
-        // SQLITE_CORRUPT and SQLITE_NOTADB, in the low byte of every extended code.
-        let code = error
-            .as_database_error()
-            .and_then(|error| error.code()?.parse::<i64>().ok());
-        match code.map(|code| code & 0xff) {
-            Some(11 | 26) => OpenError::Damaged {
+        match is_damage(&error) {
+            true => OpenError::Damaged {
                 found: error.to_string(),
             },
-            _ => OpenError::Sql(error),
+            false => OpenError::Sql(error),
         }
     }
+}
+
+/// Reports whether SQLite could not follow the database from page to page.
+pub(in crate::store) fn is_damage(error: &sqlx::Error) -> bool {
+    // SQLITE_CORRUPT and SQLITE_NOTADB, in the low byte of every extended code.
+    let code = error
+        .as_database_error()
+        .and_then(|error| error.code()?.parse::<i64>().ok());
+    matches!(code.map(|code| code & 0xff), Some(11 | 26))
 }

@@ -100,7 +100,7 @@ pub static CASES: &[Case] = &[
         "a database that is none",
         "database",
         &["the database is damaged"],
-        "put a backup in place",
+        "restore the newest good backup",
         |house| {
             let file = OpenOptions::new()
                 .write(true)
