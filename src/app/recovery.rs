@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::providers::child::marker;
 use crate::runs::chat::answer_stream;
 use crate::runs::env::file_guards;
-use crate::store::{RecoveredRuns, Store};
+use crate::store::{ROW_AHEAD_MAX, RecoveredRuns, Store, StoreError};
 use anyhow::Context;
 use std::time::Duration;
 
@@ -13,6 +13,10 @@ const SESSION_UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Brings back what the previous engine left: its agents' processes, changed files, open runs.
 pub(super) async fn recover(store: &Store, config: &Config) -> anyhow::Result<()> {
+    // Before anything is stored by this clock.
+    look_at_clock(store)
+        .await
+        .context("looking for the newest row")?;
     // The epoch is ours: the engine that started these agents is gone, and nothing records
     // their work.
     let left = marker::sweep(&config.workspace);
@@ -59,5 +63,20 @@ pub(super) async fn recover(store: &Store, config: &Config) -> anyhow::Result<()
         .forget_sessions(SESSION_UNUSED_MAX)
         .await
         .context("forgetting sessions of agents")?;
+    Ok(())
+}
+
+/// Warns where the clock is earlier than what was stored by it.
+async fn look_at_clock(store: &Store) -> Result<(), StoreError> {
+    let now = store.clock().now();
+    let newest = store.newest_instant().await?;
+    if let Some(newest) = newest.filter(|at| *at > now.plus(ROW_AHEAD_MAX)) {
+        tracing::warn!(
+            %now,
+            newest_row = %newest,
+            "the clock is earlier than the newest row of the database: it went back, or was ahead; set it and start the engine \
+             anew, which brings forward what waits"
+        );
+    }
     Ok(())
 }

@@ -179,7 +179,9 @@ pub use views::ids::ID_PIECE_CHARS_MIN;
 pub use views::overview::{LastRun, OverviewFilter, OverviewPage, ThreadOverview};
 pub use views::record::StoredTurn;
 pub use views::runs::{RunFilter, RunSummary, UsageRecord};
-pub use views::status::{FailedWork, InstallRecords, NewestBackup, PersonaRecords, WaitingWork};
+pub use views::status::{
+    FailedWork, InstallRecords, NewestBackup, PersonaRecords, ROW_AHEAD_MAX, WaitingWork,
+};
 pub use views::strips::{CallStrip, MailStrip, RunStrip, TurnStrip};
 pub use views::threads::{ThreadFilter, ThreadMessage, ThreadSummary};
 pub use web_access::calls::{ApiCall, ApiCallState};

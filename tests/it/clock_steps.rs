@@ -8,6 +8,8 @@ use attache::clock::Clock;
 use attache::domain::Timestamp;
 use attache::store::DeliveryState;
 use serde_json::json;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -175,4 +177,42 @@ async fn what_is_written_bears_the_time_that_it_was() {
         assert_eq!(app.outcome(run).await.0, "succeeded");
     }
     app.check().await;
+}
+
+/// What an engine of the real binary logs until it serves.
+fn logged_at_start(workspace: &Workspace) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
+    command
+        .args(["serve", "--log", "warn"])
+        .env_remove("ATTACHE_WORKSPACE");
+    command
+        .current_dir(workspace.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut engine = command.spawn().expect("the binary runs");
+    let (mut line, out) = (String::new(), engine.stdout.take().expect("a pipe"));
+    BufReader::new(out).read_line(&mut line).expect("a line");
+    engine.kill().expect("killed");
+    let said = engine.wait_with_output().expect("its log");
+    String::from_utf8(said.stderr).expect("UTF-8")
+}
+
+#[tokio::test]
+async fn an_engine_whose_clock_is_behind_its_rows_says_so_at_its_start() {
+    for (at, is_behind) in [(START, false), ("2099-01-01T09:00:00.000Z", true)] {
+        let workspace = Workspace::new(&json!({ "rules": [{ "say": "Yes." }] }));
+        workspace
+            .clock
+            .set(Timestamp::parse(at).expect("an instant"));
+        let app = workspace.start().await;
+        app.run_of(&note("q@guest.example", "", "Hello?")).await;
+        app.drain().await;
+        let TestApp { workspace, engine } = app;
+        engine.store.clone().close().await;
+        drop(engine);
+        let log = logged_at_start(&workspace);
+        let is_said = log.contains("the clock is earlier than the newest row")
+            && log.contains("2099-01-01T09:00:00");
+        assert_eq!(is_said, is_behind, "{at}: {log}");
+    }
 }

@@ -4,11 +4,10 @@
 use super::finding::{ExaminedArea, FindingArea, FindingSeverity, InstallCheck, InstallFinding};
 use crate::config::spell;
 use crate::domain::Timestamp;
+use crate::store::ROW_AHEAD_MAX;
 use std::path::Path;
 use std::time::Duration;
 
-/// Distance from which the newest row is in the future.
-const AHEAD_MAX: Duration = Duration::from_secs(60);
 /// Distance to the clock of a server from which it is worth a warning: answers take a while, and their clock has whole seconds.
 const APART_MAX: Duration = Duration::from_secs(60);
 /// Distance from which it is a fault: signatures with an end, certificates and codes of logins fail.
@@ -102,7 +101,7 @@ fn finding(severity: FindingSeverity, what: String, remedy: &str) -> Vec<Install
 fn went_back(facts: &ClockFacts) -> Vec<InstallFinding> {
     let Some(newest) = facts
         .newest_row
-        .filter(|at| *at > facts.now.plus(AHEAD_MAX))
+        .filter(|at| *at > facts.now.plus(ROW_AHEAD_MAX))
     else {
         return Vec::new();
     };

@@ -6,6 +6,7 @@ use crate::store::{Result, Store};
 use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
+use std::time::Duration;
 
 /// Numbers of what waits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -110,7 +111,17 @@ pub(in crate::store) const PERSONA_RECORDS: &str = "
     SELECT p.persona_id, (SELECT count(*) FROM open_runs o WHERE o.persona_id = p.persona_id) AS open_runs
     FROM (SELECT DISTINCT persona_id FROM threads) p ORDER BY p.persona_id";
 
+/// Distance from which the newest row is in the future: the clock went back, or was ahead.
+pub const ROW_AHEAD_MAX: Duration = Duration::from_secs(60);
+
 impl Store {
+    /// Returns the instant of the newest row by the clock of this machine; `None`: nothing was stored yet.
+    pub async fn newest_instant(&self) -> Result<Option<Timestamp>> {
+        let newest = sqlx::query_scalar(NEWEST_INSTANT);
+        let newest: String = newest.fetch_one(self.readers()).await?;
+        Ok(Timestamp::parse(&newest))
+    }
+
     /// Counts what waits.
     pub async fn waiting_work(&self) -> Result<WaitingWork> {
         let row = sqlx::query(WAITING_WORK).fetch_one(self.readers()).await?;
@@ -156,8 +167,6 @@ impl Store {
 
     /// Returns what the records tell of the installation.
     pub async fn install_records(&self) -> Result<InstallRecords> {
-        let newest = sqlx::query_scalar(NEWEST_INSTANT);
-        let newest: String = newest.fetch_one(self.readers()).await?;
         let size = sqlx::query(DATABASE_SIZE).fetch_one(self.readers()).await?;
         let bytes = |column: &str| size.get::<i64, _>(column).unsigned_abs();
         let personas = sqlx::query(PERSONA_RECORDS).fetch_all(self.readers());
@@ -170,7 +179,7 @@ impl Store {
         Ok(InstallRecords {
             bytes: bytes("bytes"),
             free_bytes: bytes("free_bytes"),
-            newest_at: Timestamp::parse(&newest),
+            newest_at: self.newest_instant().await?,
             personas: personas.await?.iter().map(records).collect::<Result<_>>()?,
             last_backup: self.newest_backup().await?,
             interrupted_erasures: self.open_erasures().await?.len(),
