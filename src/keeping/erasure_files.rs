@@ -13,7 +13,15 @@ const BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Most folders inside each other.
 const DEPTH_MAX: usize = 64;
 /// What is looked into elsewhere, or is a copy that the report names.
-const SKIPPED: [&str; 4] = ["data/attache.db", "data/backups", "data/erasures", ".git"];
+const SKIPPED: [&str; 7] = [
+    "data/attache.db",
+    "data/attache.db-wal",
+    "data/attache.db-shm",
+    "data/attache.db-journal",
+    "data/backups",
+    "data/erasures",
+    ".git",
+];
 /// Folders below `data` in which only the engine and the programs that it starts write.
 const PROGRAMS: [&str; 9] = [
     "agents",
@@ -78,7 +86,7 @@ impl FileEraser<'_> {
         for entry in entries {
             let (path, kind) = entry.and_then(|entry| Ok((entry.path(), entry.file_type()?)))?;
             let name = self.name(&path);
-            if SKIPPED.iter().any(|skipped| name.starts_with(skipped)) {
+            if SKIPPED.contains(&name.as_str()) {
                 continue;
             }
             // A backup has a manifest; the report names it.

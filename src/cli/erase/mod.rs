@@ -111,7 +111,7 @@ async fn erase(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Ex
     let found = keeping::forecast(&store, &config, what)
         .await
         .map_err(refusal)?;
-    if found.scope.is_empty() && found.memory == 0 {
+    if found.is_empty() {
         // It may be the one that took this person's rows.
         if interrupted > 0 {
             return Err(unfinished().into());

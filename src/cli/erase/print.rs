@@ -14,6 +14,7 @@ struct ForecastRecord<'a> {
     addresses: usize,
     counts: BTreeMap<String, u64>,
     memory_entries: usize,
+    held_letters: u64,
     files_changed: &'a [String],
     files_removed: &'a [String],
     files_left: &'a [String],
@@ -36,6 +37,7 @@ pub(super) fn forecast(
             addresses: scope.addresses.len(),
             counts: scope.counts(),
             memory_entries: found.memory,
+            held_letters: found.held,
             files_changed: &found.files.changed,
             files_removed: &found.files.removed,
             files_left: &found.files.left,
@@ -46,21 +48,7 @@ pub(super) fn forecast(
         });
     }
     let screen = &context.screen;
-    screen.line(format!(
-        "would be erased: {} of {}, {} in all, {}, the records of {}, {} of memory",
-        plural(scope.letters.len(), "letter"),
-        match scope.addresses.len() {
-            1 => "1 address".to_owned(),
-            count => format!("{count} addresses"),
-        },
-        plural(scope.messages.len(), "message"),
-        plural(scope.whole_threads.len(), "whole thread"),
-        plural(scope.runs.len(), "run"),
-        match found.memory {
-            1 => "1 entry".to_owned(),
-            count => format!("{count} entries"),
-        },
-    ))?;
+    screen.line(format!("would be erased: {}", in_short(found)))?;
     for (what, files) in [
         ("would lose lines", &found.files.changed),
         ("would be removed", &found.files.removed),
@@ -89,6 +77,30 @@ pub(super) fn forecast(
         false => "nothing was changed; say --yes to do it",
     })?;
     Ok(())
+}
+
+/// Counts what would go.
+fn in_short(found: &ErasureForecast) -> String {
+    let scope = &found.scope;
+    let held = match found.held {
+        0 => String::new(),
+        held => format!(", {}", plural(held, "held letter")),
+    };
+    format!(
+        "{} of {}, {} in all, {}, the records of {}, {} of memory{held}",
+        plural(scope.letters.len(), "letter"),
+        match scope.addresses.len() {
+            1 => "1 address".to_owned(),
+            count => format!("{count} addresses"),
+        },
+        plural(scope.messages.len(), "message"),
+        plural(scope.whole_threads.len(), "whole thread"),
+        plural(scope.runs.len(), "run"),
+        match found.memory {
+            1 => "1 entry".to_owned(),
+            count => format!("{count} entries"),
+        },
+    )
 }
 
 pub(super) fn report(context: &CommandContext, report: &ErasureReport) -> anyhow::Result<()> {

@@ -13,6 +13,11 @@ pub(in crate::store) const ADDRESSES_OF_PERSON: &str = "
     WITH person (address) AS (SELECT coalesce((SELECT person FROM contact_aliases WHERE address = $1), $1))
     SELECT address FROM person UNION SELECT $1
     UNION SELECT a.address FROM person p CROSS JOIN contact_aliases a ON a.person = p.address";
+/// Letters of the addresses `$1` that are held because nobody knows yet who sent them: those that an erasure takes.
+pub(in crate::store) const HELD_OF_PERSON: &str = "
+    SELECT count(*) FROM held_letters WHERE EXISTS (SELECT 1 FROM jsonb_each($1) w
+      WHERE instr(lower(held_letters.envelope_json), w.value) > 0
+        OR instr(lower(CAST(substr(held_letters.bytes, 1, 65536) AS TEXT)), w.value) > 0)";
 /// `sender` is the field as a person reads it; the address in it stands in the metadata, or alone after an erasure.
 pub(in crate::store) const LETTERS_OF_PERSON: &str = "
     SELECT m.id, m.thread_id, m.subject, coalesce(m.fresh_text, m.text_body) AS words FROM messages m
@@ -160,6 +165,13 @@ impl Store {
     pub async fn addresses_of_person(&self, address: &str) -> Result<BTreeSet<String>> {
         let found = sqlx::query_scalar(ADDRESSES_OF_PERSON).bind(address);
         Ok(found.fetch_all(self.readers()).await?.into_iter().collect())
+    }
+
+    /// Counts the held letters of a person; they are of no thread.
+    pub async fn held_of_person(&self, addresses: &BTreeSet<String>) -> Result<u64> {
+        let held = sqlx::query_scalar(HELD_OF_PERSON).bind(list(addresses));
+        let held: i64 = held.fetch_one(self.readers()).await?;
+        Ok(held.unsigned_abs())
     }
 
     /// Finds what belongs to a person, without what quotes them elsewhere.

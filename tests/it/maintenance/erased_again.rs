@@ -2,7 +2,7 @@
 
 use super::erasure::{CAROL, carol, erase, lived, stopped};
 use super::workspace::attache;
-use crate::app::Workspace;
+use crate::app::{START, Workspace};
 use serde_json::{Value, json};
 
 const RAIN: &str = "Fourteen umbrellas stand in the hall and none of them is mine.";
@@ -63,4 +63,32 @@ async fn what_was_erased_is_not_claimed_again_and_a_new_letter_is() {
     let bare = before.replace(&format!("Carol <{CAROL}>"), CAROL);
     assert_eq!(after, bare, "a tombstone lost its address");
     is_nothing_left(&workspace).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_person_of_whom_there_is_but_a_held_letter_is_erased() {
+    let app = Workspace::new(&json!({ "turns": [] })).start().await;
+    let held = "INSERT INTO held_letters (id, persona_id, sha256, envelope_json, bytes, held_at, next_attempt_at)
+        VALUES ('held', 'ada', 'x', json_object('from', $1), CAST('From: ' || $1 AS BLOB), $2, $2)";
+    let mut rows = app.workspace.rows().await;
+    let insert = sqlx::query(held).bind(CAROL).bind(START);
+    insert.execute(&mut rows).await.expect("a held letter");
+    // The file is written anew, which needs it alone.
+    drop(rows);
+    let workspace = stopped(app).await;
+    let count = "SELECT count(*) FROM held_letters";
+    for (contact, code_wanted, left) in [
+        ("dave@partner.test", 66, 1_i64),
+        (CAROL, 0, 0),
+        (CAROL, 66, 0),
+    ] {
+        let args = ["erase", "--contact", contact, "--yes"];
+        let (code, said, error) = attache(workspace.path(), &args).await;
+        assert_eq!(code, code_wanted, "{contact}: {said}{error}");
+        let held: i64 = sqlx::query_scalar(count)
+            .fetch_one(&mut workspace.rows().await)
+            .await
+            .expect("a count");
+        assert_eq!(held, left, "{contact}");
+    }
 }

@@ -39,6 +39,10 @@ pub const WALKS: &[(&str, &str)] = &[
         "an act of the owner, who seldom erases a person, with the engine stopped",
     ),
     (
+        "scope::HELD_OF_PERSON",
+        "an act of the owner, who seldom erases a person",
+    ),
+    (
         "scope::LETTERS_OF_PERSON",
         "an act of the owner, who seldom erases a person, with the engine stopped",
     ),
