@@ -20,15 +20,13 @@ pub struct ErasureForecast {
     pub scope: ErasureScope,
     pub files: ErasedFiles,
     pub memory: usize,
-    /// Letters whose sender nobody knows yet.
-    pub held: u64,
     pub backups: Vec<NamedBackup>,
 }
 
 impl ErasureForecast {
     /// Reports whether nothing of the person is there.
     pub fn is_empty(&self) -> bool {
-        self.scope.is_empty() && self.memory == 0 && self.held == 0
+        self.scope.is_empty() && self.memory == 0
     }
 }
 
@@ -43,7 +41,6 @@ pub async fn forecast(
     let files = files_of(config, &scope, true)?;
     Ok(ErasureForecast {
         memory: store.count_memory_of_scope(&scope).await?,
-        held: store.held_of_person(&scope.addresses).await?,
         files,
         backups: named_backups(store, config).await?,
         scope,

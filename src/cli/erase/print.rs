@@ -37,7 +37,7 @@ pub(super) fn forecast(
             addresses: scope.addresses.len(),
             counts: scope.counts(),
             memory_entries: found.memory,
-            held_letters: found.held,
+            held_letters: found.scope.held.len() as u64,
             files_changed: &found.files.changed,
             files_removed: &found.files.removed,
             files_left: &found.files.left,
@@ -82,7 +82,7 @@ pub(super) fn forecast(
 /// Counts what would go.
 fn in_short(found: &ErasureForecast) -> String {
     let scope = &found.scope;
-    let held = match found.held {
+    let held = match found.scope.held.len() {
         0 => String::new(),
         held => format!(", {}", plural(held, "held letter")),
     };

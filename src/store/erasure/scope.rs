@@ -1,5 +1,6 @@
 //! The rows of a person: letters, whole threads, runs, mails.
 
+use crate::mime::{self, ParseLimits};
 use crate::store::sql::json_list;
 use crate::store::{Result, Store};
 use crate::text::quotations::Quotations;
@@ -13,9 +14,10 @@ pub(in crate::store) const ADDRESSES_OF_PERSON: &str = "
     WITH person (address) AS (SELECT coalesce((SELECT person FROM contact_aliases WHERE address = $1), $1))
     SELECT address FROM person UNION SELECT $1
     UNION SELECT a.address FROM person p CROSS JOIN contact_aliases a ON a.person = p.address";
-/// Letters of the addresses `$1` that are held because nobody knows yet who sent them: those that an erasure takes.
-pub(in crate::store) const HELD_OF_PERSON: &str = "
-    SELECT count(*) FROM held_letters WHERE EXISTS (SELECT 1 FROM jsonb_each($1) w
+/// Held letters in whose envelope or beginning one of the addresses `$1` stands somewhere, also as a part of another.
+pub(in crate::store) const HELD_WITH_ADDRESS: &str = "
+    SELECT id, envelope_json ->> '$.mail_from' AS mail_from, substr(bytes, 1, 65536) AS beginning
+    FROM held_letters WHERE EXISTS (SELECT 1 FROM jsonb_each($1) w
       WHERE instr(lower(held_letters.envelope_json), w.value) > 0
         OR instr(lower(CAST(substr(held_letters.bytes, 1, 65536) AS TEXT)), w.value) > 0)";
 /// `sender` is the field as a person reads it; the address in it stands in the metadata, or alone after an erasure.
@@ -100,6 +102,8 @@ pub struct ErasureScope {
     pub addresses: BTreeSet<String>,
     /// Letters that the person wrote.
     pub letters: BTreeSet<String>,
+    /// Letters that the person sent, and that are held because nobody could say so yet.
+    pub held: BTreeSet<String>,
     /// Threads with such letters, and those of the other messages.
     pub threads: BTreeSet<String>,
     /// Threads in which nobody else wrote; they lose every message.
@@ -123,7 +127,7 @@ pub struct ErasureScope {
 impl ErasureScope {
     /// Reports whether nothing was found that has words yet.
     pub fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.runs.is_empty()
+        self.messages.is_empty() && self.runs.is_empty() && self.held.is_empty()
     }
 
     /// Reports whether a text quotes the person, or names one of the messages.
@@ -156,6 +160,15 @@ fn is_named(names: &BTreeSet<String>, text: &str) -> bool {
     text.split(is_between).any(|piece| names.contains(piece))
 }
 
+/// Reports whether a held letter says that it comes from one of the addresses. One that only names it is another person's.
+fn is_sent_by(addresses: &BTreeSet<String>, held: &SqliteRow) -> bool {
+    let envelope: Option<String> = held.get("mail_from");
+    let letter = mime::parse(held.get("beginning"), &ParseLimits::default()).ok();
+    let authors = letter.into_iter().flat_map(|letter| letter.from);
+    let mut senders = authors.map(|author| author.spec).chain(envelope);
+    senders.any(|sender| addresses.contains(&sender.to_lowercase()))
+}
+
 pub(in crate::store) fn list(ids: &BTreeSet<String>) -> String {
     json_list(ids.iter().map(String::as_str))
 }
@@ -167,11 +180,12 @@ impl Store {
         Ok(found.fetch_all(self.readers()).await?.into_iter().collect())
     }
 
-    /// Counts the held letters of a person; they are of no thread.
-    pub async fn held_of_person(&self, addresses: &BTreeSet<String>) -> Result<u64> {
-        let held = sqlx::query_scalar(HELD_OF_PERSON).bind(list(addresses));
-        let held: i64 = held.fetch_one(self.readers()).await?;
-        Ok(held.unsigned_abs())
+    /// Returns the letters that a person sent and that are held; they are of no thread.
+    async fn held_of_person(&self, addresses: &BTreeSet<String>) -> Result<BTreeSet<String>> {
+        let held = sqlx::query(HELD_WITH_ADDRESS).bind(list(addresses));
+        let held = held.fetch_all(self.readers()).await?;
+        let own = held.iter().filter(|row| is_sent_by(addresses, row));
+        Ok(own.map(|row| row.get("id")).collect())
     }
 
     /// Finds what belongs to a person, without what quotes them elsewhere.
@@ -192,6 +206,7 @@ impl Store {
             .bind(list(&scope.letters));
         let whole: Vec<String> = whole.fetch_all(self.readers()).await?;
         scope.whole_threads.extend(whole);
+        scope.held = self.held_of_person(&scope.addresses).await?;
         let mails = sqlx::query_scalar(MAILS_TO_PERSON).bind(list(&scope.addresses));
         let mails: Vec<String> = mails.fetch_all(self.readers()).await?;
         let messages = sqlx::query(MESSAGES_OF_SCOPE)

@@ -16,7 +16,7 @@ pub(in crate::store) enum ErasedRows {
     Runs,
     Threads,
     WholeThreads,
-    Addresses,
+    Held,
     /// Ids of messages, runs and whole threads, and addresses.
     Subjects,
     /// Earlier versions of files, by number.
@@ -97,9 +97,7 @@ pub(in crate::store) const EMPTY_INSTRUCTIONS: &str = "
     UPDATE thread_instructions SET text = '' WHERE text <> '' AND (contact IN (SELECT value FROM jsonb_each($1))
       OR thread_id IN (SELECT value FROM jsonb_each($1))) AND $2 <> ''";
 pub(in crate::store) const EMPTY_HELD: &str = "
-    DELETE FROM held_letters WHERE $2 <> '' AND EXISTS (SELECT 1 FROM jsonb_each($1) w
-      WHERE instr(lower(held_letters.envelope_json), w.value) > 0
-        OR instr(lower(CAST(substr(held_letters.bytes, 1, 65536) AS TEXT)), w.value) > 0)";
+    DELETE FROM held_letters WHERE $2 <> '' AND id IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const EMPTY_NOTICES: &str = "
     UPDATE notices SET summary = 'erased', hint = '' WHERE $2 <> '' AND (summary <> 'erased' OR hint <> '') AND
       (subject_id IN (SELECT value FROM jsonb_each($1)) OR subject_id IN
@@ -152,7 +150,7 @@ pub(in crate::store) static STATEMENTS: &[ErasingStatement] = &[
         EMPTY_CONVERSATIONS,
     ),
     of("instructions", ErasedRows::Subjects, EMPTY_INSTRUCTIONS),
-    of("held_letters", ErasedRows::Addresses, EMPTY_HELD),
+    of("held_letters", ErasedRows::Held, EMPTY_HELD),
     of("notices", ErasedRows::Subjects, EMPTY_NOTICES),
     of("decisions", ErasedRows::Subjects, EMPTY_DECISIONS),
     of("file_versions", ErasedRows::Versions, EMPTY_VERSIONS),

@@ -69,18 +69,28 @@ async fn what_was_erased_is_not_claimed_again_and_a_new_letter_is() {
 async fn a_person_of_whom_there_is_but_a_held_letter_is_erased() {
     let app = Workspace::new(&json!({ "turns": [] })).start().await;
     let held = "INSERT INTO held_letters (id, persona_id, sha256, envelope_json, bytes, held_at, next_attempt_at)
-        VALUES ('held', 'ada', 'x', json_object('from', $1), CAST('From: ' || $1 AS BLOB), $2, $2)";
+        VALUES ($1, 'ada', $1, json_object('mail_from', $2), CAST($3 AS BLOB), $4, $4)";
     let mut rows = app.workspace.rows().await;
-    let insert = sqlx::query(held).bind(CAROL).bind(START);
-    insert.execute(&mut rows).await.expect("a held letter");
+    // Another person's letter may name her, and her address may be the end of another.
+    for (id, from) in [
+        ("by its header", format!("Carol <{CAROL}>")),
+        ("of another", format!("not.{CAROL}")),
+        ("about her", "dave@partner.test".to_owned()),
+    ] {
+        let letter =
+            format!("From: {from}\r\nTo: {CAROL}\r\nSubject: x\r\n\r\nAs {CAROL} said.\r\n");
+        let insert = sqlx::query(held).bind(id).bind("bounces@relay.test");
+        let insert = insert.bind(letter).bind(START);
+        insert.execute(&mut rows).await.expect("a held letter");
+    }
     // The file is written anew, which needs it alone.
     drop(rows);
     let workspace = stopped(app).await;
     let count = "SELECT count(*) FROM held_letters";
     for (contact, code_wanted, left) in [
-        ("dave@partner.test", 66, 1_i64),
-        (CAROL, 0, 0),
-        (CAROL, 66, 0),
+        ("erin@partner.test", 66, 3_i64),
+        (CAROL, 0, 2),
+        (CAROL, 66, 2),
     ] {
         let args = ["erase", "--contact", contact, "--yes"];
         let (code, said, error) = attache(workspace.path(), &args).await;

@@ -39,7 +39,7 @@ pub const WALKS: &[(&str, &str)] = &[
         "an act of the owner, who seldom erases a person, with the engine stopped",
     ),
     (
-        "scope::HELD_OF_PERSON",
+        "scope::HELD_WITH_ADDRESS",
         "an act of the owner, who seldom erases a person",
     ),
     (
