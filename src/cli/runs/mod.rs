@@ -1,6 +1,7 @@
 //! `attache runs list|show|cancel|retry|answer`: the runs of the personas, and the operator's
 //! actions on them.
 
+mod cancel;
 mod retry;
 mod show;
 
@@ -10,7 +11,7 @@ use super::screen::Columns;
 use super::{Command, CommandContext, Exit};
 use crate::domain::{MessageId, RunId, RunState};
 use crate::replay::load_run;
-use crate::store::{Cancellation, RunFilter, Store};
+use crate::store::{RunFilter, Store};
 use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -52,7 +53,7 @@ impl Command for RunsCommand {
                     .arg(since),
             )
             .subcommand(named("show", "Show what is known of a run, in tables; `replay` tells it as a story"))
-            .subcommand(named("cancel", "End a run that has not ended"))
+            .subcommand(named("cancel", "End a run that has not ended; one that an engine left behind, too"))
             .subcommand(clap::Command::new("answer").about("Answer a letter that a rule has filed").arg(
                 id_arg().help(
                     "The letter's id, the last or first characters of it, or `last` for the newest that is filed",
@@ -91,7 +92,7 @@ impl Command for RunsCommand {
             };
             match command {
                 "show" => show::show(context, &load_run(&store, &run).await?)?,
-                "cancel" => cancel(context, &store, &run).await?,
+                "cancel" => cancel::cancel(context, &store, &run).await?,
                 _ => retry::one(context, &store, &run).await?,
             }
             Ok(Exit::Ok)
@@ -140,20 +141,6 @@ async fn list(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exi
         .screen
         .listing(columns, &rows.collect::<Vec<_>>(), "there is no such run")?;
     Ok(Exit::Ok)
-}
-
-async fn cancel(context: &CommandContext, store: &Store, run: &RunId) -> anyhow::Result<()> {
-    let (word, sentence) = match store.request_cancel(run).await? {
-        Cancellation::Done => ("cancelled", format!("cancelled run {run}")),
-        Cancellation::Requested => (
-            "requested",
-            format!("asked the engine to stop run {run}; it does so within about a second"),
-        ),
-    };
-    if context.json() {
-        return context.screen.json(&ActionOutcome { run, outcome: word });
-    }
-    Ok(context.screen.line(sentence)?)
 }
 
 async fn answer(

@@ -112,3 +112,45 @@ fn a_running_run_is_cancelled_from_another_process() {
             .is_ok_and(|mut d| d.next().is_some())
     );
 }
+
+#[test]
+fn a_run_that_an_engine_left_behind_is_cancelled_without_one() {
+    let workspace = Workspace::new();
+    workspace.script(&serde_json::json!({ "rules": [{ "hang": true }] }));
+    let mut server = workspace.serve();
+    let run = runs_of(&workspace.json(&["ingest", LETTER])).remove(0);
+    workspace.wait_for(&run, "running");
+    server.child.kill().expect("it is killed");
+    server.child.wait().expect("it ends");
+    let erase = [
+        "erase",
+        "--contact",
+        "anna.berger@traveller.example",
+        "--yes",
+    ];
+    assert_eq!(workspace.run(&erase).code, 75, "the run is in the way");
+    let whole = std::fs::read_to_string(workspace.path().join("configs/inference.json"));
+    workspace.write("configs/inference.json", "{");
+    let refused = workspace.run(&["runs", "cancel", &run]);
+    assert_eq!(refused.code, 65, "{}", refused.stderr);
+    assert!(
+        refused
+            .stderr
+            .contains("hint: mend what `attache config check` finds"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(workspace.state(&run), "running", "nothing was promised");
+    workspace.write("configs/inference.json", &whole.expect("it was there"));
+    assert_eq!(
+        workspace.json(&["runs", "cancel", &run])["outcome"],
+        "cancelled"
+    );
+    assert_eq!(workspace.state(&run), "cancelled");
+    assert_eq!(
+        workspace.json(&["drain"])["runs"],
+        0,
+        "nothing is left to do"
+    );
+    workspace.ok(&erase);
+}
