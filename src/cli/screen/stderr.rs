@@ -14,8 +14,8 @@ const STDERR_GRACE_PERIOD: Duration = Duration::from_secs(1);
 /// Prints an error to stderr: a sentence, its causes, and a hint where there is one.
 pub fn complain(error: &anyhow::Error, hint: Option<&str>) {
     let mut text = format!("{ERROR}error:{ERROR:#} {}\n", printable(&error.to_string()));
-    for cause in error.chain().skip(1) {
-        text.push_str(&format!("  caused by: {}\n", printable(&cause.to_string())));
+    for cause in causes(error) {
+        text.push_str(&format!("  caused by: {}\n", printable(&cause)));
     }
     if let Some(hint) = hint {
         text.push_str(&format!("{HINT}hint:{HINT:#} {}\n", printable(hint)));
@@ -23,17 +23,26 @@ pub fn complain(error: &anyhow::Error, hint: Option<&str>) {
     to_stderr(text);
 }
 
+/// Texts of the causes of an error. One that the text before it ends with is left out: libraries paste their source into their
+/// own text.
+fn causes(error: &anyhow::Error) -> Vec<String> {
+    let mut before = error.to_string();
+    let mut causes = Vec::new();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !before.ends_with(&cause) {
+            causes.push(cause.clone());
+            before = cause;
+        }
+    }
+    causes
+}
+
 /// Prints an error to stderr as one line of JSON, so that it is distinct from log lines: `error`,
 /// `causes`, `hint` (or `null`) and `exit_code`.
 pub fn complain_json(error: &anyhow::Error, hint: Option<&str>, exit_code: u8) {
-    let causes = error
-        .chain()
-        .skip(1)
-        .map(ToString::to_string)
-        .collect::<Vec<_>>();
     let record = CommandError {
         error: error.to_string(),
-        causes,
+        causes: causes(error),
         hint,
         exit_code,
     };
@@ -82,4 +91,21 @@ fn to_stderr(text: String) {
 pub fn hint(text: &str) {
     let line = format!("{HINT}hint:{HINT:#} {}\n", printable(text));
     let _unheard = anstream::stderr().lock().write_all(line.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::causes;
+
+    #[test]
+    fn a_cause_is_printed_once() {
+        let disk = anyhow::anyhow!("no space");
+        let pasted = disk.context("cannot write: no space");
+        let same = pasted
+            .context("cannot write: no space")
+            .context("no backup");
+        assert_eq!(causes(&same), ["cannot write: no space"]);
+        let others = anyhow::anyhow!("a").context("b").context("c");
+        assert_eq!(causes(&others), ["b", "a"]);
+    }
 }
