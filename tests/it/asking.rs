@@ -3,6 +3,7 @@
 pub mod stream;
 mod agents;
 mod chat;
+mod engine_silent;
 
 use crate::app::{TestApp, Workspace};
 use crate::guest_house::{self, attache};

@@ -1,12 +1,14 @@
 //! Waiting for the run of a question: shows what it does, and cancels it at Ctrl-C.
 
+use super::super::process::engine_wait::EngineWait;
+use super::super::process::other::is_stopped;
 use super::super::screen::remark;
 use super::super::{CommandContext, Exit, Failure};
 use super::view::AnswerView;
-use crate::domain::RunId;
+use crate::domain::{RunId, RunState};
 use crate::runs::chat::outcome::AskedRun;
 use crate::runs::chat::watch::RunWatch;
-use crate::store::{Store, StoreError, working_engine};
+use crate::store::{Cancellation, Store, StoreError, working_engine};
 use anyhow::Context;
 use std::path::Path;
 use std::time::Duration;
@@ -16,6 +18,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 const GLANCE: Duration = Duration::from_millis(50);
 /// Number of looks between two at whether an engine works, and at what is no event.
 const LOOKS_PER_CHECK: u32 = 20;
+/// Longest wait for an engine that does not take the question: as many runs as it works on at once may be before it.
+const TAKEN_MAX: Duration = Duration::from_secs(600);
 
 /// How waiting ended.
 pub enum Waited {
@@ -31,6 +35,7 @@ pub struct QuestionWait<'a> {
     workspace: &'a Path,
     run: &'a RunId,
     watch: RunWatch,
+    engine: EngineWait,
     interrupts: Signal,
     /// `true`: the run is to be cancelled.
     is_cancelling: bool,
@@ -45,11 +50,13 @@ impl<'a> QuestionWait<'a> {
         asked: &'a AskedRun,
     ) -> anyhow::Result<Self> {
         let rows = store.persona(&asked.persona);
+        let now = store.clock().monotonic();
         Ok(Self {
             store,
             workspace: &context.workspace,
             run: &asked.run,
             watch: RunWatch::new(rows, &context.workspace, &asked.run),
+            engine: EngineWait::new("take the question", TAKEN_MAX, now),
             interrupts: signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?,
             is_cancelling: false,
             announced: None,
@@ -58,7 +65,7 @@ impl<'a> QuestionWait<'a> {
 
     /// Waits until the run has ended, or waits for its owner. `is_ours`: this process is the engine that works on it.
     ///
-    /// Errors: a second Ctrl-C.
+    /// Errors: a second Ctrl-C; an engine that gives no sign of life.
     pub async fn wait(
         &mut self,
         view: &mut AnswerView<'_>,
@@ -80,11 +87,13 @@ impl<'a> QuestionWait<'a> {
                 Some(asked) if asked.is_settled() => {
                     return Ok(Waited::Settled(Box::new(asked)));
                 }
-                Some(asked) => self.tell(&asked, view)?,
+                Some(asked) => {
+                    self.tell(&asked, view)?;
+                    if is_check && !is_ours && !self.has_engine(&asked, view).await? {
+                        return Ok(Waited::NoEngine);
+                    }
+                }
                 None => {}
-            }
-            if is_check && !is_ours && working_engine(self.workspace).is_none() {
-                return Ok(Waited::NoEngine);
             }
             tokio::select! {
                 () = tokio::time::sleep(GLANCE) => {}
@@ -122,6 +131,44 @@ impl<'a> QuestionWait<'a> {
             self.announced = why;
         }
         Ok(())
+    }
+
+    /// Reports whether an engine works here. One that is stopped, or does not take the question, is said.
+    ///
+    /// Errors: it has taken too long; the question is cancelled, so that it can be asked again.
+    async fn has_engine(
+        &mut self,
+        asked: &AskedRun,
+        view: &mut AnswerView<'_>,
+    ) -> anyhow::Result<bool> {
+        let Some(pid) = working_engine(self.workspace) else {
+            return Ok(false);
+        };
+        let now = self.store.clock().monotonic();
+        let is_untaken = asked.state == RunState::Queued && asked.waits().is_none();
+        if !is_untaken && !is_stopped(&pid) {
+            self.engine.answered(now);
+            return Ok(true);
+        }
+        match self.engine.look(now, &pid) {
+            Ok(None) => Ok(true),
+            Ok(Some(waits)) => {
+                view.end_line()?;
+                remark(&format!("{waits}; Ctrl-C cancels the question"));
+                Ok(true)
+            }
+            Err(too_long) => {
+                view.end_line()?;
+                let run = self.run;
+                remark(&match self.store.request_cancel(run).await? {
+                    Cancellation::Done => format!("run {run} is cancelled"),
+                    Cancellation::Requested => {
+                        format!("run {run} is cancelled as soon as its engine goes on")
+                    }
+                });
+                Err(too_long.into())
+            }
+        }
     }
 
     async fn cancel(&mut self, view: &mut AnswerView<'_>) -> anyhow::Result<()> {

@@ -22,14 +22,16 @@ pub enum Exit {
     BadData = 65,
     /// A file, a run or a persona that was named does not exist (`EX_NOINPUT`).
     NoInput = 66,
-    /// An external service does not answer: a provider, a smarthost (`EX_UNAVAILABLE`).
+    /// An external service does not answer: a provider, a smarthost; `reload` finds no engine at work (`EX_UNAVAILABLE`).
     Unavailable = 69,
     /// A file or folder cannot be created, or exists already (`EX_CANTCREAT`).
     CannotCreate = 73,
     /// The disk failed (`EX_IOERR`).
     Broken = 74,
-    /// A retry may succeed: the database did not commit, or there is no room for the output
-    /// (`EX_TEMPFAIL`).
+    /// A retry may succeed: the database did not commit, or there is no room for the output (`EX_TEMPFAIL`). Also: the engine does
+    /// not answer (`ask`, `chat`, `reload`); runs or mails of the person are open, or an erasure is unfinished (`erase`); the file
+    /// of the database could not be written anew (`erase`, `memory forget`); no letter can be taken now (`ingest`, `import`,
+    /// `migrate`); another program works on what is read (`backup`, `migrate`); a task changed meanwhile (`schedule resume`).
     TryAgain = 75,
     /// The workspace cannot be used: another engine holds it, or the folder is no workspace
     /// (`EX_CONFIG`).

@@ -1,7 +1,9 @@
 //! `attache reload`: lets the working engine read its configuration again, and says what became of it.
 
 use super::args::in_force;
-use super::{Command, CommandContext, Exit, Failure};
+use super::process::engine_wait::EngineWait;
+use super::{Command, CommandContext, Exit, Failure, screen};
+use crate::clock::{Clock, SystemClock};
 use crate::config::in_force::InForce;
 use crate::store::working_engine;
 use clap::ArgMatches;
@@ -24,6 +26,7 @@ impl Command for Reload {
             .after_help(
                 "It does so by itself within seconds after an edit; this command asks at once (SIGHUP) and says what became of \
                  it. A faulty file leaves what was good before in force: then each problem is printed, and the exit code is 65. \
+                 It is 69 without an engine, and 75 when that does not answer within half a minute. \
                  Work that has begun goes on with what it began with.",
             )
     }
@@ -61,16 +64,11 @@ async fn reload(context: &CommandContext) -> anyhow::Result<Exit> {
             .hint("run this command as the user of the engine")
             .because(error)
     })?;
-    let answered = tokio::time::timeout(ANSWER_MAX, answer(context, &pid, reads)).await;
     let InForce {
         refused,
         after_restart,
         ..
-    } = answered.map_err(|_| {
-        let message = format!("process {pid} has not read its files for half a minute");
-        Failure::new(Exit::TryAgain, message)
-            .hint("its log says why: `attache doctor` looks the workspace over")
-    })?;
+    } = answer(context, &pid, reads).await?;
     let report = ReloadReport {
         in_force: refused.is_empty(),
         refused,
@@ -83,14 +81,19 @@ async fn reload(context: &CommandContext) -> anyhow::Result<Exit> {
     })
 }
 
-/// Waits until the engine has read the files as they are.
-async fn answer(context: &CommandContext, pid: &str, reads: u64) -> InForce {
+/// Waits until the engine has read the files as they are. Errors: it takes too long.
+async fn answer(context: &CommandContext, pid: &str, reads: u64) -> Result<InForce, Failure> {
+    let clock = SystemClock::new();
+    let mut wait = EngineWait::new("read its files", ANSWER_MAX, clock.monotonic());
     loop {
         let now = InForce::read(&context.workspace, pid).filter(|now| now.reads > reads);
         if let Some(now) = now
             && (!now.refused.is_empty() || now.edited(&context.workspace).is_empty())
         {
-            return now;
+            return Ok(now);
+        }
+        if let Some(waits) = wait.look(clock.monotonic(), pid)? {
+            screen::remark(&waits);
         }
         tokio::time::sleep(LOOK).await;
     }

@@ -3,6 +3,7 @@
 
 use super::schema;
 use crate::readme::{read, root};
+use crate::sql::source::rust_files;
 use attache::cli;
 use attache::http::{ROUTES, RouteAccess, RouteMethod};
 use attache::providers::adapters;
@@ -353,4 +354,32 @@ fn providers() -> String {
         let _written = writeln!(page, "| `{name}` | {key} | {} |", settings.join(", "));
     }
     page
+}
+
+#[test]
+fn every_command_that_may_succeed_later_stands_beside_its_exit_code() {
+    let page = exit_codes();
+    let row = page
+        .lines()
+        .find(|line| line.starts_with("| 75 |"))
+        .expect("a row");
+    let folder = root().join("src/cli");
+    let mut files = Vec::new();
+    rust_files(&folder, &mut files);
+    let mut commands = Vec::new();
+    for file in files {
+        let source = std::fs::read_to_string(&file).expect("a source");
+        let inside = file.strip_prefix(&folder).expect("below it");
+        let unit = inside.iter().next().expect("a name").to_string_lossy();
+        if source.contains("Exit::TryAgain") || source.contains("EngineWait::new") {
+            commands.push(unit.trim_end_matches(".rs").to_owned());
+        }
+    }
+    // What all commands share.
+    commands.retain(|unit| unit != "process");
+    assert!(commands.iter().any(|unit| unit == "erase"), "{commands:?}");
+    for unit in commands {
+        let is_named = row.contains(&format!("`{unit}`")) || row.contains(&format!("`{unit} "));
+        assert!(is_named, "`{unit}` is missing in {row}");
+    }
 }

@@ -31,7 +31,7 @@ pub(super) fn statements_of_the_store() -> Vec<Statement> {
     files.iter().flat_map(read).collect()
 }
 
-fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+pub fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
