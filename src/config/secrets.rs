@@ -104,6 +104,10 @@ impl<'e> Secrets<'e> {
             let Some(set) = (self.environment)(name) else {
                 continue;
             };
+            if let Some((what, hint)) = doubt(set.trim(), headers.contains(name)) {
+                let message = format!("the value of `{name}` in the environment {what}");
+                doubtful.push(Problem::of_file(FILE, message).hint(hint));
+            }
             let in_file = self.file.get(*name);
             let problem = match (set.trim(), in_file) {
                 ("", _) => Problem::of_file(
@@ -215,13 +219,16 @@ fn has_comment(value: &str) -> bool {
 
 /// Returns why a value is hardly a key, and what to do.
 fn doubt(value: &str, is_header: bool) -> Option<(&'static str, &'static str)> {
-    const PLACEHOLDERS: [&str; 6] = [
+    // The last two stand in the pages of this book.
+    const PLACEHOLDERS: [&str; 8] = [
         "changeme",
         "change-me",
         "change_me",
         "your-key",
         "your_key",
         "placeholder",
+        "put-your",
+        "yours-here",
     ];
     let is_half_quoted = value.starts_with(['"', '\'']) || value.ends_with(['"', '\'']);
     let lower = value.to_ascii_lowercase();

@@ -146,6 +146,26 @@ pub static CASES: &[Case] = &[
         |house| house.write(".secrets", "ANTHROPIC_API_KEY=<your key>\n"),
     ),
     Case::warning(
+        "a key as a page of ours shows it",
+        "keys",
+        &["`ANTHROPIC_API_KEY` looks like a placeholder"],
+        "the key that the provider shows",
+        |house| house.write(".secrets", "ANTHROPIC_API_KEY=sk-ant-put-yours-here\n"),
+    ),
+    Case::warning(
+        "a placeholder in the environment",
+        "keys",
+        &["`OPENAI_API_KEY` in the environment looks like a placeholder"],
+        "the key that the provider shows",
+        |house| {
+            house
+                .environment
+                .borrow_mut()
+                .push(("OPENAI_API_KEY", "sk-put-yours-here".to_owned()));
+            broken()
+        },
+    ),
+    Case::warning(
         "a key with its scheme",
         "keys",
         &["`Bearer`"],

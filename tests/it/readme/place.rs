@@ -93,6 +93,8 @@ impl Place {
         let model = &self.model.url;
         let smarthost = self.smarthost.address.port();
         let stand_ins = [
+            // As a reader does.
+            ("put-yours-here", "4f9c2d81e6".to_owned()),
             ("127.0.0.1:2525", "127.0.0.1:0".to_owned()),
             ("127.0.0.1:8025", format!("127.0.0.1:{}", self.pages)),
             (
