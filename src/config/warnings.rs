@@ -4,8 +4,8 @@
 //! the standing texts (`runs/preflight.rs`) or the responsibilities (`scheduler/survey.rs`).
 
 use super::gateway::listeners::ListenAddress;
-use super::values::check_context::{CheckContext, adapter_of};
-use super::values::net::is_loopback_host;
+use super::values::check_context::{COMPAT, CheckContext, adapter_of};
+use super::values::net::{is_loopback_host, is_near_url};
 use crate::config::file::{ConfigFile, Problem, child, misspelled};
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::inference::{Inference, TypedInference};
@@ -80,6 +80,7 @@ const CHECKS: &[fn(&CheckedFiles<'_>) -> Vec<Problem>] = &[
     variables,
     allowed_and_denied,
     keys_elsewhere,
+    without_key,
     mailbox_domains,
     doubtful_keys,
     names,
@@ -346,6 +347,37 @@ fn keys_elsewhere(files: &CheckedFiles<'_>) -> Vec<Problem> {
         })
     });
     sent.collect()
+}
+
+/// A server that is asked without a key: one that is not near, or one with the API of a vendor, who wants a key.
+fn without_key(files: &CheckedFiles<'_>) -> Vec<Problem> {
+    let (file, inference) = files.inference;
+    let asked = inference.providers.iter().filter_map(|(provider, settings)| {
+        let url = settings.base_url.as_ref()?;
+        let block = child("/providers", provider);
+        // One whose variable is named is told by `variables`.
+        let is_chosen = file.has(&child(&block, "api_key_variable"));
+        let has_header = settings.headers.iter().any(|one| one.secret().is_some());
+        if is_chosen || settings.api_key.is_some() || has_header {
+            return None;
+        }
+        let is_near = is_near_url(url, settings.plain_http);
+        let is_of = |(vendor, _): &&(&str, &str)| *vendor == adapter_of(provider);
+        let message = format!("`{provider}` is asked without a key");
+        let hint = match VENDOR_DOMAINS.iter().find(is_of) {
+            // One that is in use elsewhere without a key is a problem.
+            Some(_) if is_near => format!(
+                "its API wants one: write `{}=…` into `.secrets` (mode 0600), any text if this server needs none",
+                settings.key_variable.as_ref()?
+            ),
+            None if !is_near && adapter_of(provider) == COMPAT => {
+                "name the variable of its key in `api_key_variable`, with any text in it if this server needs none".to_owned()
+            }
+            _ => return None,
+        };
+        Some(file.problem_at(&child(&block, "base_url"), message).hint(hint))
+    });
+    asked.collect()
 }
 
 /// Keys that are probably not the ones that are meant.

@@ -55,3 +55,30 @@ fn a_scheme_is_right_in_a_variable_that_is_a_whole_header_whatever_its_name() {
     };
     assert!(warning.contains("`MY_AUTHORIZATION`"), "{warning}");
 }
+
+#[test]
+fn a_server_that_is_asked_without_a_key_is_doubted_where_one_is_wanted() {
+    let asked = |provider: &str, url: &str| {
+        let workspace = Workspace::new();
+        workspace.write_secrets("ANTHROPIC_API_KEY=hidden\n", 0o600);
+        let block = serde_json::json!({ "provider": "anthropic", "model": "m",
+            "providers": { provider: { "base_url": url } } });
+        workspace.write("configs/inference.json", &block.to_string());
+        let warnings = workspace.loaded().warnings;
+        let found = warnings
+            .iter()
+            .find(|one| one.message.contains("is asked without a key"));
+        found.map(ToString::to_string)
+    };
+    let (here, there) = ("http://127.0.0.1:8080", "https://models.test/v1");
+    let elsewhere = asked("compat:house", there).expect("doubted");
+    assert!(
+        elsewhere.contains("`compat:house` is asked") && elsewhere.contains("`api_key_variable`"),
+        "{elsewhere}"
+    );
+    let vendor = asked("openai", here).expect("doubted");
+    assert!(vendor.contains("OPENAI_API_KEY"), "{vendor}");
+    for (provider, url) in [("compat:house", here), ("anthropic", here)] {
+        assert_eq!(asked(provider, url), None, "{provider} at {url}");
+    }
+}

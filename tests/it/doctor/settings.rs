@@ -217,6 +217,29 @@ pub static CASES: &[Case] = &[
             broken()
         },
     ),
+    Case::warning(
+        "a server elsewhere that gets no key",
+        "configuration",
+        &[
+            "configs/inference.json",
+            "`compat:house` is asked without a key",
+        ],
+        "`api_key_variable`",
+        |house| {
+            let block = json!({ "base_url": "https://models.test/v1" });
+            house.set("configs/inference.json", "/providers/compat:house", block)
+        },
+    ),
+    Case::warning(
+        "the API of a vendor without a key",
+        "configuration",
+        &["`gemini` is asked without a key"],
+        "GEMINI_API_KEY=…",
+        |house| {
+            let block = json!({ "base_url": "http://127.0.0.1:4000" });
+            house.set("configs/inference.json", "/providers/gemini", block)
+        },
+    ),
     Case::fault(
         "a provider without a key",
         "keys",
