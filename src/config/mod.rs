@@ -89,8 +89,8 @@ pub use inference::tool_timeouts::{TOOL_TIMEOUT, TOOL_TIMEOUT_MAX, ToolTimeouts}
 pub use keeping::{KeepingSettings, RetentionAges, ScheduledBackup};
 pub use letters::{LetterRule, LetterRules};
 pub use load::{
-    ReadAgain, load, load_again, load_for_one, load_foreign, load_snapshot, load_staged, load_with,
-    load_without_secrets,
+    ReadAgain, load, load_again, load_beside_secrets, load_for_one, load_foreign, load_snapshot,
+    load_staged, load_with, load_without_secrets,
 };
 pub use mcp::{
     ApprovedTool, DESCRIPTION_BYTES_MAX, McpHeader, McpOAuth, McpPins, McpServer, McpServerPin,

@@ -2,10 +2,10 @@
 //! [`Problem`].
 
 use crate::config::file::text_file::Unreadable;
-use crate::config::file::{Problem, text_file};
+use crate::config::file::{Problem, nearest, text_file};
 use crate::text::inside_quotes;
 use secrecy::{ExposeSecret, SecretString};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// File of `KEY=VALUE` lines in the workspace.
@@ -42,6 +42,27 @@ pub struct Secrets<'e> {
     environment: &'e dyn Fn(&str) -> Option<String>,
     /// Line number and value by name.
     file: BTreeMap<String, (usize, SecretString)>,
+    faulty: FaultyNames,
+}
+
+/// Names whose lines in `.secrets` are faulty. They count as set, so that one mistake is one problem.
+#[derive(Default)]
+enum FaultyNames {
+    #[default]
+    None,
+    Some(BTreeSet<String>),
+    /// The file cannot be read.
+    All,
+}
+
+impl FaultyNames {
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::Some(names) => names.contains(name),
+            Self::All => true,
+        }
+    }
 }
 
 impl<'e> Secrets<'e> {
@@ -64,12 +85,18 @@ impl<'e> Secrets<'e> {
                     Some(hint) => problem.hint(hint),
                     None => problem,
                 });
-                String::new()
+                return Self {
+                    environment,
+                    file: BTreeMap::new(),
+                    faulty: FaultyNames::All,
+                };
             }
         };
+        let (file, faulty) = parse(&text, problems);
         Self {
             environment,
-            file: parse(&text, problems),
+            file,
+            faulty: FaultyNames::Some(faulty),
         }
     }
 
@@ -78,15 +105,29 @@ impl<'e> Secrets<'e> {
         Self {
             environment,
             file: BTreeMap::new(),
+            faulty: FaultyNames::None,
         }
     }
 
-    /// Returns the secret of that name; an empty variable counts as unset.
+    /// Returns the secret of that name; an empty variable counts as unset. For one whose line is faulty: [`STAND_IN`].
     pub fn get(&self, name: &str) -> Option<SecretString> {
         let from_environment = (self.environment)(name).filter(|value| !value.trim().is_empty());
         from_environment
             .map(|value| SecretString::from(value.trim()))
             .or_else(|| self.file.get(name).map(|(_, value)| value.clone()))
+            .or_else(|| self.faulty.has(name).then(|| SecretString::from(STAND_IN)))
+    }
+
+    /// Hint for a secret that is not set. A line of `.secrets` with nearly its name, which nothing of `known` reads, may be meant
+    /// for it.
+    pub fn how_to_set(&self, name: &str, known: &[String]) -> String {
+        let written = self.file.keys().map(String::as_str);
+        let unread = written.filter(|written| !known.iter().any(|known| known == written));
+        let set = format!("set {name} in the environment or in `.secrets`");
+        match nearest(name, &unread.collect::<Vec<_>>()) {
+            Some(near) => format!("{set}, which has `{near}`: did you mean `{name}`?"),
+            None => set,
+        }
     }
 
     /// Values that are probably not the keys that they are meant to be; no message repeats one.
@@ -140,8 +181,12 @@ impl<'e> Secrets<'e> {
     }
 }
 
-fn parse(text: &str, problems: &mut Vec<Problem>) -> BTreeMap<String, (usize, SecretString)> {
-    let mut found = BTreeMap::new();
+/// Returns line number and value by name, and the names without a value that can be used.
+fn parse(
+    text: &str,
+    problems: &mut Vec<Problem>,
+) -> (BTreeMap<String, (usize, SecretString)>, BTreeSet<String>) {
+    let (mut found, mut faulty) = (BTreeMap::new(), BTreeSet::new());
     // Some editors write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (index, line) in text.lines().enumerate() {
@@ -154,6 +199,7 @@ fn parse(text: &str, problems: &mut Vec<Problem>) -> BTreeMap<String, (usize, Se
             .filter(|(name, _)| is_name(name.trim_end()))
         else {
             problems.push(misshapen(line, index + 1));
+            faulty.extend(meant_name(line));
             continue;
         };
         let (name, value) = (name.trim_end(), value.trim());
@@ -161,12 +207,14 @@ fn parse(text: &str, problems: &mut Vec<Problem>) -> BTreeMap<String, (usize, Se
             let message = format!("a comment behind the value of `{name}` would be part of it");
             let hint = "put the comment on a line of its own; a ` #` that belongs to the value stands between quotation marks";
             problems.push(at_line(index + 1, message).hint(hint));
+            faulty.insert(name.to_owned());
             continue;
         }
         let value = inside_quotes(value).unwrap_or(value);
         if value.is_empty() {
             let problem = at_line(index + 1, format!("`{name}` has no value"));
             problems.push(problem.hint("write the key behind `=`, or take the line out"));
+            faulty.insert(name.to_owned());
         } else if found
             .insert(name.to_owned(), (index + 1, SecretString::from(value)))
             .is_some()
@@ -174,7 +222,16 @@ fn parse(text: &str, problems: &mut Vec<Problem>) -> BTreeMap<String, (usize, Se
             problems.push(at_line(index + 1, format!("`{name}` is written twice")));
         }
     }
-    found
+    (found, faulty)
+}
+
+/// Returns the name that a line is probably about, however it is written.
+fn meant_name(line: &str) -> Option<String> {
+    let (name, _) = line.split_once(['=', ':'])?;
+    let name = name.trim();
+    let name = name.strip_prefix("export ").unwrap_or(name).trim();
+    let name = name.to_ascii_uppercase();
+    is_name(&name).then_some(name)
 }
 
 fn at_line(line: usize, message: String) -> Problem {

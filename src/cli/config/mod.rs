@@ -5,9 +5,9 @@ pub(in crate::cli) mod vectors;
 mod summary;
 
 use super::args::in_force::{self, NotInForce};
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{Command, CommandContext, Exit, Failure, name_catalog, screen};
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, ConfigErrors, Problem, effective, schema};
+use crate::config::{Config, ConfigErrors, Problem, effective, load_beside_secrets, schema};
 use crate::gateway::ingress::smtp::ListenerFactory;
 use crate::runs::preflight::{self, ScheduleRequirements};
 use crate::scheduler::schedule_file::WorkspaceNames;
@@ -89,25 +89,24 @@ impl CheckReport {
     /// Checks the configuration of a workspace.
     pub(in crate::cli) async fn of(context: &CommandContext) -> Self {
         let not_in_force = in_force::compare(context);
-        match context.config() {
-            Ok(config) => {
-                let now = SystemClock::new().now();
-                let (problems, mut warnings) = beyond_the_files(&config);
-                warnings.extend(vectors::unused_switches(context, &config).await);
-                let summary = problems.is_empty().then(|| Summary::of(&config, now));
-                Self {
-                    problems,
-                    warnings,
-                    summary,
-                    not_in_force,
-                }
-            }
-            Err(errors) => Self {
-                problems: errors.problems,
-                warnings: Vec::new(),
-                summary: None,
-                not_in_force,
-            },
+        let (mut problems, mut warnings, mut summary) = (Vec::new(), Vec::new(), None);
+        let config = context.config().or_else(|errors| {
+            problems = errors.problems;
+            // A faulty line of `.secrets` hides nothing of what else is worth a look.
+            load_beside_secrets(&context.workspace, &name_catalog())
+        });
+        if let Ok(config) = config {
+            let (more, found) = beyond_the_files(&config);
+            (problems, warnings) = (ordered([problems, more].concat()), found);
+            warnings.extend(vectors::unused_switches(context, &config).await);
+            let now = SystemClock::new().now();
+            summary = problems.is_empty().then(|| Summary::of(&config, now));
+        }
+        Self {
+            problems,
+            warnings,
+            summary,
+            not_in_force,
         }
     }
 }
@@ -190,8 +189,11 @@ fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
         clock.now(),
         &schedules.collect::<Vec<_>>(),
     ));
-    let ordered = |found| ConfigErrors::of(found).map_or_else(Vec::new, |errors| errors.problems);
     (ordered(problems), ordered(warnings))
+}
+
+fn ordered(found: Vec<Problem>) -> Vec<Problem> {
+    ConfigErrors::of(found).map_or_else(Vec::new, |errors| errors.problems)
 }
 
 fn show(context: &CommandContext) -> anyhow::Result<Exit> {

@@ -364,9 +364,7 @@ fn secret(
             &position.at(key),
             format!("there is nothing in `{variable}`"),
         );
-        ctx.report(problem.hint(format!(
-            "set {variable} in the environment or in `.secrets`"
-        )));
+        ctx.report(problem.hint(ctx.how_to_set(variable)));
     }
     found
 }

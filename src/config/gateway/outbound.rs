@@ -230,9 +230,7 @@ fn resolve_password(
             "/outbound/user",
             format!("this user's password is not in `{variable}`"),
         );
-        ctx.report(problem.hint(format!(
-            "set {variable} in the environment or in `.secrets`"
-        )));
+        ctx.report(problem.hint(ctx.how_to_set(variable)));
     }
     password
 }

@@ -65,9 +65,7 @@ pub(super) fn resolve(
             let variable = &one.password_variable;
             let message = format!("this user's password is not in `{variable}`");
             let problem = file.problem_at(&child(&pointer, "password_variable"), message);
-            ctx.report(problem.hint(format!(
-                "set {variable} in the environment or in `.secrets`"
-            )));
+            ctx.report(problem.hint(ctx.how_to_set(variable)));
         }
         let user = one.user.clone();
         submission.extend(

@@ -462,7 +462,7 @@ pub fn unready(
         .as_deref()
         .is_some_and(|url| is_near_url(url, settings.plain_http));
     (settings.api_key.is_none() && !local).then(|| {
-        let hint = format!("set {variable} in the environment or in `.secrets`");
+        let hint = ctx.how_to_set(&variable);
         (
             format!("provider `{name}` has no key: `{variable}` is not set"),
             hint,

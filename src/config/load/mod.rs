@@ -87,6 +87,13 @@ pub fn load_without_secrets(workspace: &Path, names: &NameCatalog) -> Result<Con
     Ok(config)
 }
 
+/// [`load`] as if nothing were wrong with `.secrets`, whose faulty values are placeholders: for a look at everything else.
+pub fn load_beside_secrets(workspace: &Path, names: &NameCatalog) -> Result<Config, ConfigErrors> {
+    let location = ConfigLocation::Folder(workspace);
+    let (secrets, _) = secrets_of(location, workspace, &secrets::environment);
+    load_given(location, workspace, names, (&secrets, Vec::new()))
+}
+
 /// [`load`] for a process that calls one provider of its own choice: missing secrets of other
 /// providers are no error. A missing key is `None`.
 pub fn load_for_one(workspace: &Path, names: &NameCatalog) -> Result<Config, ConfigErrors> {
@@ -212,7 +219,17 @@ fn load_from(
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, ConfigErrors> {
     let (secrets, problems) = secrets_of(location, workspace, environment);
-    let mut ctx = CheckContext::new(location, workspace, names, (&secrets, problems));
+    load_given(location, workspace, names, (&secrets, problems))
+}
+
+/// [`load`] with secrets that were read, and the problems of their file.
+fn load_given(
+    location: ConfigLocation<'_>,
+    workspace: &Path,
+    names: &NameCatalog,
+    (secrets, problems): (&Secrets<'_>, Vec<Problem>),
+) -> Result<Config, ConfigErrors> {
+    let mut ctx = CheckContext::new(location, workspace, names, (secrets, problems));
     ctx.persona_ids = personas::list(&mut ctx);
     let files = TypedFiles::read(&mut ctx);
     if let Some(file) = &files.inference {
@@ -347,7 +364,7 @@ impl TypedFiles {
         }
     }
 
-    /// Values of all secrets that a file names; names in `.secrets` that no file uses are reported.
+    /// Values of all secrets that a file names; names in `.secrets` that no file uses are warnings.
     fn known_secrets(&self, ctx: &mut CheckContext<'_>) -> Vec<SecretString> {
         let gateway = self.gateway.as_ref().map(|file| &file.typed);
         let inference = self.inference.as_ref().map(|file| &file.typed);
@@ -389,8 +406,9 @@ impl TypedFiles {
             .chain(self.mcp.variables())
             .chain(search)
             .collect::<Vec<_>>();
-        ctx.problems.extend(ctx.secrets.unknown(&known));
         ctx.doubtful_secrets = ctx.secrets.doubtful(&known, &self.header_variables());
+        ctx.doubtful_secrets.extend(ctx.secrets.unknown(&known));
+        ctx.known_secrets = known.iter().map(|name| (*name).to_owned()).collect();
         known
             .iter()
             .filter_map(|name| ctx.secrets.get(name))

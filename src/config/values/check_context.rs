@@ -32,6 +32,8 @@ pub struct CheckContext<'a> {
     /// Models of the providers' blocks.
     pub models: BTreeMap<String, String>,
     pub problems: Vec<Problem>,
+    /// Names of secrets that a setting refers to.
+    pub known_secrets: Vec<String>,
     /// Warnings about values of secrets.
     pub doubtful_secrets: Vec<Problem>,
     /// Names of the owner's tools.
@@ -59,6 +61,7 @@ impl<'a> CheckContext<'a> {
             key_variables: BTreeMap::new(),
             models: BTreeMap::new(),
             problems,
+            known_secrets: Vec::new(),
             doubtful_secrets: Vec::new(),
             of_personas: BTreeMap::new(),
         }
@@ -92,6 +95,10 @@ impl CheckContext<'_> {
             self.report(problem);
         }
         id
+    }
+    /// Hint for a secret that is not set.
+    pub fn how_to_set(&self, name: &str) -> String {
+        self.secrets.how_to_set(name, &self.known_secrets)
     }
     pub fn knows_tool(&self, name: &str) -> bool {
         self.tool_names().any(|known| known == name)

@@ -1,7 +1,11 @@
 //! Secrets of the environment and of `.secrets`: which counts, who may read it, and which value is hardly the one that is meant.
 
 use super::Workspace;
+use crate::guest_house::{self, run};
 use secrecy::ExposeSecret;
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 #[test]
 fn the_environment_wins_over_secrets_an_empty_variable_is_none() {
@@ -54,6 +58,85 @@ fn a_scheme_is_right_in_a_variable_that_is_a_whole_header_whatever_its_name() {
         panic!("{about:?}");
     };
     assert!(warning.contains("`MY_AUTHORIZATION`"), "{warning}");
+}
+
+fn write_private(folder: &Path, text: &str) {
+    let file = folder.join(".secrets");
+    std::fs::write(&file, text).expect("written");
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).expect("a mode");
+}
+
+/// Messages of the problems and the warnings of `config check`.
+fn checked(folder: &Path) -> (Vec<String>, Vec<String>) {
+    let said = run(folder, &["--json", "config", "check"]);
+    let report: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let messages = |key: &str| {
+        let found = report[key].as_array().expect("a list").iter();
+        let message = |one: &Value| one["message"].as_str().expect("a text").to_owned();
+        found.map(message).collect()
+    };
+    (messages("problems"), messages("warnings"))
+}
+
+#[test]
+fn a_fault_in_the_file_of_secrets_is_one_problem_and_hides_no_warning() {
+    let dir = tempfile::tempdir().expect("a folder");
+    guest_house::write(dir.path());
+    std::fs::write(
+        dir.path().join("configs/inference.json"),
+        r#"{"provider": "anthropic", "model": "claude-sonnet-4-5"}"#,
+    )
+    .expect("written");
+    let gateway = dir.path().join("configs/gateway.json");
+    let text = std::fs::read_to_string(&gateway).expect("a file");
+    let mut owned: Value = serde_json::from_str(&text).expect("JSON");
+    owned["owners"] = serde_json::json!([]);
+    std::fs::write(&gateway, owned.to_string()).expect("written");
+    write_private(dir.path(), "ANTHROPIC_API_KEY=sk-1\n");
+    let (problems, expected) = checked(dir.path());
+    assert!(problems.is_empty(), "{problems:?}");
+    assert!(
+        expected
+            .iter()
+            .any(|one| one.starts_with("nobody owns this engine")),
+        "{expected:?}"
+    );
+    for faulty in [
+        "ANTHROPIC_API_KEY=sk-1 # mine\n",
+        "ANTHROPIC_API_KEY=\n",
+        "export ANTHROPIC_API_KEY=sk-1\n",
+        "anthropic_api_key: sk-1\n",
+    ] {
+        write_private(dir.path(), faulty);
+        let (problems, warnings) = checked(dir.path());
+        assert_eq!(problems.len(), 1, "{faulty}: {problems:?}");
+        assert_eq!(warnings, expected, "{faulty}");
+        let started = run(dir.path(), &["drain"]);
+        assert_eq!(started.code, 65, "{faulty}: {}", started.stderr);
+    }
+}
+
+#[test]
+fn a_misspelt_name_is_offered_where_its_secret_is_missing() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "configs/inference.json",
+        r#"{"provider": "anthropic", "model": "m"}"#,
+    );
+    workspace.write_secrets("ANTHROPIC_API_KY=hidden\n", 0o600);
+    let problems = workspace.problems();
+    let [problem] = &problems[..] else {
+        panic!("{problems:?}");
+    };
+    assert!(
+        problem.contains("which has `ANTHROPIC_API_KY`: did you mean `ANTHROPIC_API_KEY`?"),
+        "{problem}"
+    );
+    let workspace = Workspace::new();
+    workspace.write_secrets("ANTHROPIC_API_KEY=hidden\nGROQ_KEY=gone\n", 0o600);
+    let warnings = workspace.loaded().warnings;
+    let about = |text: &str| warnings.iter().any(|one| one.message.contains(text));
+    assert!(about("nothing reads `GROQ_KEY`"), "{warnings:?}");
 }
 
 #[test]

@@ -172,7 +172,7 @@ pub static CASES: &[Case] = &[
         "the key alone",
         |house| house.write(".secrets", "ANTHROPIC_API_KEY=Bearer sk-1\n"),
     ),
-    Case::fault(
+    Case::warning(
         "a misspelt name of a key",
         "keys",
         &["nothing reads `ANTHROPIC_API_KY`"],
