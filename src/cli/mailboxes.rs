@@ -216,19 +216,17 @@ async fn check(context: &CommandContext, name: Option<&String>) -> anyhow::Resul
 
 /// Logs in to one mailbox and looks at its folder, changing nothing, as `check` does.
 ///
-/// Errors: the server's words.
+/// Errors: the server's words, with what to do.
 pub(super) async fn probe(workspace: &Path, mailbox: &ImapMailbox) -> Result<String, Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let probed = imap::probe(mailbox, workspace, clock).await;
-    let probed = probed.map_err(|error| error.in_words());
-    let said = format!(
-        "`{}` {}",
-        source(mailbox),
-        probe_text(mailbox, probed.as_ref())
-    );
+    let said = |probed| format!("`{}` {}", source(mailbox), probe_text(mailbox, probed));
     match probed {
-        Ok(_) => Ok(said),
-        Err(_) => Err(Failure::new(Exit::Unavailable, said)),
+        Ok(probe) => Ok(said(Ok(&probe))),
+        Err(error) => {
+            let failure = Failure::new(Exit::Unavailable, said(Err(&error.in_words())));
+            Err(failure.hint(error.remedy()))
+        }
     }
 }
 

@@ -6,6 +6,12 @@
 use rustls::{CertificateError, Error};
 use std::io;
 
+const EXPIRED: &str = "the server's certificate has expired";
+const NOT_YET_VALID: &str = "the server's certificate is not valid yet";
+const OTHER_NAME: &str = "the server's certificate is for another name";
+const UNKNOWN_ISSUER: &str =
+    "the server's certificate is signed by nobody whom this machine trusts";
+
 /// Reason of a failed handshake; rustls' own words where nothing better is known.
 pub fn why_no_tls(error: &io::Error) -> String {
     let cause = error
@@ -14,8 +20,17 @@ pub fn why_no_tls(error: &io::Error) -> String {
     match cause {
         // A root with the right name and another key yields a bad signature.
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => {
-            "the server's certificate is signed by nobody whom this machine trusts".to_owned()
+            UNKNOWN_ISSUER.to_owned()
         }
+        Some(Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        )) => EXPIRED.to_owned(),
+        Some(Error::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        )) => NOT_YET_VALID.to_owned(),
+        Some(Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => OTHER_NAME.to_owned(),
         // webpki's error has no type that could be matched here.
         Some(Error::InvalidCertificate(CertificateError::Other(other)))
             if format!("{other:?}").contains("CaUsedAsEndEntity") =>
@@ -25,6 +40,30 @@ pub fn why_no_tls(error: &io::Error) -> String {
         }
         _ => error.to_string(),
     }
+}
+
+/// Remedy for the operator, by the words of [`why_no_tls`]; `None`: the certificate is not the reason.
+pub fn certificate_remedy(words: &str) -> Option<&'static str> {
+    let remedies = [
+        (
+            EXPIRED,
+            "its operator must renew it; see that the clock of this machine is right",
+        ),
+        (
+            NOT_YET_VALID,
+            "see that the clock of this machine is right: the certificate begins later",
+        ),
+        (
+            OTHER_NAME,
+            "name the host as its certificate does: the provider's pages have that name",
+        ),
+        (
+            UNKNOWN_ISSUER,
+            "SSL_CERT_FILE names an authority of your own; a program that looks into mail (a virus scanner) may stand between",
+        ),
+    ];
+    let is_reason = |(reason, _): &&(&str, &str)| words.contains(reason);
+    remedies.iter().find(is_reason).map(|(_, remedy)| *remedy)
 }
 
 #[cfg(test)]
@@ -53,10 +92,27 @@ mod tests {
     }
 
     #[test]
+    fn each_reason_has_its_own_remedy() {
+        for (error, remedy) in [
+            (CertificateError::Expired, "renew it"),
+            (CertificateError::NotValidYet, "the clock of this machine"),
+            (CertificateError::NotValidForName, "name the host"),
+            (CertificateError::UnknownIssuer, "SSL_CERT_FILE"),
+        ] {
+            let found = certificate_remedy(&format!("no TLS: {}", message(error)));
+            assert!(
+                found.is_some_and(|found| found.contains(remedy)),
+                "{found:?}"
+            );
+        }
+        assert_eq!(certificate_remedy("no reply within 10s"), None);
+    }
+
+    #[test]
     fn what_is_not_known_keeps_the_words_it_came_with() {
         assert_eq!(
-            message(CertificateError::Expired),
-            "invalid peer certificate: Expired"
+            message(CertificateError::Revoked),
+            "invalid peer certificate: Revoked"
         );
         assert_eq!(
             why_no_tls(&io::Error::other("the line broke")),

@@ -263,3 +263,31 @@ async fn a_mail_server_in_front_is_trusted_by_its_name_alone() {
         json!([{ "peers": ["127.0.0.1", "::1"], "authserv_id": "mx.engine.test" }])
     );
 }
+
+#[tokio::test]
+async fn letters_of_this_machine_are_no_first_letters_where_nobody_vouches_for_them() {
+    let world = World::new().await;
+    world.half("configs/security.json", &world.security());
+    let sockets = tempfile::tempdir().expect("a folder");
+    let socket = format!("unix:{}/lmtp.sock", sockets.path().display());
+    let local = world.with(&[("in", "lmtp"), ("listen", &socket)]);
+    let said = world.setup(&local).await;
+    assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
+    for line in [
+        "a socket can be made at",
+        "then write to ada@engine.test from olga@home.test",
+        "is filed as unauthenticated",
+        " ask ada \"Are you there?\"",
+    ] {
+        assert!(said.stdout.contains(line), "{line}\n{}", said.stdout);
+    }
+    let fetched = world
+        .setup(&[&world.flags()[..], &["--yes".to_owned()]].concat())
+        .await;
+    assert_eq!(fetched.code, 0, "{}{}", fetched.stdout, fetched.stderr);
+    assert!(
+        !fetched.stdout.contains("is filed as unauthenticated"),
+        "{}",
+        fetched.stdout
+    );
+}

@@ -41,7 +41,8 @@ pub async fn examine(config: Option<&Config>, workspace: &Path) -> ExaminedArea 
                     error.in_words()
                 ),
                 remedy: format!(
-                    "see its `host`, `user` and password; `attache mailboxes check {}` tries again",
+                    "{}; `attache mailboxes check {}` tries again",
+                    error.remedy(),
                     mailbox.name
                 ),
                 file: GATEWAY,
@@ -80,7 +81,7 @@ async fn outbound(config: &Config) -> Option<RefusingServer> {
                 "mail cannot go out by `{}`: {}",
                 obstacle.to, obstacle.reply
             ),
-            obstacle.at.remedy().to_owned(),
+            obstacle.remedy().to_owned(),
         ),
         Err(error) => (
             format!("mail cannot go out: {error}"),

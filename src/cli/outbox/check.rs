@@ -14,7 +14,7 @@ const TOKEN: &str = "000000000000000check";
 
 pub async fn check(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
-    let checked = way_out(&context.config()?).await?;
+    let checked = way_out(&context.config()?, Obstacle::remedy).await?;
     if context.json() {
         context.screen.json(&CheckedTransport {
             to: &checked.to,
@@ -33,8 +33,11 @@ pub async fn check(context: &CommandContext) -> anyhow::Result<Exit> {
 
 /// Goes through every phase that is possible without sending mail.
 ///
-/// Errors: no way out is configured, or the server's words with what to do.
-pub async fn way_out(config: &Config) -> anyhow::Result<Checked> {
+/// Errors: no way out is configured, or the server's words with a `remedy`.
+pub async fn way_out(
+    config: &Config,
+    remedy: fn(&Obstacle) -> &'static str,
+) -> anyhow::Result<Checked> {
     let Some(transport) = &config.gateway.outbound else {
         let failure = Failure::new(
             Exit::Workspace,
@@ -47,7 +50,7 @@ pub async fn way_out(config: &Config) -> anyhow::Result<Checked> {
     probe(config, transport).await?.map_err(|obstacle| {
         let message = format!("`{}` cannot be used: {}", obstacle.to, obstacle.reply);
         Failure::new(Exit::Unavailable, message)
-            .hint(obstacle.at.remedy())
+            .hint(remedy(&obstacle))
             .into()
     })
 }

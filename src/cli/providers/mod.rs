@@ -21,6 +21,9 @@ use futures_util::future::{BoxFuture, join_all};
 use serde::Serialize;
 use std::path::PathBuf;
 
+/// Most models that a hint names.
+const MODELS_SHOWN_MAX: usize = 12;
+
 pub struct ProvidersCommand;
 
 impl Command for ProvidersCommand {
@@ -300,6 +303,9 @@ pub(super) async fn try_default(config: &Config) -> Result<String, Failure> {
     let seats = status::seats(config);
     let seat = find(&seats, &config.inference.provider)?;
     let finding = status::check(seat, &SystemClock::new()).await;
+    if let Some(failure) = unknown_model(seat, &finding) {
+        return Err(failure);
+    }
     if !finding.is_good() {
         let message = format!("`{}` {}", seat.name, finding_text(&finding));
         let failure = Failure::new(Exit::Unavailable, probe::clean(&message, &config.secrets));
@@ -309,6 +315,24 @@ pub(super) async fn try_default(config: &Config) -> Result<String, Failure> {
         Failure::new(Exit::Unavailable, error.to_string()).hint(status::advice(seat, error.class))
     })?;
     test::say_a_word(config, seat, provider.as_ref()).await
+}
+
+/// Returns the failure of a provider that answers and does not have a model in use; `None`: it has all.
+fn unknown_model(seat: &Seat, finding: &Finding) -> Option<Failure> {
+    let unlisted = finding.models.iter().find(|model| !model.is_listed)?;
+    let (name, model) = (&seat.name, &unlisted.model);
+    let message = format!("`{name}` answers, and has no model `{model}`");
+    let listed = finding.health.as_ref().map(|health| &health.models[..]);
+    let listed = listed.unwrap_or_default();
+    let shown = listed[..listed.len().min(MODELS_SHOWN_MAX)].join(", ");
+    let more = match listed.len() - listed.len().min(MODELS_SHOWN_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let near = unlisted.near.as_ref();
+    let near = near.map(|near| format!("did you mean `{near}`? "));
+    let hint = format!("{}it has {shown}{more}", near.unwrap_or_default());
+    Some(Failure::new(Exit::Unavailable, message).hint(hint))
 }
 
 /// Formats a finding, or the reason that there is none, on one line.

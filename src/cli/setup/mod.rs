@@ -134,6 +134,12 @@ async fn setup(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Ex
     let mut report = SetupReport::default();
     let mut waiting = Vec::new();
     for part in SetupPart::ALL {
+        if !asker.is_typed() {
+            // No server is asked before all answers can be ones.
+            given(part, &mut asker, &mut draft).await?;
+            waiting.push(part);
+            continue;
+        }
         match answered(part, &mut asker, &mut draft, is_offline).await? {
             Some(check) => report.add(context, check)?,
             None => waiting.push(part),
@@ -143,7 +149,7 @@ async fn setup(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Ex
         let check = checked_late(part, &mut asker, &mut draft, is_offline).await?;
         report.add(context, check)?;
     }
-    let config = draft.load()?;
+    let config = loaded(&draft)?;
     if is_offline {
         report.add(context, SetupCheck::skipped("DNS"))?;
     } else {
@@ -169,6 +175,43 @@ async fn setup(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Ex
     Ok(Exit::Ok)
 }
 
+/// Takes the answers of a part from the flags. Errors: they can be none.
+async fn given(
+    part: SetupPart,
+    asker: &mut Asker<'_>,
+    draft: &mut WorkspaceDraft,
+) -> anyhow::Result<()> {
+    part.ask(asker, draft).await?;
+    match draft.load() {
+        Ok(_) => Ok(()),
+        Err(errors) => match own_problems(part, errors) {
+            Some(errors) => Err(unwritten(draft, errors).into()),
+            None => Ok(()),
+        },
+    }
+}
+
+/// Reads the workspace as it will be. Errors: every problem.
+fn loaded(draft: &WorkspaceDraft) -> Result<Config, ConfigErrors> {
+    draft.load().map_err(|errors| unwritten(draft, errors))
+}
+
+/// Makes problems of files that are not written yet ones of the answers.
+fn unwritten(draft: &WorkspaceDraft, errors: ConfigErrors) -> ConfigErrors {
+    let of_answers = |problem: Problem| match draft.folder.join(&problem.file).exists() {
+        true => problem,
+        false => Problem {
+            file: "the answers".to_owned(),
+            line: None,
+            column: None,
+            ..problem
+        },
+    };
+    ConfigErrors {
+        problems: errors.problems.into_iter().map(of_answers).collect(),
+    }
+}
+
 /// Asks for a part until its answers are good; `None`: they cannot be checked before other parts are
 /// mended.
 async fn answered(
@@ -188,6 +231,7 @@ async fn answered(
             Ok(config) => checked(part, &attempt, &config, is_offline).await,
             Err(errors) => match own_problems(part, errors) {
                 Some(errors) => {
+                    let errors = unwritten(&attempt, errors);
                     refused(asker, errors.into(), false).await?;
                     continue;
                 }
@@ -219,7 +263,7 @@ async fn checked_late(
     draft: &mut WorkspaceDraft,
     is_offline: bool,
 ) -> anyhow::Result<SetupCheck> {
-    let config = draft.load()?;
+    let config = loaded(draft)?;
     let error = match checked(part, draft, &config, is_offline).await {
         Ok(check) => return Ok(check),
         Err(error) => error,

@@ -2,7 +2,7 @@
 
 use super::draft::{SECRETS, WorkspaceDraft};
 use crate::cli::{CommandContext, screen};
-use crate::config::{Config, TransportSettings};
+use crate::config::{Config, ListenAddress, SmtpListener, TransportSettings};
 use crate::gateway::dns_records::{CheckedRecord, RecordState};
 use crate::text::line_diff::line_diff;
 use serde::Serialize;
@@ -193,6 +193,20 @@ impl SetupReport {
     }
 }
 
+/// Reports whether letters come by listeners on this machine alone, and no mail server's results are trusted.
+fn hears_only_this_machine(config: &Config) -> bool {
+    let listeners = &config.gateway.listeners;
+    let is_here = |listener: &SmtpListener| match &listener.address {
+        ListenAddress::Tcp(address) => address.ip().is_loopback(),
+        ListenAddress::Unix { .. } => true,
+    };
+    let elsewhere = !config.gateway.mailboxes.is_empty() || !config.gateway.folders.is_empty();
+    !listeners.is_empty()
+        && !elsewhere
+        && listeners.iter().all(is_here)
+        && config.security.authentication.trusted_relays.is_empty()
+}
+
 fn next_steps(draft: &WorkspaceDraft, config: &Config, records: &[CheckedRecord]) -> Vec<String> {
     let shown = screen::quoted(&draft.folder.display().to_string());
     let mut steps = vec![String::new()];
@@ -208,11 +222,19 @@ fn next_steps(draft: &WorkspaceDraft, config: &Config, records: &[CheckedRecord]
             "describe {} in personas/{}/PERSONA.md; start the engine: attache --workspace {shown} serve",
             persona.name, persona.id
         ));
+        let from = owner.as_deref().unwrap_or("your own address");
         steps.push(format!(
-            "then write to {} from {}; `attache --workspace {shown} tail` shows what becomes of it",
-            persona.address,
-            owner.as_deref().unwrap_or("your own address")
+            "then write to {} from {from}; `attache --workspace {shown} tail` shows what becomes of it",
+            persona.address
         ));
+        if hears_only_this_machine(config) {
+            steps.push(format!(
+                "a letter that a program of this machine hands in proves nobody and is filed as unauthenticated: let it come through \
+                 a mail server in front, whose results --authserv-id trusts; or ask without a letter: \
+                 attache --workspace {shown} ask {} \"Are you there?\"",
+                persona.id
+            ));
+        }
     }
     if matches!(config.gateway.outbound, Some(TransportSettings::Folder(_))) {
         steps.push("answers stay in a folder until `attache setup --out smarthost` names a server that sends".to_owned());

@@ -10,9 +10,12 @@ use super::parse;
 use crate::cli::{Exit, Failure, mailboxes};
 use crate::config::{Config, ListenAddress};
 use crate::store::working_engine;
+use rustix::fs::{Access, access};
 use serde_json::{Value, json};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 
 const KINDS: &[&str] = &["smtp", "lmtp", "imap", "folder"];
 const TLS: &[&str] = &["implicit", "starttls", "none"];
@@ -168,17 +171,13 @@ fn set_item(
 pub async fn check(draft: &WorkspaceDraft, config: &Config) -> anyhow::Result<Vec<String>> {
     let mut said = Vec::new();
     for mailbox in &config.gateway.mailboxes {
-        let probed = mailboxes::probe(&draft.folder, mailbox).await;
-        said.push(probed.map_err(|failure| {
-            failure.hint(
-                "see host, user and password; many providers want a password that is made for one program (an app password)",
-            )
-        })?);
+        said.push(mailboxes::probe(&draft.folder, mailbox).await?);
     }
     for listener in &config.gateway.listeners {
-        if let ListenAddress::Tcp(address) = listener.address {
-            said.push(can_listen(draft, address)?);
-        }
+        said.push(match &listener.address {
+            ListenAddress::Tcp(address) => can_listen(draft, *address)?,
+            ListenAddress::Unix { path, .. } => can_make_socket(draft, path)?,
+        });
     }
     for folder in &config.gateway.folders {
         said.push(format!(
@@ -187,6 +186,39 @@ pub async fn check(draft: &WorkspaceDraft, config: &Config) -> anyhow::Result<Ve
         ));
     }
     Ok(said)
+}
+
+/// Checks that a socket can be made where it is to be, without making it.
+fn can_make_socket(draft: &WorkspaceDraft, path: &Path) -> Result<String, Failure> {
+    let shown = path.display();
+    let wrong = |why: &str, hint: &str| {
+        let message = format!("cannot listen on `unix:{shown}`: {why}");
+        Failure::new(Exit::Unavailable, message).hint(hint)
+    };
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    // The engine makes the folders of a socket, and one of the workspace is where it should be.
+    if folder.starts_with(&draft.folder) && !folder.exists() {
+        return Ok(format!("a socket will be made at `{shown}`"));
+    }
+    if !folder.is_dir() {
+        return Err(wrong(
+            &format!("there is no folder `{}`", folder.display()),
+            "make it, for the user of the engine and the mail server to write and read, or take a path in a folder that is there",
+        ));
+    }
+    if access(folder, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        return Err(wrong(
+            &format!("this user may not write to `{}`", folder.display()),
+            "take another folder, or run the setup as the user of the engine",
+        ));
+    }
+    let is_other = path
+        .symlink_metadata()
+        .is_ok_and(|there| !there.file_type().is_socket());
+    if is_other {
+        return Err(wrong("something else has that name", "take another name"));
+    }
+    Ok(format!("a socket can be made at `{shown}`"))
 }
 
 fn can_listen(draft: &WorkspaceDraft, address: SocketAddr) -> Result<String, Failure> {

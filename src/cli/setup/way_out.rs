@@ -8,6 +8,7 @@ use super::flags::{
 use super::parse;
 use crate::cli::outbox;
 use crate::config::{Config, TransportSettings};
+use crate::gateway::outbound::{Obstacle, TransportPhase};
 use serde_json::{Map, Value, json};
 
 const KINDS: &[&str] = &["smarthost", "folder"];
@@ -119,11 +120,29 @@ fn apply(
     Ok(())
 }
 
+/// Remedy in the words of the answers: no file is written yet.
+fn remedy(obstacle: &Obstacle) -> &'static str {
+    match obstacle.at {
+        TransportPhase::Connect => {
+            "see --smtp-host and --smtp-port, and whether a firewall or the provider of this machine closes that port"
+        }
+        TransportPhase::Login => {
+            "see --smtp-user and its password; many providers want a password that is made for one program (an app password)"
+        }
+        TransportPhase::Sender => {
+            "the server takes no mail from this address: allow it there as an alias of the user, or give `--bounce-address plain` \
+             if it refuses only addresses with `+`"
+        }
+        TransportPhase::Folder => "make the folder writable, or name another one by --out-folder",
+        TransportPhase::Greeting | TransportPhase::Tls => obstacle.remedy(),
+    }
+}
+
 /// Asks the server whether the personas may send, sending nothing.
 pub async fn check(config: &Config) -> anyhow::Result<Vec<String>> {
     match &config.gateway.outbound {
         Some(TransportSettings::Smarthost(_)) => {
-            let checked = outbox::check::way_out(config).await?;
+            let checked = outbox::check::way_out(config, remedy).await?;
             Ok(vec![format!(
                 "`{}` can be used: {}",
                 checked.to,

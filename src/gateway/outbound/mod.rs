@@ -22,6 +22,7 @@ pub use worker::Outbound;
 
 use crate::clock::Clock;
 use crate::config::TransportSettings;
+use crate::gateway::authentication::certificate_remedy;
 use crate::store::{ClaimedDelivery, RecipientState, StoreError};
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
@@ -117,6 +118,13 @@ pub struct Obstacle {
     pub reply: String,
 }
 
+impl Obstacle {
+    /// Remedy for the operator.
+    pub fn remedy(&self) -> &'static str {
+        certificate_remedy(&self.reply).unwrap_or_else(|| self.at.remedy())
+    }
+}
+
 /// Phase that a mail reaches. The remedy depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransportPhase {
@@ -135,7 +143,7 @@ pub enum TransportPhase {
 
 impl TransportPhase {
     /// Remedy for the operator when a check fails in this phase.
-    pub fn remedy(self) -> &'static str {
+    fn remedy(self) -> &'static str {
         match self {
             Self::Folder => "make the folder writable, or name another one in `outbound.path`",
             Self::Connect => {

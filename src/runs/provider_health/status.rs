@@ -271,7 +271,7 @@ pub fn advice(seat: &Seat, class: ErrorClass) -> String {
             "start the program by hand and see what it says".to_owned()
         }
         ErrorClass::Config | ErrorClass::Protocol | ErrorClass::ModelNotFound => {
-            "look at `base_url` in configs/inference.json".to_owned()
+            "look at its `base_url`: it must be the URL of this API".to_owned()
         }
         ErrorClass::RateLimited | ErrorClass::Overloaded => "try again later".to_owned(),
         ErrorClass::Transient | ErrorClass::Timeout => {

@@ -120,7 +120,7 @@ async fn what_is_wrong_with_the_way_out_is_said_with_what_to_do() {
             json!({ "tls": "implicit" }),
             false,
             "no TLS: ",
-            "the name in the server's certificate",
+            "SSL_CERT_FILE names an authority of your own",
         ),
         (faulty(Verb::Connect), json!({}), false, "", "`\"tls\": \"implicit\"` is for port 465"),
         (rejects("AUTH", "535 5.7.8 no"), json!({ "user": "ada" }), false, "535 5.7.8 no", "an app password"),

@@ -48,7 +48,8 @@ const IMPOSSIBLE: &[Mistake<'_>] = &[
     (&[("smtp-tls", "ssl")], 65, &["`ssl` is none of", "starttls, implicit, none"]),
     (&[("smtp-password-file", "-")], 65, &["this user's password is not in `ATTACHE_SMTP_PASSWORD`"]),
     (&[("smtp-password-file", "none.txt")], 66, &["`none.txt` cannot be read for --smtp-password-file"]),
-    (&[("provider", "opnai")], 65, &["no provider `opnai`", "openai"]),
+    (&[("provider", "opnai")], 65, &["the answers: provider: no provider `opnai`", "openai"]),
+    (&[("provider", "opnai"), ("smtp-port", "1")], 65, &["no provider `opnai`"]),
     (&[("base-url", "api.test/v1")], 65, &["`api.test/v1` is not a URL"]),
     (&[("base-url", "http://api.test/v1")], 65, &["in plain text"]),
     (&[("key-file", "two.txt")], 65, &["--key-file must hold one line"]),
@@ -74,11 +75,12 @@ async fn what_a_server_refuses_is_told_in_its_words() {
     let mistakes: &[Mistake<'_>] = &[
         (&[("imap-password-file", "wrong.txt")], 69, &["the server refuses the login: ", "go away", "app password"]),
         (&[("imap-user", "bob")], 69, &["bob at 127.0.0.1", "the server refuses the login: "]),
-        (&[("imap-port", &closed)], 69, &["cannot reach the server"]),
+        (&[("imap-port", &closed)], 69, &["cannot reach the server", "hint: see host and port"]),
         (&[("in", "smtp"), ("listen", &taken)], 69, &["another program listens there", "ss -ltnp"]),
         (&[("in", "smtp"), ("listen", "192.0.2.1:2525")], 69, &["this machine has no such address"]),
-        (&[("smtp-port", &closed)], 69, &["cannot be used: ", "`host` and `port`"]),
-        (&[("model", "model-b")], 69, &["model `model-b` is not among its models; did you mean `model-a`?"]),
+        (&[("in", "lmtp"), ("listen", "unix:/nonexistent/x/lmtp.sock")], 69, &["there is no folder `/nonexistent/x`"]),
+        (&[("smtp-port", &closed)], 69, &["cannot be used: ", "--smtp-host and --smtp-port"]),
+        (&[("model", "model-b")], 69, &["`openai` answers, and has no model `model-b`", "did you mean `model-a`? it has "]),
         (&[("key-file", "wrong.txt")], 69, &["this key is nobody's", "OPENAI_API_KEY"]),
         (&[("key-file", "-")], 69, &["OPENAI_API_KEY"]),
         (&[("base-url", &nowhere)], 69, &["this machine reaches it"]),
@@ -90,7 +92,7 @@ async fn what_a_server_refuses_is_told_in_its_words() {
             "MAIL",
             "553",
             "5.7.1 not your address here",
-            "\"bounce_address\": \"plain\"",
+            "--bounce-address plain",
         ),
     ];
     for (verb, code, words, remedy) in refusals {
@@ -130,4 +132,18 @@ fn closed_port() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     address.port().to_string()
+}
+
+#[tokio::test]
+async fn no_server_is_asked_before_every_answer_can_be_one() {
+    let world = World::new().await;
+    let wrong = world.with(&[("provider", "opnai")]);
+    let said = world.setup(&wrong).await;
+    assert_eq!(said.code, 65, "{}{}", said.stdout, said.stderr);
+    let asked = || world.smarthost.heard(|heard| heard.commands.len());
+    assert_eq!((asked(), said.stdout.as_str()), (0, ""));
+    let unknown = world.with(&[("model", "model-b")]);
+    let said = world.setup(&unknown).await;
+    assert_eq!(said.code, 69, "{}{}", said.stdout, said.stderr);
+    assert!(asked() > 0, "the smarthost is asked before the model");
 }

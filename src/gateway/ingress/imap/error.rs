@@ -1,10 +1,13 @@
 //! Errors of a mailbox session, worded for its operator.
 
 use super::token::TokenError;
-use crate::gateway::authentication::why_no_tls;
+use crate::gateway::authentication::{certificate_remedy, why_no_tls};
 use crate::store::{FailureCause, StoreError};
 use crate::text::with_causes;
 use std::io;
+
+/// Remedy where the two may not mean the same TLS.
+const WRONG_TLS: &str = "see host, port and TLS: `implicit` is for port 993, `starttls` for 143";
 
 #[derive(Debug, thiserror::Error)]
 pub enum MailboxError {
@@ -65,6 +68,27 @@ impl MailboxError {
                 FailureCause::Ourselves
             }
             _ => FailureCause::Server,
+        }
+    }
+
+    /// Remedy for the operator.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::LoginRefused(_) | Self::Token(TokenError::Refused { .. }) => {
+                "see user and password; many providers want a password that is made for one program (an app password)"
+            }
+            Self::Unreachable(_) => {
+                "see host and port, and whether a firewall or the provider of this machine closes that port"
+            }
+            Self::Tls(error) => certificate_remedy(&why_no_tls(error)).unwrap_or(WRONG_TLS),
+            Self::Silent | Self::Lost(_) | Self::Garbled => WRONG_TLS,
+            Self::Token(_) => "see `oauth` of the mailbox, and its tokens",
+            Self::Bye(_) | Self::Refused { .. } | Self::TooMuch | Self::Unusable(_) => {
+                "see host, user and folder, and what the server says"
+            }
+            Self::NotStored(_) | Self::NoRoom | Self::Unverifiable | Self::OutOfService => {
+                "`attache doctor` looks the workspace over"
+            }
         }
     }
 
