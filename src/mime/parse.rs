@@ -54,7 +54,13 @@ pub fn parse_letter(bytes: &[u8], limits: &ParseLimits) -> Result<ParsedLetter, 
     email.list_id = automatic::list_id(letter);
     email.unsubscribe = automatic::unsubscribe_pages(letter);
     if email.date.is_none() {
-        defects.push("no readable Date".to_owned());
+        let is_there = letter.fields.has("date");
+        let defect = if is_there {
+            "a Date field that cannot be read"
+        } else {
+            "no Date field"
+        };
+        defects.push(defect.to_owned());
     }
     email.defects = defects;
     Ok(ParsedLetter {

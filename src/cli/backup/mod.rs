@@ -151,7 +151,18 @@ fn check_target(database: &Path, file: &Path, force: bool) -> anyhow::Result<()>
     if file.exists() && !force {
         return Err(exists(file).into());
     }
-    Ok(())
+    Ok(require_parent(file)?)
+}
+
+/// Refuses a copy in a folder that is not there: on a disk that is not mounted, for example.
+fn require_parent(copy: &Path) -> Result<(), Failure> {
+    let parent = copy.parent().unwrap_or(Path::new("/"));
+    if parent.is_dir() {
+        return Ok(());
+    }
+    let message = format!("there is no folder `{}`", parent.display());
+    Err(Failure::new(Exit::CannotCreate, message)
+        .hint("see that its disk is mounted, or make the folder first"))
 }
 
 /// A finished copy.

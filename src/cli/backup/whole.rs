@@ -1,6 +1,7 @@
 //! `attache backup DIR/`: the whole workspace in a folder.
 
 use super::refusal::refusal;
+use super::require_parent;
 use crate::cli::screen::progress;
 use crate::cli::{CommandContext, Exit, Failure, screen};
 use crate::clock::SystemClock;
@@ -46,6 +47,7 @@ pub(super) async fn back_up(context: &CommandContext, folder: &Path) -> anyhow::
         let failure = Failure::new(Exit::NoInput, "there is no database yet");
         return Err(failure.hint("the first start of an engine makes it").into());
     }
+    require_parent(&folder)?;
     let mut parts = COPIED.iter().map(|part| workspace.join(part));
     if folder == workspace || parts.any(|part| folder.starts_with(part)) {
         let failure = Failure::new(Exit::Usage, "this folder is part of what is copied");

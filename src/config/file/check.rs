@@ -5,6 +5,7 @@
 
 use super::document::{Document, Spot, child, last_key};
 use super::problem::Problem;
+use super::secret_keys::{is_header, looks_secret, secret_in_file};
 use super::source::ConfigSource;
 use super::{duration, json_schema};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -128,9 +129,10 @@ fn find_faults(document: &Document, schema: &Value) -> Vec<MemberFault> {
     let inspection = Inspection { document, schema };
     match jsonschema::validator_for(schema) {
         Ok(validator) => {
-            validator
-                .iter_errors(&document.value)
-                .for_each(|e| inspection.explain(&e, &mut faults));
+            let errors: Vec<_> = validator.iter_errors(&document.value).collect();
+            let of_type = |error: &&ValidationError<'_>| !is_of_list(error, &errors);
+            let worth = errors.iter().filter(of_type);
+            worth.for_each(|error| inspection.explain(error, &mut faults));
         }
         Err(error) => {
             let problem = Problem::of_file(
@@ -146,50 +148,12 @@ fn find_faults(document: &Document, schema: &Value) -> Vec<MemberFault> {
     faults
 }
 
-/// Reports whether a key looks like one that holds a secret. `password_variable` and `tokens_max`
-/// do not.
-fn looks_secret(key: &str) -> bool {
-    const ENDINGS: &[&str] = &[
-        "api_key",
-        "apikey",
-        "password",
-        "passwd",
-        "passphrase",
-        "secret",
-        "token",
-        "private_key",
-    ];
-    let key = key.to_ascii_lowercase().replace('-', "_");
-    ENDINGS.iter().any(|ending| key.ends_with(ending))
-}
-
-/// Reports whether a member is a header of a provider: those may name variables, and are checked where
-/// they are read.
-fn is_header(pointer: &str) -> bool {
-    let parts: Vec<&str> = pointer.split('/').collect();
-    matches!(parts[..], ["", "providers", _, "headers", _])
-}
-
-fn secret_in_file(document: &Document, pointer: &str) -> Problem {
-    let problem = document.problem(
-        pointer,
-        Spot::Key,
-        "a secret must not stand in a configuration file",
-    );
-    let mut parts = pointer.split('/').skip(1);
-    match (parts.next(), parts.next()) {
-        (Some("providers"), Some(provider)) => {
-            let name = provider.split(':').next_back().unwrap_or_default();
-            let variable = format!("{}_API_KEY", name.to_ascii_uppercase().replace('-', "_"));
-            problem.hint(format!(
-                "write `{variable}=…` into `.secrets` (mode 0600), and `\"api_key_variable\": \"{variable}\"` here"
-            ))
-        }
-        (Some("mailboxes" | "submission" | "outbound"), _) => problem.hint(
-            "name a variable with `password_variable` here, and write `NAME=…` into `.secrets` (mode 0600)",
-        ),
-        _ => problem.hint("write it into the environment or into `.secrets` (mode 0600)"),
-    }
+/// Reports whether an error is only that a value has not the type of the words of which it should be one, which another says.
+fn is_of_list(error: &ValidationError<'_>, errors: &[ValidationError<'_>]) -> bool {
+    let is_same = |other: &&ValidationError<'_>| other.instance_path() == error.instance_path();
+    let mut others = errors.iter().filter(is_same);
+    matches!(error.kind(), ValidationErrorKind::Type { .. })
+        && others.any(|other| matches!(other.kind(), ValidationErrorKind::Enum { .. }))
 }
 
 struct Inspection<'a> {
@@ -358,9 +322,15 @@ impl Inspection<'_> {
     }
 
     fn unknown_value(&self, pointer: &str, typed: &str, options: &[String]) -> Problem {
-        let problem =
-            self.document
-                .problem(pointer, Spot::Value, format!("unknown value `{typed}`"));
+        let found = self.document.value.pointer(pointer);
+        let message = match found.filter(|found| !found.is_string()) {
+            Some(found) => format!(
+                "expected a word, found {}",
+                type_name(JsonType::from(found))
+            ),
+            None => format!("unknown value `{typed}`"),
+        };
+        let problem = self.document.problem(pointer, Spot::Value, message);
         problem.did_you_mean(typed, options.iter().map(String::as_str))
     }
 

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `text_file` | reads a text and tells usual faults apart |
 //! | `problem` | a problem with its position and hint |
+//! | `secret_keys` | secrets that stand in a file of the configuration |
 //! | `syntax` | messages for a text that is not JSON |
 //! | `document` | the JSON value, and the position of each key and value |
 //! | `snapshot` | the texts of all files, for another process |
@@ -24,6 +25,7 @@ mod misspelled;
 mod paths;
 mod private_file;
 mod problem;
+mod secret_keys;
 mod snapshot;
 mod source;
 mod syntax;

@@ -59,6 +59,23 @@ fn text(folder: &Path, path: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_below_a_folder_that_is_not_there_is_refused() {
+    let workspace = stopped(lived().await).await;
+    let place = tempfile::tempdir().expect("a folder");
+    for name in ["away/house/", "away/house.db"] {
+        let typed = format!("{}/{name}", place.path().display());
+        let (code, said) = code_of(&workspace, &["backup", &typed]).await;
+        assert_eq!(code, 73, "{said}");
+        for words in ["there is no folder `", "/away`", "disk is mounted"] {
+            assert!(said.contains(words), "{words} is missing in {said}");
+        }
+        assert!(!place.path().join("away").exists(), "{name} was begun");
+    }
+    let typed = format!("{}/house/", place.path().display());
+    assert_eq!(code_of(&workspace, &["backup", &typed]).await.0, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_moved_workspace_answers_the_next_letter_in_its_thread_and_sends_nothing_twice() {
     let app = lived().await;
     let sent: Vec<Option<String>> = app.sent().into_iter().map(|mail| mail.message_id).collect();

@@ -71,6 +71,16 @@ fn a_sender_is_one_address_in_one_field() {
     ] {
         assert_eq!(sender(evasion), None, "{evasion:?}");
     }
+    let dates = [
+        ("", "no Date field"),
+        ("Date: at noon\r\n", "a Date field that cannot be read"),
+    ];
+    for (date, defect) in dates {
+        let undated = email(&format!(
+            "From: a@x.test\r\nMessage-ID: <1@x.test>\r\n{date}\r\nhi"
+        ));
+        assert_eq!(undated.defects, [defect]);
+    }
     let two = email("From: a@x.test\r\nFrom: b@x.test\r\n\r\nhi");
     assert_eq!((two.from_header_count, two.from.len()), (2, 2));
     assert!(two.defects.iter().any(|d| d.contains("From")));
