@@ -4,10 +4,10 @@
 //! told to the owner once, and what was in force stays so.
 
 use super::parts::{EngineParts, ReloadError, Reloaded};
-use crate::config::Config;
 use crate::config::in_force::{FileStamps, InForce, by_file};
-use crate::domain::{NoticeId, NoticeKind, NoticeSubject, sha256_hex};
-use crate::store::{NewNotice, Result, quoted};
+use crate::config::{Config, SECRETS_FILE};
+use crate::domain::{FeedKind, NoticeId, NoticeKind, NoticeSubject, sha256_hex};
+use crate::store::{ConfigurationEvent, NewNotice, Result, quoted};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -80,6 +80,7 @@ impl Reloader {
     /// Errors: the store's; a later look tries again.
     pub async fn reload(&mut self) -> Result<()> {
         self.stamps = FileStamps::of(&self.parts.config.get());
+        let before = self.parts.config.get();
         let reloaded = match self.parts.reload(&self.start).await {
             Ok(reloaded) => reloaded,
             Err(ReloadError::Faulty(errors)) => Reloaded {
@@ -89,7 +90,8 @@ impl Reloader {
             },
             Err(ReloadError::Store(error)) => return Err(error),
         };
-        self.log(&reloaded);
+        self.log(&before, &reloaded);
+        self.tell_feed(&before, &reloaded).await?;
         let (problems, after_restart) = (reloaded.kept, reloaded.after_restart);
         for (file, problems) in by_file(&problems) {
             for problem in &problems {
@@ -103,6 +105,7 @@ impl Reloader {
             reads: self.in_force.reads + 1,
             refused: problems.iter().map(ToString::to_string).collect(),
             after_restart,
+            warnings: config.warnings.iter().map(ToString::to_string).collect(),
             ..InForce::of(&config.snapshot)
         };
         // What an agent keeps from being read is read when that has ended.
@@ -113,17 +116,41 @@ impl Reloader {
         Ok(())
     }
 
-    fn log(&self, reloaded: &Reloaded) {
+    fn log(&self, before: &Config, reloaded: &Reloaded) {
         if reloaded.is_new {
             let config = self.parts.config.get();
             let personas = config.personas.iter().count();
             tracing::info!(personas, "the edited configuration is in force");
+            let mut warnings = config.warnings.iter();
+            while let Some(warning) = warnings.find(|one| !before.warnings.contains(one)) {
+                tracing::warn!(%warning, "the edited configuration is in force all the same");
+            }
         }
         for setting in &reloaded.after_restart {
             if !self.in_force.after_restart.contains(setting) {
                 tracing::warn!(%setting, "in force after a restart");
             }
         }
+    }
+
+    /// Tells whoever watches what became of edited files; the same faults are told once.
+    async fn tell_feed(&self, before: &Config, reloaded: &Reloaded) -> Result<()> {
+        let (store, config) = (&self.parts.store, self.parts.config.get());
+        if reloaded.is_new {
+            let files = changed(before, &config);
+            let event = ConfigurationEvent::of(files, 0, config.warnings.len());
+            let kind = FeedKind::ConfigurationReloaded;
+            store.tell_of_configuration(kind, &event).await?;
+        }
+        let found: Vec<String> = reloaded.kept.iter().map(ToString::to_string).collect();
+        if !found.is_empty() && found != self.in_force.refused {
+            let files = by_file(&reloaded.kept).into_keys();
+            let files = files.map(str::to_owned).collect();
+            let event = ConfigurationEvent::of(files, found.len(), 0);
+            let kind = FeedKind::ConfigurationRefused;
+            store.tell_of_configuration(kind, &event).await?;
+        }
+        Ok(())
     }
 
     fn notice(&self, file: &str, problems: &[String]) -> NewNotice {
@@ -152,4 +179,22 @@ impl Reloader {
                 .to_owned(),
         }
     }
+}
+
+/// Returns the files in which two configurations differ. Secrets are no part of a snapshot: when they alone have changed, their
+/// file is named.
+fn changed(before: &Config, now: &Config) -> Vec<String> {
+    let (before, now) = (before.snapshot.files(), now.snapshot.files());
+    let all = before
+        .keys()
+        .chain(now.keys().filter(|path| !before.contains_key(*path)));
+    let mut differs: Vec<String> = all
+        .filter(|path| before.get(*path) != now.get(*path))
+        .cloned()
+        .collect();
+    if differs.is_empty() {
+        differs.push(SECRETS_FILE.to_owned());
+    }
+    differs.sort();
+    differs
 }

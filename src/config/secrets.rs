@@ -175,8 +175,11 @@ impl<'e> Secrets<'e> {
             .iter()
             .filter(|(name, _)| !known.contains(&name.as_str()));
         strangers.map(|(name, (line, _))| {
-            at_line(*line, format!("nothing reads `{name}`"))
-                .did_you_mean(name, known.iter().copied())
+            let problem = at_line(*line, format!("nothing reads `{name}`"));
+            match nearest(name, known) {
+                Some(near) => problem.hint(format!("did you mean `{near}`?")),
+                None => problem.hint("take the line out, unless a setting is to name it"),
+            }
         })
     }
 }

@@ -47,6 +47,10 @@ word_enum!(
         SlotMissed = "slot.missed",
         SlotPaused = "slot.paused",
         MemoryProposed = "memory.proposed",
+        /// Edited files of the configuration are in force.
+        ConfigurationReloaded = "configuration.reloaded",
+        /// Edited files are faulty: what was in force before stays so.
+        ConfigurationRefused = "configuration.refused",
     }
 );
 

@@ -1,13 +1,14 @@
 //! The feed: what happens, in the order of commits, as kinds and ids without text.
 //!
-//! Its rows are written by triggers (migrations 0069 and 0070), each in the transaction that makes it true. A row's number is given inside a
+//! Its rows are written by triggers (migrations 0069 and 0070), each in the transaction that makes it true; only of the
+//! configuration, which is no row, the engine tells by itself. A row's number is given inside a
 //! transaction that holds SQLite's only write lock, in whatever process, so numbers grow in the order of commits: a reader that
 //! has seen number N has seen every smaller one, and none appears below N later (decision D-104).
 
 use crate::domain::{DeliveryId, FeedKind, MessageId, PersonaId, RunId, ThreadId, Timestamp};
-use crate::store::sql::timestamp;
+use crate::store::sql::{timestamp, to_json};
 use crate::store::{PersonaStore, Result, Store, StoreError};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
@@ -37,9 +38,38 @@ pub struct FeedEvent {
     pub delivery: Option<DeliveryId>,
     pub approval: Option<String>,
     /// What it is about where no other field says so: `[turn,attempt]`, the id of a call, a notice or an entry of memory,
-    /// `[responsibility,slot]`.
+    /// `[responsibility,slot]`, a [`ConfigurationEvent`] as JSON.
     pub item: Option<String>,
     pub at: Timestamp,
+}
+
+/// Item of an event about the configuration: which files, and how much was found in them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConfigurationEvent {
+    /// Paths below the workspace, at most [`FILES_MAX`].
+    pub files: Vec<String>,
+    /// Number of further files.
+    pub more_files: usize,
+    pub problems: usize,
+    pub warnings: usize,
+}
+
+/// Most files that an event names.
+const FILES_MAX: usize = 20;
+
+impl ConfigurationEvent {
+    /// Names as many of the files as an event may.
+    pub fn of(mut files: Vec<String>, problems: usize, warnings: usize) -> Self {
+        let more_files = files.len().saturating_sub(FILES_MAX);
+        files.truncate(FILES_MAX);
+        Self {
+            files,
+            more_files,
+            problems,
+            warnings,
+        }
+    }
 }
 
 /// Events after a number, and where to go on.
@@ -76,7 +106,31 @@ pub(in crate::store) const FEED_AFTER: &str = "
 pub(in crate::store) const FEED_NEWEST: &str = "SELECT coalesce(max(seq), 0) FROM feed";
 pub(in crate::store) const FEED_SINCE: &str = "SELECT min(seq) FROM feed WHERE at >= $1";
 
+pub(in crate::store) const TELL_OF_CONFIGURATION: &str =
+    "INSERT INTO feed (kind, item, at) VALUES ($1, $2, $3)";
+
 impl Store {
+    /// Tells that files of the configuration were read again, and what became of them.
+    pub async fn tell_of_configuration(
+        &self,
+        kind: FeedKind,
+        event: &ConfigurationEvent,
+    ) -> Result<()> {
+        let (item, now) = (to_json(event)?, self.clock().now());
+        self.write(move |conn| {
+            Box::pin(async move {
+                sqlx::query(TELL_OF_CONFIGURATION)
+                    .bind(kind.as_str())
+                    .bind(item)
+                    .bind(now.to_string())
+                    .execute(conn)
+                    .await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
     /// Returns events after number `since`, the oldest first, at most `limit` and [`FEED_PAGE_MAX`]. A page may be empty although
     /// [`FeedPage::has_more`].
     pub async fn feed_after(

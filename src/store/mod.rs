@@ -85,7 +85,7 @@ pub use deliveries::transport::{TransportHealth, TransportNote, TransportState};
 pub use erasure::columns::{COLUMNS as ERASED_COLUMNS, ErasedColumns, INDEXES as ERASED_INDEXES};
 pub use erasure::progress::OpenErasure;
 pub use erasure::scope::{ErasureScope, QuotingMessage};
-pub use feed::{FEED_PAGE_MAX, FeedEvent, FeedFilter, FeedPage};
+pub use feed::{ConfigurationEvent, FEED_PAGE_MAX, FeedEvent, FeedFilter, FeedPage};
 pub use foreign_database::{ForeignDatabase, ForeignRow};
 pub use journal::contents::{Assembly, NewSources, StoredText};
 pub use journal::outbound::{MessageOutcome, NewOutbound};

@@ -47,6 +47,8 @@ struct ReloadReport {
     refused: Vec<String>,
     /// Settings that count after a restart.
     after_restart: Vec<String>,
+    /// Warnings about what is in force.
+    warnings: Vec<String>,
 }
 
 async fn reload(context: &CommandContext) -> anyhow::Result<Exit> {
@@ -67,12 +69,14 @@ async fn reload(context: &CommandContext) -> anyhow::Result<Exit> {
     let InForce {
         refused,
         after_restart,
+        warnings,
         ..
     } = answer(context, &pid, reads).await?;
     let report = ReloadReport {
         in_force: refused.is_empty(),
         refused,
         after_restart,
+        warnings,
     };
     print(context, &report)?;
     Ok(match report.in_force {
@@ -110,6 +114,9 @@ fn print(context: &CommandContext, report: &ReloadReport) -> anyhow::Result<()> 
         true => "the configuration is in force",
         false => "what was in force before stays so",
     })?;
+    for warning in &report.warnings {
+        screen::remark(&format!("warning: {warning}"));
+    }
     in_force::remark_restart(&report.after_restart);
     Ok(())
 }

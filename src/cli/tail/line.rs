@@ -5,8 +5,8 @@ use crate::cli::screen::visible;
 use crate::config::dollars;
 use crate::domain::FeedKind;
 use crate::domain::mail::filed;
-use crate::store::FeedLine;
-use crate::text::shortened;
+use crate::store::{ConfigurationEvent, FeedLine};
+use crate::text::{plural, shortened};
 
 const SUBJECT_CHARS_MAX: usize = 40;
 const DETAIL_CHARS_MAX: usize = 160;
@@ -98,6 +98,13 @@ fn details(line: &FeedLine) -> [Option<String>; 5] {
             let approval = event.approval.as_ref().map(|id| format!("question {id}"));
             [line.tool.clone(), approval, None, None, None]
         }
+        kind if kind.subject() == "configuration" => [
+            event.item.as_deref().map(configuration),
+            None,
+            None,
+            None,
+            None,
+        ],
         kind if kind.subject() == "slot" => [line.responsibility.clone(), run, None, None, None],
         _ => [
             line.summary.clone().or_else(|| event.item.clone()),
@@ -107,6 +114,21 @@ fn details(line: &FeedLine) -> [Option<String>; 5] {
             None,
         ],
     }
+}
+
+/// Files of a configuration that was read again, with the number of what was found in them.
+fn configuration(item: &str) -> String {
+    let read: ConfigurationEvent = serde_json::from_str(item).unwrap_or_default();
+    let found = [(read.problems, "problem"), (read.warnings, "warning")];
+    let counts = found.into_iter().filter(|(count, _)| *count > 0);
+    let counts = counts.map(|(count, what)| plural(count, what));
+    let more = (read.more_files > 0).then(|| format!("{} more", read.more_files));
+    read.files
+        .into_iter()
+        .chain(more)
+        .chain(counts)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Recipients of a mail, with what the server said of those that do not have it.

@@ -52,6 +52,8 @@ pub struct InForce {
     pub refused: Vec<String>,
     /// Settings of the files that count after a restart.
     pub after_restart: Vec<String>,
+    /// Warnings about the files in force.
+    pub warnings: Vec<String>,
 }
 
 impl InForce {

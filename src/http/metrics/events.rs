@@ -14,7 +14,7 @@ const RUNS_MAX: usize = 10_000;
 const BOUNDS: [u64; 8] = [1, 5, 15, 60, 300, 900, 3_600, 86_400];
 
 /// Families of counters by what an event is about.
-static FAMILIES: [(&str, &str, &str); 9] = [
+static FAMILIES: [(&str, &str, &str); 10] = [
     (
         "letter",
         "attache_letters_total",
@@ -59,6 +59,11 @@ static FAMILIES: [(&str, &str, &str); 9] = [
         "memory",
         "attache_memory_total",
         "Entries of memory that were proposed.",
+    ),
+    (
+        "configuration",
+        "attache_configuration_reads_total",
+        "Readings of edited files of the configuration: in force, or refused.",
     ),
 ];
 
