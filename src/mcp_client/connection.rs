@@ -18,12 +18,12 @@ const MESSAGES_MAX: usize = 1000;
 const REQUESTS_MAX: usize = 50;
 
 /// A connection of either kind.
-pub enum Connection {
+pub enum McpConnection {
     Stdio(Box<StdioConnection>),
     Http(Box<HttpConnection>),
 }
 
-impl Connection {
+impl McpConnection {
     /// Starts the server's program, or names its address; nothing is sent yet.
     pub fn open(server: &McpServer, clock: &Arc<dyn Clock>) -> Result<Self, McpFailure> {
         match &server.url {

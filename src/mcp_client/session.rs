@@ -1,6 +1,6 @@
 //! A session with a server: the handshake, its tools as they are now, and calls.
 
-use super::connection::Connection;
+use super::connection::McpConnection;
 use super::failure::McpFailure;
 use super::message;
 use crate::clock::Clock;
@@ -20,7 +20,7 @@ pub type ListedTools = BTreeMap<String, Vec<Value>>;
 
 /// A session that has begun.
 pub struct McpSession {
-    connection: Connection,
+    connection: McpConnection,
     within: Duration,
     /// Gives ids that cannot be guessed.
     clock: Arc<dyn Clock>,
@@ -30,7 +30,7 @@ impl McpSession {
     /// Starts or reaches the server. Errors: nothing of the server is left.
     pub async fn begin(server: &McpServer, clock: Arc<dyn Clock>) -> Result<Self, McpFailure> {
         let mut session = Self {
-            connection: Connection::open(server, &clock)?,
+            connection: McpConnection::open(server, &clock)?,
             within: server.timeout,
             clock,
         };

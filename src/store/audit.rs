@@ -11,14 +11,15 @@ mod memory;
 mod runs;
 mod whole;
 mod hashes;
+use crate::store::db::{self, Connection};
 use crate::store::maintenance::versions::require_newest;
 use crate::store::sqlite::files::log_of;
 use crate::store::sqlite::open_error::is_damage;
 use crate::store::sqlite::read_only::only_to_read;
 use crate::store::{OpenError, Result};
 use futures_util::TryStreamExt;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Row};
+use sqlx::ConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -104,7 +105,7 @@ pub struct Findings {
 
 /// A read-only connection to a database: it takes no lock, runs no migration and folds no log in.
 pub struct Audit {
-    conn: SqliteConnection,
+    conn: Connection,
     path: PathBuf,
 }
 
@@ -171,7 +172,7 @@ impl Audit {
         let mut conn = options.connect().await?;
         require_newest(&mut conn).await?;
         Ok(Self {
-            conn,
+            conn: conn.into(),
             path: path.to_owned(),
         })
     }
@@ -201,7 +202,7 @@ impl Audit {
 }
 
 /// Makes the checks that need only a connection.
-pub async fn examine(conn: &mut SqliteConnection, wanted: AuditScope) -> Result<Findings> {
+async fn examine(conn: &mut Connection, wanted: AuditScope) -> Result<Findings> {
     let (mut findings, mut unread) = (Findings::default(), Vec::new());
     let is_wanted = |check: &&AuditCheck| match check.holds {
         _ if check.name == whole::PAGES => wanted.bytes,
@@ -242,11 +243,11 @@ pub async fn examine(conn: &mut SqliteConnection, wanted: AuditScope) -> Result<
         hashes::examine(conn, &mut findings, &mut unread).await?;
     }
     findings.unread(unread);
-    let pending = match sqlx::query(PENDING).fetch_one(conn).await {
+    let pending = match db::query(PENDING).fetch_one(conn).await {
         Err(_) if findings.is_damaged() => return Ok(findings),
         pending => pending?,
     };
-    let count = |column: &str| pending.get::<i64, _>(column).unsigned_abs();
+    let count = |column: &str| pending.get::<i64>(column).unsigned_abs();
     findings.pending = PendingWork {
         runs: count("runs"),
         deliveries: count("deliveries"),
@@ -258,11 +259,11 @@ pub async fn examine(conn: &mut SqliteConnection, wanted: AuditScope) -> Result<
 
 /// Returns the number of rows of a statement, and the first of them.
 async fn broken(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     sql: &'static str,
-) -> std::result::Result<(u64, Vec<String>), sqlx::Error> {
+) -> std::result::Result<(u64, Vec<String>), db::Error> {
     let (mut count, mut what) = (0, Vec::new());
-    let mut rows = sqlx::query_scalar::<_, Option<String>>(sql).fetch(conn);
+    let mut rows = db::query_scalar::<Option<String>>(sql).fetch(conn);
     while let Some(id) = rows.try_next().await? {
         count += 1;
         if what.len() < LISTED_MAX {

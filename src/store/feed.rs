@@ -6,11 +6,10 @@
 //! has seen number N has seen every smaller one, and none appears below N later (decision D-104).
 
 use crate::domain::{DeliveryId, FeedKind, MessageId, PersonaId, RunId, ThreadId, Timestamp};
+use crate::store::db::{self, Row};
 use crate::store::sql::{timestamp, to_json};
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// Most events of a page.
 pub const FEED_PAGE_MAX: u32 = 1000;
@@ -119,7 +118,7 @@ impl Store {
         let (item, now) = (to_json(event)?, self.clock().now());
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(TELL_OF_CONFIGURATION)
+                db::query(TELL_OF_CONFIGURATION)
                     .bind(kind.as_str())
                     .bind(item)
                     .bind(now.to_string())
@@ -140,7 +139,7 @@ impl Store {
         limit: u32,
     ) -> Result<FeedPage> {
         let limit = limit.clamp(1, FEED_PAGE_MAX);
-        let rows = sqlx::query(FEED_AFTER)
+        let rows = db::query(FEED_AFTER)
             .bind(since)
             .bind(WINDOW)
             .bind(filter.persona.as_ref().map(PersonaId::as_str))
@@ -154,7 +153,7 @@ impl Store {
         let (newest, after): (i64, i64) = (first.get("newest"), first.get("after"));
         let events = rows
             .iter()
-            .filter(|row| row.get::<Option<i64>, _>("seq").is_some())
+            .filter(|row| row.get::<Option<i64>>("seq").is_some())
             .map(event)
             .collect::<Result<Vec<_>>>()?;
         let is_full = events.len() == limit as usize;
@@ -172,14 +171,14 @@ impl Store {
 
     /// Returns the number of the newest event; 0: there is none.
     pub async fn feed_newest(&self) -> Result<i64> {
-        let newest = sqlx::query_scalar(FEED_NEWEST);
+        let newest = db::query_scalar(FEED_NEWEST);
         Ok(newest.fetch_one(self.readers()).await?)
     }
 
     /// Returns the number after which the events at or after an instant begin.
     pub async fn feed_before(&self, at: Timestamp) -> Result<i64> {
         let newest = self.feed_newest().await?;
-        let first = sqlx::query_scalar(FEED_SINCE).bind(at.to_string());
+        let first = db::query_scalar(FEED_SINCE).bind(at.to_string());
         let first: Option<i64> = first.fetch_one(self.readers()).await?;
         Ok(first.map_or(newest, |first| first - 1))
     }
@@ -202,8 +201,8 @@ impl PersonaStore {
     }
 }
 
-pub(in crate::store) fn event(row: &SqliteRow) -> Result<FeedEvent> {
-    let text = |column| row.get::<Option<String>, _>(column);
+pub(in crate::store) fn event(row: &Row) -> Result<FeedEvent> {
+    let text = |column| row.get::<Option<String>>(column);
     let unreadable = |what| StoreError::Unreadable { what };
     let persona = text("persona_id")
         .map(|id| PersonaId::parse(&id))

@@ -9,10 +9,9 @@
 //! its calls in the ledger bear, and loses its record.
 
 use crate::domain::Timestamp;
+use crate::store::db::{self, Connection, ConnectionSource, Row};
 use crate::store::sql::json_list;
 use crate::store::{Result, Store};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection, SqliteExecutor};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -48,11 +47,11 @@ impl PrunedKind {
     /// Prunes the rows with these keys, a JSON list, if they still may be pruned; returns their number.
     pub(super) async fn prune_keys(
         &self,
-        conn: &mut SqliteConnection,
+        conn: &mut Connection,
         keys: String,
         now: Timestamp,
     ) -> Result<u64> {
-        let pruned = sqlx::query(self.prune).bind(keys).bind(now.to_string());
+        let pruned = db::query(self.prune).bind(keys).bind(now.to_string());
         Ok(pruned.execute(conn).await?.rows_affected())
     }
 }
@@ -293,7 +292,7 @@ impl Store {
         after: i64,
     ) -> Result<Option<StepFound>> {
         let before = before.min(self.clock().now().minus(kind.kept_for));
-        let find = sqlx::query(kind.find)
+        let find = db::query(kind.find)
             .bind(after)
             .bind(before.to_string())
             .bind(BATCH_ROWS);
@@ -308,7 +307,7 @@ impl Store {
 
     /// Returns the forks whose record stays when records before this instant are pruned.
     pub async fn forks_kept(&self, before: Timestamp) -> Result<HashSet<String>> {
-        let kept = sqlx::query_scalar(FORKS_KEPT)
+        let kept = db::query_scalar(FORKS_KEPT)
             .bind(before.to_string())
             .fetch_all(self.readers());
         Ok(kept.await?.into_iter().collect())
@@ -319,7 +318,7 @@ impl Store {
     async fn throw_texts_away(&self, before: Timestamp, dry: bool) -> Result<Pruned> {
         // Read before all else: turns that begin later are checked again by the transaction that
         // deletes.
-        let at_work = sqlx::query(RUNS_AT_WORK).fetch_one(self.readers()).await?;
+        let at_work = db::query(RUNS_AT_WORK).fetch_one(self.readers()).await?;
         let since = TextsBefore {
             before: before.to_string(),
             seq: at_work.get("newest_seq"),
@@ -328,18 +327,15 @@ impl Store {
         let named = since.everything().named(self.readers()).await?;
         let (mut pruned, mut after) = (Pruned::default(), String::new());
         loop {
-            let texts = sqlx::query(TEXT_SIZES).bind(&after).bind(BATCH_ROWS);
+            let texts = db::query(TEXT_SIZES).bind(&after).bind(BATCH_ROWS);
             let texts = texts.fetch_all(self.readers()).await?;
             let Some(last) = texts.last() else {
                 return Ok(pruned);
             };
             after = last.get("sha256");
-            let texts = texts.iter().map(|row| {
-                (
-                    row.get::<String, _>("sha256"),
-                    row.get::<i64, _>("size_bytes"),
-                )
-            });
+            let texts = texts
+                .iter()
+                .map(|row| (row.get::<String>("sha256"), row.get::<i64>("size_bytes")));
             let gone: Vec<(String, i64)> = texts
                 .filter(|(sha256, _)| !named.contains(sha256))
                 .collect();
@@ -360,7 +356,7 @@ impl Store {
                 let named = since.named(&mut *conn).await?;
                 gone.retain(|(sha256, _)| !named.contains(sha256));
                 let gone = json_list(gone.iter().map(|(sha256, _)| sha256.as_str()));
-                Ok(sqlx::query(PRUNE_TEXTS)
+                Ok(db::query(PRUNE_TEXTS)
                     .bind(gone)
                     .execute(conn)
                     .await?
@@ -390,8 +386,8 @@ pub(super) struct StepFound {
 
 impl StepFound {
     /// Takes as many as make [`BATCH_ROWS`] rows, and one at least: a run has many turns, a letter many attachments.
-    fn of(found: &[SqliteRow]) -> Option<Self> {
-        let number = |row: &SqliteRow, column: &str| {
+    fn of(found: &[Row]) -> Option<Self> {
+        let number = |row: &Row, column: &str| {
             let number: Option<i64> = row.get(column);
             number.unwrap_or(0).unsigned_abs()
         };
@@ -408,7 +404,7 @@ impl StepFound {
                 step = Some(so_far);
                 break;
             }
-            keys.push(row.get::<&str, _>("key"));
+            keys.push(row.get::<&str>("key"));
             step = Some(StepFound {
                 last: row.get("position"),
                 rows,
@@ -440,8 +436,8 @@ impl TextsBefore {
         }
     }
 
-    async fn named(&self, conn: impl SqliteExecutor<'_>) -> Result<HashSet<String>> {
-        let named = sqlx::query_scalar(TEXTS_NAMED)
+    async fn named(&self, conn: impl Into<ConnectionSource<'_>>) -> Result<HashSet<String>> {
+        let named = db::query_scalar(TEXTS_NAMED)
             .bind(&self.before)
             .bind(self.seq)
             .bind(&self.open_json);

@@ -3,11 +3,11 @@
 //!
 //! Absent on purpose: reading files and cutting them into pieces; that is the resolver's work.
 
+use crate::store::db::{self, Connection, Row};
 use crate::store::search::match_text::quoted;
 use crate::store::search::ranking::{CandidateFacts, TermListing, candidates, counted, rank};
 use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result};
-use sqlx::Row;
 use std::collections::{BTreeMap, HashMap};
 
 /// Most occurrences of terms in pieces that a search reads.
@@ -86,9 +86,9 @@ INSERT INTO knowledge_fts (knowledge_fts, rank) VALUES ('merge', -1000)";
 impl PersonaStore {
     /// Returns every indexed file, by path.
     pub async fn knowledge_state(&self) -> Result<Vec<KnowledgeFile>> {
-        let query = sqlx::query(KNOWLEDGE_FILES).bind(self.persona.as_str());
+        let query = db::query(KNOWLEDGE_FILES).bind(self.persona.as_str());
         let rows = query.fetch_all(self.store.readers()).await?;
-        let file = |row: &sqlx::sqlite::SqliteRow| {
+        let file = |row: &Row| {
             Ok(KnowledgeFile {
                 path: row.try_get("path")?,
                 sha256: row.try_get("sha256")?,
@@ -109,12 +109,12 @@ impl PersonaStore {
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let delete = sqlx::query(DELETE_KNOWLEDGE_CHUNKS)
+                    let delete = db::query(DELETE_KNOWLEDGE_CHUNKS)
                         .bind(persona.as_str())
                         .bind(&file.path);
                     delete.execute(&mut *conn).await?;
                     for (index, chunk) in (0_i64..).zip(&chunks) {
-                        let insert = sqlx::query(INSERT_KNOWLEDGE_CHUNK)
+                        let insert = db::query(INSERT_KNOWLEDGE_CHUNK)
                             .bind(persona.as_str())
                             .bind(&file.path);
                         let insert = insert.bind(index).bind(&chunk.heading).bind(&chunk.body);
@@ -143,7 +143,7 @@ impl PersonaStore {
             .write(move |conn| {
                 Box::pin(async move {
                     for sql in [DELETE_KNOWLEDGE_CHUNKS, DELETE_KNOWLEDGE_FILE] {
-                        sqlx::query(sql)
+                        db::query(sql)
                             .bind(persona.as_str())
                             .bind(&path)
                             .execute(&mut *conn)
@@ -161,7 +161,7 @@ impl PersonaStore {
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    sqlx::query(MERGE_KNOWLEDGE).execute(conn).await?;
+                    db::query(MERGE_KNOWLEDGE).execute(conn).await?;
                     Ok(())
                 })
             })
@@ -177,13 +177,13 @@ impl PersonaStore {
     ) -> Result<Vec<KnowledgeHit>> {
         let (persona, readers) = (self.persona.as_str(), self.store.readers());
         let words: Vec<String> = terms.iter().filter_map(|term| quoted(term)).collect();
-        let with = sqlx::query(KNOWLEDGE_WITH).bind(json_list(words.iter().map(String::as_str)));
+        let with = db::query(KNOWLEDGE_WITH).bind(json_list(words.iter().map(String::as_str)));
         let rows = with
             .bind(persona)
             .bind(PLACES_MAX)
             .fetch_all(readers)
             .await?;
-        let total: i64 = sqlx::query_scalar(COUNT_KNOWLEDGE)
+        let total: i64 = db::query_scalar(COUNT_KNOWLEDGE)
             .bind(persona)
             .fetch_one(readers)
             .await?;
@@ -211,9 +211,9 @@ impl PersonaStore {
         let best = &ranking.hits[..ranking.hits.len().min(limit as usize)];
         let ranks: HashMap<i64, f64> = best.iter().copied().collect();
         let seqs = serde_json::Value::from_iter(best.iter().map(|(seq, _)| *seq)).to_string();
-        let show = sqlx::query(SHOW_KNOWLEDGE).bind(seqs).bind(persona);
+        let show = db::query(SHOW_KNOWLEDGE).bind(seqs).bind(persona);
         let rows = show.fetch_all(readers).await?;
-        let hit = |row: &sqlx::sqlite::SqliteRow| {
+        let hit = |row: &Row| {
             let seq: i64 = row.try_get("seq")?;
             Ok(KnowledgeHit {
                 path: row.try_get("path")?,
@@ -226,12 +226,8 @@ impl PersonaStore {
     }
 }
 
-async fn put_file(
-    conn: &mut sqlx::SqliteConnection,
-    persona: &str,
-    file: &KnowledgeFile,
-) -> Result<()> {
-    let put = sqlx::query(PUT_KNOWLEDGE_FILE)
+async fn put_file(conn: &mut Connection, persona: &str, file: &KnowledgeFile) -> Result<()> {
+    let put = db::query(PUT_KNOWLEDGE_FILE)
         .bind(persona)
         .bind(&file.path)
         .bind(&file.sha256);

@@ -3,13 +3,12 @@
 //! Absent on purpose: the approved definitions, which are a file of the configuration.
 
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, Timestamp};
+use crate::store::db::{self, Row};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
 use crate::store::sql::timestamp;
 use crate::store::{Result, Store};
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 pub(in crate::store) const TOOLS_OFF: &str = "
     SELECT server, tool, pin_sha256, reason, detail, off_since FROM mcp_tools_off ORDER BY server, tool, pin_sha256";
@@ -46,7 +45,7 @@ pub struct NewMcpToolOff {
 impl Store {
     /// Returns the tools that are off.
     pub async fn mcp_tools_off(&self) -> Result<Vec<McpToolOff>> {
-        let rows = sqlx::query(TOOLS_OFF).fetch_all(self.readers()).await?;
+        let rows = db::query(TOOLS_OFF).fetch_all(self.readers()).await?;
         rows.iter().map(tool_off).collect()
     }
 
@@ -57,7 +56,7 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 for tool in &tools {
-                    let insert = sqlx::query(SWITCH_OFF)
+                    let insert = db::query(SWITCH_OFF)
                         .bind(&tool.server)
                         .bind(&tool.tool)
                         .bind(&tool.pin_sha256)
@@ -80,7 +79,7 @@ impl Store {
         let server = server.to_owned();
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(LIFT).bind(server).execute(&mut *conn).await?;
+                db::query(LIFT).bind(server).execute(&mut *conn).await?;
                 Ok(())
             })
         })
@@ -111,7 +110,7 @@ fn notice(tool: &NewMcpToolOff, id: NoticeId, now: Timestamp) -> NewNotice {
     }
 }
 
-fn tool_off(row: &SqliteRow) -> Result<McpToolOff> {
+fn tool_off(row: &Row) -> Result<McpToolOff> {
     Ok(McpToolOff {
         server: row.get("server"),
         tool: row.get("tool"),

@@ -6,6 +6,7 @@
 //! claims, sweeps, listings for the operator.
 //!
 //! - `sql`: conversions between values and columns. `list_page`: a part of a list.
+//! - `db`: connections, statements and rows, whichever database it is.
 //! - `sqlite`: opening, the one writer, the log, backups.
 //! - `mail`: letters and messages. `threads`: their place, and what may be written there.
 //! - `runs`: the queue of runs. `journal`: their turns, steps, mails and end.
@@ -32,6 +33,7 @@
 
 mod sql;
 mod list_page;
+mod db;
 pub mod sqlite;
 pub mod runs;
 mod journal;
@@ -209,11 +211,11 @@ pub enum StoreError {
     /// The transaction did not commit: disk full, I/O error. Nothing of it is stored; a retry may
     /// succeed.
     #[error("the database did not commit")]
-    NotCommitted(#[source] std::sync::Arc<sqlx::Error>),
+    NotCommitted(#[source] std::sync::Arc<db::Error>),
     /// The commit failed and it is unknown whether the transaction is on disk; the store refuses
     /// every later write.
     #[error("the disk failed at a commit, and what is stored is unknown")]
-    CommitFailed(#[source] std::sync::Arc<sqlx::Error>),
+    CommitFailed(#[source] std::sync::Arc<db::Error>),
     /// The database file was moved, replaced or removed, and a commit would be lost; the store
     /// refuses every later write.
     #[error("the database was moved, replaced or removed while an engine had it open")]
@@ -260,7 +262,7 @@ pub enum StoreError {
     Unreadable { what: &'static str },
     /// Any other failure of a statement.
     #[error("the database refused")]
-    Sql(#[from] sqlx::Error),
+    Sql(#[from] db::Error),
 }
 
 impl StoreError {

@@ -1,15 +1,14 @@
 //! Conversions between Rust values and SQL: columns of rows, parameters, JSON in either.
 
 use crate::domain::{PersonaId, Timestamp};
+use crate::store::db::{self, Row};
 use crate::store::{Result, StoreError};
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::fmt::Write;
 use std::time::Duration;
 
 /// Reads the `persona_id` column of a row.
-pub(in crate::store) fn persona_id(row: &SqliteRow) -> Result<PersonaId> {
+pub(in crate::store) fn persona_id(row: &Row) -> Result<PersonaId> {
     PersonaId::parse(row.get("persona_id"))
         .map_err(|_| StoreError::Unreadable { what: "persona id" })
 }
@@ -35,7 +34,7 @@ pub(in crate::store) fn from_json<T: serde::de::DeserializeOwned>(
 }
 
 /// Reads a time column.
-pub(in crate::store) fn timestamp(row: &SqliteRow, column: &str) -> Result<Timestamp> {
+pub(in crate::store) fn timestamp(row: &Row, column: &str) -> Result<Timestamp> {
     Timestamp::parse(row.get(column)).ok_or(StoreError::Unreadable { what: "time" })
 }
 
@@ -44,14 +43,8 @@ pub(in crate::store) fn json_list<'a>(items: impl Iterator<Item = &'a str>) -> S
     serde_json::Value::from_iter(items).to_string()
 }
 
-pub(in crate::store) type Statement<'q> =
-    sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
-
-pub(in crate::store) fn optional_timestamp(
-    row: &SqliteRow,
-    column: &str,
-) -> Result<Option<Timestamp>> {
-    match row.get::<Option<String>, _>(column) {
+pub(in crate::store) fn optional_timestamp(row: &Row, column: &str) -> Result<Option<Timestamp>> {
+    match row.get::<Option<String>>(column) {
         None => Ok(None),
         Some(text) => Timestamp::parse(&text)
             .map(Some)
@@ -61,7 +54,7 @@ pub(in crate::store) fn optional_timestamp(
 
 /// Returns JSON text of rows, for `json_each`.
 pub(in crate::store) fn to_json(rows: &impl Serialize) -> Result<String> {
-    serde_json::to_string(rows).map_err(|error| sqlx::Error::Encode(Box::new(error)).into())
+    serde_json::to_string(rows).map_err(|error| db::Error::Encode(Box::new(error)).into())
 }
 
 /// Joins two texts; the parameters of the second are numbered on.

@@ -14,7 +14,7 @@ pub struct Forks;
 const LISTED_MAX: u32 = 200;
 
 #[derive(Serialize)]
-struct Row {
+struct ForkRow {
     id: String,
     run: String,
     persona: String,
@@ -36,7 +36,7 @@ impl Command for Forks {
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let store = context.shared_store().await?;
-            let rows: Vec<Row> = store
+            let rows: Vec<ForkRow> = store
                 .forks(LISTED_MAX)
                 .await?
                 .into_iter()
@@ -80,8 +80,8 @@ impl Command for Forks {
     }
 }
 
-fn row(fork: StoredFork) -> Row {
-    Row {
+fn row(fork: StoredFork) -> ForkRow {
+    ForkRow {
         id: fork.id,
         run: fork.run.to_string(),
         persona: fork.persona,

@@ -4,9 +4,9 @@ use super::decide::decide;
 use super::record::{ApprovalVerdict, DecisionOutcome, NewApprovalAnswer, NewDecision, kind_of};
 use crate::domain::{ApprovalKind, ApprovalState, MessageId, Timestamp};
 use crate::store::Result;
+use crate::store::db::{self, Connection};
 use crate::store::memory::digest;
 use crate::text::glob_matches;
-use sqlx::{Row, SqliteConnection};
 
 pub(in crate::store) const TOKEN: &str = "
     SELECT t.approval_id, t.owner, t.call_sha256, a.kind, a.draft_id, a.tool
@@ -69,7 +69,7 @@ fn explained(word: impl Into<String>) -> AnswerOutcome {
 
 /// Applies an answer inside the transaction that stores its letter.
 pub(in crate::store) async fn apply(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     message: &MessageId,
     answer: &NewApprovalAnswer,
     now: Timestamp,
@@ -97,7 +97,7 @@ pub(in crate::store) async fn apply(
         Some(AskedAbout::Digest { digest, .. }) => (None, Some(digest)),
         None => (None, None),
     };
-    let insert = sqlx::query(INSERT_ANSWER)
+    let insert = db::query(INSERT_ANSWER)
         .bind(message.as_str())
         .bind(approval)
         .bind(&answer.owner);
@@ -112,8 +112,8 @@ pub(in crate::store) async fn apply(
 }
 
 /// Returns the address with that token; `None`: there is none.
-async fn address(conn: &mut SqliteConnection, token: &str) -> Result<Option<AnswerAddress>> {
-    let question = sqlx::query(TOKEN).bind(token);
+async fn address(conn: &mut Connection, token: &str) -> Result<Option<AnswerAddress>> {
+    let question = db::query(TOKEN).bind(token);
     if let Some(row) = question.fetch_optional(&mut *conn).await? {
         return Ok(Some(AnswerAddress {
             owner: row.get("owner"),
@@ -138,7 +138,7 @@ async fn address(conn: &mut SqliteConnection, token: &str) -> Result<Option<Answ
 
 /// Returns why an answer may decide nothing at this address, whatever it says; `None`: it may.
 async fn refusal(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (message, answer): (&MessageId, &NewApprovalAnswer),
     found: &AnswerAddress,
 ) -> Result<Option<AnswerOutcome>> {
@@ -160,7 +160,7 @@ async fn refusal(
 
 /// Carries out the decisions on entries of a digest.
 async fn reviewed(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &str,
     answer: &NewApprovalAnswer,
     now: Timestamp,
@@ -180,18 +180,18 @@ async fn reviewed(
 /// Reports whether its owner has answered with this Message-ID before: no program uses one twice, so one of the two letters
 /// is not what it seems.
 async fn is_seen(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     message: &MessageId,
     answer: &NewApprovalAnswer,
 ) -> Result<bool> {
-    let before = sqlx::query(SEEN_BEFORE)
+    let before = db::query(SEEN_BEFORE)
         .bind(message.as_str())
         .bind(&answer.owner);
     Ok(before.fetch_optional(conn).await?.is_some())
 }
 
 async fn decided(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (approval, kind, sha256): (&str, ApprovalKind, Option<String>),
     answer: &NewApprovalAnswer,
     now: Timestamp,

@@ -4,11 +4,11 @@ use super::record::{ApprovalOfRun, NewApproval, kind_of};
 use crate::config::REPLY;
 use crate::domain::{ApprovalKind, ApprovalState, MessageId, RunId};
 use crate::store::budgets::money;
+use crate::store::db::{self, Connection};
 use crate::store::journal::outbound::MessageOutcome;
 use crate::store::runs::fence::{Frame, fenced};
 use crate::store::sql::to_ms;
 use crate::store::{PersonaStore, Result, StoreError};
-use sqlx::{Row, SqliteConnection};
 
 /// Stored only while there is room among the open questions of the persona and the questions of the run; drafts have a room
 /// of their own.
@@ -35,12 +35,12 @@ pub(in crate::store) const BEGIN_APPROVED: &str = "
 ///
 /// Errors: [`StoreError::ApprovalsUsedUp`] when too many are open; the run is no longer this engine's.
 pub(in crate::store) async fn ask(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     frame: &Frame<'_>,
     approval: &NewApproval,
 ) -> Result<()> {
     let run = frame.key.run.as_str();
-    sqlx::query(SUPERSEDE)
+    db::query(SUPERSEDE)
         .bind(run)
         .bind(&approval.call_id)
         .bind(frame.now)
@@ -53,7 +53,7 @@ pub(in crate::store) async fn ask(
         MessageOutcome::Send { delivery, .. } => Some(delivery.bytes.as_slice()),
         MessageOutcome::Withhold(_) => None,
     });
-    let insert = sqlx::query(INSERT_APPROVAL)
+    let insert = db::query(INSERT_APPROVAL)
         .bind(&approval.id)
         .bind(frame.persona)
         .bind(run)
@@ -90,7 +90,7 @@ pub(in crate::store) async fn ask(
     if !approval.parks {
         return Ok(());
     }
-    let park = sqlx::query(PARK_FOR_APPROVAL)
+    let park = db::query(PARK_FOR_APPROVAL)
         .bind(run)
         .bind(frame.epoch)
         .bind(to_ms(approval.worked))
@@ -101,12 +101,12 @@ pub(in crate::store) async fn ask(
 
 /// Marks an approved call as begun, before its tool runs.
 pub(in crate::store) async fn begin(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     frame: &Frame<'_>,
     approval: &str,
     expected_json: &str,
 ) -> Result<()> {
-    let begin = sqlx::query(BEGIN_APPROVED)
+    let begin = db::query(BEGIN_APPROVED)
         .bind(approval)
         .bind(frame.key.run.as_str())
         .bind(frame.now)
@@ -123,7 +123,7 @@ pub(in crate::store) async fn begin(
 impl PersonaStore {
     /// Returns the questions of a run, oldest first.
     pub async fn approvals_of_run(&self, run: &RunId) -> Result<Vec<ApprovalOfRun>> {
-        let rows = sqlx::query(APPROVALS_OF_RUN)
+        let rows = db::query(APPROVALS_OF_RUN)
             .bind(run.as_str())
             .fetch_all(self.store.readers())
             .await?;

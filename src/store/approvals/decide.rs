@@ -6,6 +6,7 @@
 use super::record::{ApprovalVerdict, DecisionOutcome, NewDecision, kind_of};
 use crate::domain::{ApprovalKind, ApprovalState, RunId, Timestamp, Withheld};
 use crate::mutants::is_off;
+use crate::store::db::{self, Connection, Row};
 use crate::store::journal::outbound::{self, MessageOutcome, NewOutbound};
 use crate::store::journal::steps::CLOSE_CALL;
 use crate::store::mail::audit_log::audit;
@@ -13,8 +14,6 @@ use crate::store::sql::{from_json, persona_id};
 use crate::store::threads::reply_limits::MailBounds;
 use crate::store::{Result, Store, StoreError};
 use serde_json::{Value, json};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 
 pub(in crate::store) const APPROVAL_TO_DECIDE: &str = "
     SELECT id, persona_id, run_id, call_id, kind, tool, call_sha256, result_json, mail_json, mail_bytes, parks, state,
@@ -49,12 +48,12 @@ impl Store {
 
 /// Decides inside the caller's transaction; `step` is the id of the row of its result.
 pub(in crate::store) async fn decide(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &str,
     decision: &NewDecision,
     (now, step): (Timestamp, &str),
 ) -> Result<DecisionOutcome> {
-    let row = sqlx::query(APPROVAL_TO_DECIDE)
+    let row = db::query(APPROVAL_TO_DECIDE)
         .bind(id)
         .fetch_optional(&mut *conn)
         .await?;
@@ -71,14 +70,14 @@ pub(in crate::store) async fn decide(
         && decision
             .sha256
             .as_ref()
-            .is_some_and(|sha256| sha256 != row.get::<&str, _>("call_sha256"))
+            .is_some_and(|sha256| sha256 != row.get::<&str>("call_sha256"))
     {
         return Ok(DecisionOutcome::OtherBytes);
     }
     let kind = kind_of(&row)?;
     // Nobody decides behind the end, even where the clock of the sweep has not come by.
     let is_late =
-        row.get::<&str, _>("expires_at") <= now.to_string().as_str() && !is_off("G15.expiry");
+        row.get::<&str>("expires_at") <= now.to_string().as_str() && !is_off("G15.expiry");
     let verdict = match is_late {
         true if decision.verdict != ApprovalVerdict::Close => ApprovalVerdict::Expire,
         _ => decision.verdict,
@@ -87,7 +86,7 @@ pub(in crate::store) async fn decide(
         return Ok(DecisionOutcome::NotFitting);
     };
     let words = crate::text::truncated(&decision.words, WORDS_CHARS_MAX);
-    let decide = sqlx::query(DECIDE)
+    let decide = db::query(DECIDE)
         .bind(id)
         .bind(decided.as_str())
         .bind(now.to_string())
@@ -104,8 +103,8 @@ pub(in crate::store) async fn decide(
     Ok(DecisionOutcome::Decided(decided))
 }
 
-fn already(row: &SqliteRow, state: ApprovalState) -> DecisionOutcome {
-    let text = |column| row.get::<Option<String>, _>(column).unwrap_or_default();
+fn already(row: &Row, state: ApprovalState) -> DecisionOutcome {
+    let text = |column| row.get::<Option<String>>(column).unwrap_or_default();
     DecisionOutcome::Already {
         state,
         by: text("decided_by"),
@@ -130,8 +129,8 @@ fn decided_state(kind: ApprovalKind, verdict: ApprovalVerdict) -> Option<Approva
 
 /// Queues an approved mail, records the result of the call, and lets the run go on.
 async fn take_effect(
-    conn: &mut SqliteConnection,
-    row: &SqliteRow,
+    conn: &mut Connection,
+    row: &Row,
     (kind, decided, words): (ApprovalKind, ApprovalState, &str),
     (now, step): (Timestamp, &str),
 ) -> Result<()> {
@@ -140,30 +139,26 @@ async fn take_effect(
         ApprovalState::Approved => queue_mail(conn, row, now).await?,
         _ => None,
     };
-    if !row.get::<bool, _>("parks") {
+    if !row.get::<bool>("parks") {
         return Ok(());
     }
     if let Some(payload) = result(row, (kind, decided, words), withheld) {
-        let close = sqlx::query(CLOSE_CALL)
+        let close = db::query(CLOSE_CALL)
             .bind(step)
             .bind(run)
-            .bind(row.get::<&str, _>("call_id"));
+            .bind(row.get::<&str>("call_id"));
         let close = close.bind(payload).bind(now.to_string());
         close.execute(&mut *conn).await?;
     }
     crate::crash::crash_point!("A3");
-    let go_on = sqlx::query(GO_ON).bind(run).bind(now.to_string());
+    let go_on = db::query(GO_ON).bind(run).bind(now.to_string());
     go_on.execute(conn).await?;
     Ok(())
 }
 
 /// Queues the frozen mail of a question, if it has one; returns the rule that withheld it after all.
-async fn queue_mail(
-    conn: &mut SqliteConnection,
-    row: &SqliteRow,
-    now: Timestamp,
-) -> Result<Option<Withheld>> {
-    let Some(json) = row.get::<Option<String>, _>("mail_json") else {
+async fn queue_mail(conn: &mut Connection, row: &Row, now: Timestamp) -> Result<Option<Withheld>> {
+    let Some(json) = row.get::<Option<String>>("mail_json") else {
         return Ok(None);
     };
     let mut mail: NewOutbound = from_json(&json, "mail of an approval")?;
@@ -177,18 +172,16 @@ async fn queue_mail(
             reservation.bounds = MailBounds::NONE;
             reservation.mails_of_run_max = None;
         }
-        delivery.bytes = row
-            .get::<Option<Vec<u8>>, _>("mail_bytes")
-            .unwrap_or_default();
+        delivery.bytes = row.get::<Option<Vec<u8>>>("mail_bytes").unwrap_or_default();
     }
-    let run = RunId::new(row.get::<String, _>("run_id"));
+    let run = RunId::new(row.get::<String>("run_id"));
     let persona = persona_id(row)?;
     outbound::insert(conn, (&run, &persona), &mail, now).await
 }
 
 /// Returns the result that the model reads; `None`: the call is approved and still to be made.
 fn result(
-    row: &SqliteRow,
+    row: &Row,
     (kind, decided, words): (ApprovalKind, ApprovalState, &str),
     withheld: Option<Withheld>,
 ) -> Option<String> {

@@ -3,12 +3,12 @@
 
 use super::list::{ApprovalView, view};
 use crate::domain::{ApprovalState, PersonaId, Timestamp};
+use crate::store::db::{self};
 use crate::store::journal::outbound::{MessageOutcome, NewOutbound};
 use crate::store::mail::audit_log::audit;
 use crate::store::sql::{from_json, instant};
 use crate::store::{Result, Store, StoreError};
 use serde::Serialize;
-use sqlx::Row;
 
 /// Most edits of one draft.
 pub const EDITS_MAX: u32 = 100;
@@ -84,7 +84,7 @@ impl Store {
         persona: Option<&PersonaId>,
         limit: u32,
     ) -> Result<Vec<ApprovalView>> {
-        let found = sqlx::query(DRAFTS)
+        let found = db::query(DRAFTS)
             .bind(state.map(ApprovalState::as_str))
             .bind(persona.map(PersonaId::as_str))
             .bind(limit);
@@ -98,7 +98,7 @@ impl Store {
             kind: "draft",
             id: id.to_owned(),
         };
-        let row = sqlx::query(super::list::APPROVAL).bind(id);
+        let row = db::query(super::list::APPROVAL).bind(id);
         let row = row.fetch_optional(self.readers()).await?;
         let row = row.ok_or_else(missing)?;
         let view = view(&row)?;
@@ -106,11 +106,9 @@ impl Store {
         let json = json.filter(|_| view.draft.is_some()).ok_or_else(missing)?;
         let mut mail: NewOutbound = from_json(&json, "mail of a draft")?;
         if let MessageOutcome::Send { delivery, .. } = &mut mail.outcome {
-            delivery.bytes = row
-                .get::<Option<Vec<u8>>, _>("mail_bytes")
-                .unwrap_or_default();
+            delivery.bytes = row.get::<Option<Vec<u8>>>("mail_bytes").unwrap_or_default();
         }
-        let versions = sqlx::query(VERSIONS).bind(id);
+        let versions = db::query(VERSIONS).bind(id);
         let versions = versions.fetch_all(self.readers()).await?;
         let versions = versions.iter().map(|row| {
             let mail: NewOutbound = from_json(row.get("mail_json"), "mail of a draft")?;
@@ -138,7 +136,7 @@ impl Store {
         let mail_json = mail_json.map_err(|_| StoreError::Unreadable { what: "mail" })?;
         self.write(move |conn| {
             Box::pin(async move {
-                let keep = sqlx::query(KEEP_VERSION)
+                let keep = db::query(KEEP_VERSION)
                     .bind(&id)
                     .bind(&edit.edited_sha256)
                     .bind(now.to_string())
@@ -153,7 +151,7 @@ impl Store {
                     });
                 }
                 crate::crash::crash_point!("A5");
-                let replace = sqlx::query(EDIT_DRAFT)
+                let replace = db::query(EDIT_DRAFT)
                     .bind(&id)
                     .bind(&edit.call_json)
                     .bind(&edit.call_sha256)

@@ -4,14 +4,13 @@ use super::record::kind_of;
 use crate::domain::{
     ApprovalKind, ApprovalState, MessageId, PersonaId, RunId, ThreadId, Timestamp,
 };
+use crate::store::db::{self, Row};
 use crate::store::list_page::known;
 use crate::store::sql::{instant, optional_timestamp, persona_id};
 use crate::store::{ListPage, Result, Store, StoreError};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// A question, as the command line and other faces show it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -78,19 +77,19 @@ impl Store {
         page: ListPage<'_>,
     ) -> Result<Vec<ApprovalView>> {
         let persona = persona.map(PersonaId::as_str);
-        let place = sqlx::query(PLACE_OF_APPROVAL).bind(page.after);
+        let place = db::query(PLACE_OF_APPROVAL).bind(page.after);
         let place = place.fetch_optional(self.readers()).await?;
         let place = known(page.after, place)?
-            .map(|row| (row.get::<i64, _>("seq"), row.get::<String, _>("expires_at")));
+            .map(|row| (row.get::<i64>("seq"), row.get::<String>("expires_at")));
         let rows = match state {
             Some(ApprovalState::Open) => {
                 let (seq, expires_at) = place.unwrap_or_default();
-                let open = sqlx::query(OPEN_APPROVALS).bind(persona).bind(page.limit);
+                let open = db::query(OPEN_APPROVALS).bind(persona).bind(page.limit);
                 let open = open.bind(expires_at).bind(seq);
                 open.fetch_all(self.readers()).await?
             }
             state => {
-                let all = sqlx::query(APPROVALS).bind(state.map(ApprovalState::as_str));
+                let all = db::query(APPROVALS).bind(state.map(ApprovalState::as_str));
                 let before = place.map_or(i64::MAX, |(seq, _)| seq);
                 let all = all.bind(persona).bind(page.limit).bind(before);
                 all.fetch_all(self.readers()).await?
@@ -101,14 +100,14 @@ impl Store {
 
     /// Returns the questions of a run, the oldest first.
     pub async fn questions_of_run(&self, run: &RunId) -> Result<Vec<ApprovalView>> {
-        let rows = sqlx::query(QUESTIONS_OF_RUN).bind(run.as_str());
+        let rows = db::query(QUESTIONS_OF_RUN).bind(run.as_str());
         let rows = rows.fetch_all(self.readers()).await?;
         rows.iter().map(view).collect()
     }
 
     /// Returns a question. Errors: [`StoreError::Missing`].
     pub async fn approval(&self, id: &str) -> Result<ApprovalView> {
-        let row = sqlx::query(APPROVAL).bind(id);
+        let row = db::query(APPROVAL).bind(id);
         match row.fetch_optional(self.readers()).await? {
             Some(row) => view(&row),
             None => Err(StoreError::Missing {
@@ -120,18 +119,18 @@ impl Store {
 
     /// Returns the ids that end like this, in capitals or not, up to two.
     pub async fn approvals_ending(&self, piece: &str) -> Result<Vec<String>> {
-        let find = sqlx::query_scalar(APPROVALS_ENDING).bind(piece).bind(2);
+        let find = db::query_scalar(APPROVALS_ENDING).bind(piece).bind(2);
         Ok(find.fetch_all(self.readers()).await?)
     }
 }
 
-pub(in crate::store) fn view(row: &SqliteRow) -> Result<ApprovalView> {
+pub(in crate::store) fn view(row: &Row) -> Result<ApprovalView> {
     let unreadable = || StoreError::Unreadable { what: "approval" };
     let json = |column: &str| serde_json::from_str(row.get(column)).map_err(|_| unreadable());
     Ok(ApprovalView {
         id: row.get("id"),
         persona: persona_id(row)?,
-        run: RunId::new(row.get::<String, _>("run_id")),
+        run: RunId::new(row.get::<String>("run_id")),
         call: row.get("call_id"),
         kind: kind_of(row)?,
         tool: row.get("tool"),
@@ -147,7 +146,7 @@ pub(in crate::store) fn view(row: &SqliteRow) -> Result<ApprovalView> {
         decided_by: row.get("decided_by"),
         via: row.get("via"),
         words: row.get("words"),
-        draft: row.get::<Option<String>, _>("draft_id").map(MessageId::new),
+        draft: row.get::<Option<String>>("draft_id").map(MessageId::new),
         edits: row.get("edits"),
     })
 }
@@ -183,11 +182,11 @@ pub(in crate::store) const RUNS_SINCE: &str = "SELECT count(*) FROM runs WHERE c
 impl Store {
     /// Counts the questions since an instant.
     pub async fn approval_stats(&self, since: Timestamp) -> Result<ApprovalStats> {
-        let runs: i64 = sqlx::query_scalar(RUNS_SINCE)
+        let runs: i64 = db::query_scalar(RUNS_SINCE)
             .bind(since.to_string())
             .fetch_one(self.readers())
             .await?;
-        let rows = sqlx::query(APPROVALS_SINCE)
+        let rows = db::query(APPROVALS_SINCE)
             .bind(since.to_string())
             .bind(COUNTED_MAX)
             .fetch_all(self.readers())

@@ -2,9 +2,9 @@
 
 use super::list::{ApprovalView, PendingApproval, view};
 use crate::domain::{MessageId, ThreadId, Timestamp};
+use crate::store::db::{self, Connection};
 use crate::store::notices::causes::{NoticeMail, insert_mail};
 use crate::store::{Result, Store, StoreError};
-use sqlx::Row;
 
 /// Most questions of one pass.
 const PASS_MAX: i64 = 50;
@@ -70,13 +70,13 @@ impl Store {
     pub async fn pending_approvals(&self) -> Result<Vec<PendingApproval>> {
         let now = self.clock().now().to_string();
         let mut pending = Vec::new();
-        let unasked = sqlx::query(UNASKED).bind(PASS_MAX);
-        let to_remind = sqlx::query(TO_REMIND).bind(now).bind(PASS_MAX);
+        let unasked = db::query(UNASKED).bind(PASS_MAX);
+        let to_remind = db::query(TO_REMIND).bind(now).bind(PASS_MAX);
         for (query, is_reminder) in [(unasked, false), (to_remind, true)] {
             for row in query.fetch_all(self.readers()).await? {
                 pending.push(PendingApproval {
                     view: view(&row)?,
-                    thread: ThreadId::new(row.get::<String, _>("thread_id")),
+                    thread: ThreadId::new(row.get::<String>("thread_id")),
                     is_reminder,
                 });
             }
@@ -90,7 +90,7 @@ impl Store {
         approval: &str,
         sha256: &str,
     ) -> Result<Vec<(String, String)>> {
-        let rows = sqlx::query(TOKENS)
+        let rows = db::query(TOKENS)
             .bind(approval)
             .bind(sha256)
             .fetch_all(self.readers())
@@ -117,7 +117,7 @@ impl Store {
                 for question in &mails {
                     insert_mail(conn, &question.mail, now).await?;
                     if !is_reminder {
-                        let token = sqlx::query(INSERT_TOKEN).bind(&question.token).bind(&id);
+                        let token = db::query(INSERT_TOKEN).bind(&question.token).bind(&id);
                         let token = token.bind(&question.owner).bind(now.to_string());
                         let token = token.bind(&sha256);
                         token.execute(&mut *conn).await?;
@@ -136,7 +136,7 @@ impl Store {
 
     /// Returns the answers whose owners are to be told why they decided nothing.
     pub async fn pending_explanations(&self) -> Result<Vec<PendingExplanation>> {
-        let rows = sqlx::query(TO_EXPLAIN)
+        let rows = db::query(TO_EXPLAIN)
             .bind(PASS_MAX)
             .bind(EXPLANATIONS_MAX)
             .fetch_all(self.readers())
@@ -145,8 +145,8 @@ impl Store {
             .map(|row| {
                 let references: &str = row.get("references_json");
                 Ok(PendingExplanation {
-                    message: MessageId::new(row.get::<String, _>("message_id")),
-                    owner: row.get::<Option<String>, _>("owner").unwrap_or_default(),
+                    message: MessageId::new(row.get::<String>("message_id")),
+                    owner: row.get::<Option<String>>("owner").unwrap_or_default(),
                     outcome: row.get("outcome"),
                     rfc_message_id: row.get("rfc_message_id"),
                     references: serde_json::from_str(references).unwrap_or_default(),
@@ -178,12 +178,12 @@ impl Store {
 }
 
 async fn mark(
-    conn: &mut sqlx::SqliteConnection,
+    conn: &mut Connection,
     (sql, id): (&'static str, &str),
     (now, epoch): (Timestamp, i64),
     sha256: Option<&str>,
 ) -> Result<()> {
-    let mark = sqlx::query(sql).bind(id).bind(now.to_string()).bind(epoch);
+    let mark = db::query(sql).bind(id).bind(now.to_string()).bind(epoch);
     let mark = match sha256 {
         Some(sha256) => mark.bind(sha256),
         None => mark,

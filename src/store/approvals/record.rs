@@ -1,11 +1,10 @@
 //! A question to the owner and a decision, as values.
 
 use crate::domain::{ApprovalKind, ApprovalState, MessageId, Timestamp};
+use crate::store::db::Row;
 use crate::store::journal::outbound::NewOutbound;
 use crate::store::memory::change::EntryVerdict;
 use crate::store::{Result, StoreError};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::time::Duration;
 
 /// A question that a run asks.
@@ -47,8 +46,8 @@ pub struct NewApproval {
 }
 
 /// Returns the kind of a question as its row has it: the kind of a draft's row is that of what wrote it.
-pub(in crate::store) fn kind_of(row: &SqliteRow) -> Result<ApprovalKind> {
-    if row.get::<Option<&str>, _>("draft_id").is_some() {
+pub(in crate::store) fn kind_of(row: &Row) -> Result<ApprovalKind> {
+    if row.get::<Option<&str>>("draft_id").is_some() {
         return Ok(ApprovalKind::Draft);
     }
     let kind = ApprovalKind::parse(row.get("kind"));

@@ -3,6 +3,7 @@
 
 use super::decide::decide;
 use super::record::{ApprovalVerdict, NewDecision};
+use crate::store::db::{self};
 use crate::store::memory::digest;
 use crate::store::{Result, Store};
 
@@ -21,7 +22,7 @@ impl Store {
     /// of it.
     pub async fn close_questions_of_copy(&self) -> Result<usize> {
         let (clock, now) = (self.clock().clone(), self.clock().now());
-        let is_copy = sqlx::query(IS_COPY)
+        let is_copy = db::query(IS_COPY)
             .fetch_optional(self.readers())
             .await?
             .is_some();
@@ -30,16 +31,16 @@ impl Store {
         }
         self.write(move |conn| {
             Box::pin(async move {
-                let open: Vec<String> = sqlx::query_scalar(OPEN_QUESTIONS)
+                let open: Vec<String> = db::query_scalar(OPEN_QUESTIONS)
                     .fetch_all(&mut *conn)
                     .await?;
                 for id in &open {
                     let step = clock.new_id();
                     decide(conn, id, &closed(), (now, &step)).await?;
                 }
-                sqlx::query(CLOSE_UNUSED).execute(&mut *conn).await?;
+                db::query(CLOSE_UNUSED).execute(&mut *conn).await?;
                 digest::close_all(conn, now).await?;
-                sqlx::query(NO_COPY).execute(conn).await?;
+                db::query(NO_COPY).execute(conn).await?;
                 Ok(open.len())
             })
         })

@@ -4,10 +4,10 @@ use super::decide::decide;
 use super::record::{ApprovalVerdict, NewDecision};
 use crate::clock::Clock;
 use crate::domain::Timestamp;
+use crate::store::db::{self, Connection};
 use crate::store::journal::steps::CLOSE_CALL;
 use crate::store::{Result, Store};
 use serde_json::json;
-use sqlx::{Row, SqliteConnection};
 
 /// Most questions that one pass ends.
 const SWEEP_MAX: i64 = 100;
@@ -40,12 +40,12 @@ impl Store {
     /// Ends the questions whose time is over, as a no, and the runs whose thread has had a later letter.
     pub async fn sweep_approvals(&self) -> Result<SweptApprovals> {
         let now = self.clock().now();
-        let expired: Vec<String> = sqlx::query_scalar(EXPIRED_APPROVALS)
+        let expired: Vec<String> = db::query_scalar(EXPIRED_APPROVALS)
             .bind(now.to_string())
             .bind(SWEEP_MAX)
             .fetch_all(self.readers())
             .await?;
-        let overtaken: Vec<String> = sqlx::query_scalar(OVERTAKEN_RUNS)
+        let overtaken: Vec<String> = db::query_scalar(OVERTAKEN_RUNS)
             .bind(SWEEP_MAX)
             .fetch_all(self.readers())
             .await?;
@@ -83,8 +83,8 @@ fn end_of_time() -> NewDecision {
     }
 }
 
-async fn overtake(conn: &mut SqliteConnection, run: &str, clock: &dyn Clock) -> Result<()> {
-    let end = sqlx::query(END_OVERTAKEN)
+async fn overtake(conn: &mut Connection, run: &str, clock: &dyn Clock) -> Result<()> {
+    let end = db::query(END_OVERTAKEN)
         .bind(run)
         .bind(clock.now().to_string());
     if end.execute(&mut *conn).await?.rows_affected() > 0 {
@@ -95,30 +95,30 @@ async fn overtake(conn: &mut SqliteConnection, run: &str, clock: &dyn Clock) -> 
 
 /// Ends the open questions of a run that does not go on, and gives their calls a result.
 pub(in crate::store) async fn end_open(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     run: &str,
     state: &'static str,
     clock: &dyn Clock,
 ) -> Result<()> {
     let now: Timestamp = clock.now();
-    let open = sqlx::query(OPEN_OF_RUN)
+    let open = db::query(OPEN_OF_RUN)
         .bind(run)
         .fetch_all(&mut *conn)
         .await?;
     for row in &open {
-        let end = sqlx::query(END_OPEN).bind(row.get::<&str, _>("id"));
+        let end = db::query(END_OPEN).bind(row.get::<&str>("id"));
         let end = end.bind(now.to_string()).bind(state);
         end.execute(&mut *conn).await?;
-        if !row.get::<bool, _>("parks") {
+        if !row.get::<bool>("parks") {
             continue;
         }
         let tool: &str = row.get("tool");
         let error = json!({ "code": format!("approval_{state}"), "message": "not done: its run ended before its owner had decided" });
         let payload = json!({ "ok": false, "tool": tool, "error": error }).to_string();
-        let close = sqlx::query(CLOSE_CALL)
+        let close = db::query(CLOSE_CALL)
             .bind(clock.new_id())
             .bind(run)
-            .bind(row.get::<&str, _>("call_id"));
+            .bind(row.get::<&str>("call_id"));
         let close = close.bind(payload).bind(now.to_string());
         close.execute(&mut *conn).await?;
     }

@@ -1,7 +1,7 @@
 //! Calls that rules with `uses_max` have decided.
 
+use crate::store::db::{self, Row};
 use crate::store::{Result, Store};
-use sqlx::Row;
 
 pub(in crate::store) const POLICY_USES: &str =
     "SELECT rule_id, uses FROM policy_uses WHERE rule_id IN (SELECT value FROM json_each($1))";
@@ -13,13 +13,11 @@ pub(in crate::store) const USE_RULE: &str = "
 impl Store {
     /// Returns the number of calls that each of these rules has decided; rules without any are left out.
     pub async fn policy_uses(&self, rules: &[&str]) -> Result<Vec<(String, u64)>> {
-        let rows = sqlx::query(POLICY_USES)
+        let rows = db::query(POLICY_USES)
             .bind(serde_json::json!(rules).to_string())
             .fetch_all(self.readers())
             .await?;
-        let uses = |row: &sqlx::sqlite::SqliteRow| {
-            (row.get("rule_id"), row.get::<i64, _>("uses").unsigned_abs())
-        };
+        let uses = |row: &Row| (row.get("rule_id"), row.get::<i64>("uses").unsigned_abs());
         Ok(rows.iter().map(uses).collect())
     }
 
@@ -28,7 +26,7 @@ impl Store {
         let (rule, max) = (rule.to_owned(), i64::try_from(uses_max).unwrap_or(i64::MAX));
         self.write(move |conn| {
             Box::pin(async move {
-                let count = sqlx::query(USE_RULE).bind(rule).bind(max);
+                let count = db::query(USE_RULE).bind(rule).bind(max);
                 Ok(count.execute(conn).await?.rows_affected() > 0)
             })
         })

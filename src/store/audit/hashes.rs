@@ -4,10 +4,10 @@
 use super::{Broken, Findings, LISTED_MAX};
 use crate::domain::sha256_hex;
 use crate::store::Result;
+use crate::store::db::{self, Connection};
 use crate::store::journal::packed::Unpacker;
 use crate::store::sqlite::open_error::is_damage;
 use futures_util::TryStreamExt;
-use sqlx::{Row, SqliteConnection};
 
 /// A table with hashes.
 struct Hashed {
@@ -58,7 +58,7 @@ const HASHED: &[Hashed] = &[
 
 /// Adds what is not what it was to the findings, and what could not be read for damage to `unread`.
 pub(super) async fn examine(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     findings: &mut Findings,
     unread: &mut Vec<String>,
 ) -> Result<()> {
@@ -97,15 +97,15 @@ pub(super) async fn examine(
 }
 
 async fn wrong(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     hashed: &Hashed,
     bytes_hashed: &mut u64,
     count: &mut u64,
     what: &mut Vec<String>,
-) -> std::result::Result<(), sqlx::Error> {
+) -> std::result::Result<(), db::Error> {
     let mut after = String::new();
     loop {
-        let piece = sqlx::query_scalar::<_, Option<String>>(hashed.piece).bind(&after);
+        let piece = db::query_scalar::<Option<String>>(hashed.piece).bind(&after);
         let Some(last) = piece
             .fetch_one(&mut *conn)
             .await?
@@ -113,13 +113,13 @@ async fn wrong(
         else {
             return Ok(());
         };
-        let mut rows = sqlx::query(hashed.rows)
+        let mut rows = db::query(hashed.rows)
             .bind(&after)
             .bind(&last)
             .fetch(&mut *conn);
         let mut unpacker = Unpacker::default();
         while let Some(row) = rows.try_next().await? {
-            let is_packed = row.try_column("packed").is_ok();
+            let is_packed = row.has("packed");
             let request = is_packed.then(|| unpacker.read(&row).map(|bodies| bodies.request));
             let bytes = match &request {
                 None => row.try_get("content")?,
@@ -128,7 +128,7 @@ async fn wrong(
                 Some(Err(_)) => &[],
             };
             *bytes_hashed += bytes.len() as u64;
-            if sha256_hex(&[bytes]) != row.try_get::<&str, _>("sha256")? {
+            if sha256_hex(&[bytes]) != row.try_get::<&str>("sha256")? {
                 *count += 1;
                 if what.len() < LISTED_MAX {
                     what.push(row.try_get("id")?);

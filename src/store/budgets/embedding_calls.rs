@@ -4,9 +4,9 @@
 use crate::domain::{CostSource, PersonaId, RunId, UsageLine};
 use crate::store::budgets::money::{Billing, CallReservation, accounts_json, is_paid};
 use crate::store::budgets::usage_row::UsageRow;
+use crate::store::db::{self, Connection};
 use crate::store::search::embedded::{NewLetterVector, store_vectors};
 use crate::store::{PersonaStore, Result, Store};
-use sqlx::SqliteConnection;
 
 /// Purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Store {
         let now = self.clock().now().to_string();
         let write = self.write(move |conn| {
             Box::pin(async move {
-                let open = sqlx::query(OPEN_EMBEDDING_CALL)
+                let open = db::query(OPEN_EMBEDDING_CALL)
                     .bind(&call.id)
                     .bind(call.persona.as_str())
                     .bind(call.purpose.as_str())
@@ -145,9 +145,9 @@ impl PersonaStore {
     }
 }
 
-async fn finish(conn: &mut SqliteConnection, id: &str, line: &UsageLine) -> Result<()> {
+async fn finish(conn: &mut Connection, id: &str, line: &UsageLine) -> Result<()> {
     let usage = UsageRow::from(line.usage);
-    let finish = sqlx::query(FINISH_EMBEDDING_CALL)
+    let finish = db::query(FINISH_EMBEDDING_CALL)
         .bind(id)
         .bind(usage.total())
         .bind(usage.cost)
@@ -158,8 +158,8 @@ async fn finish(conn: &mut SqliteConnection, id: &str, line: &UsageLine) -> Resu
     Ok(())
 }
 
-async fn lose(conn: &mut SqliteConnection, id: &str, billing: Billing) -> Result<()> {
-    let lose = sqlx::query(LOSE_EMBEDDING_CALL).bind(id);
+async fn lose(conn: &mut Connection, id: &str, billing: Billing) -> Result<()> {
+    let lose = db::query(LOSE_EMBEDDING_CALL).bind(id);
     lose.bind(i64::from(billing == Billing::Unknown))
         .execute(conn)
         .await?;
@@ -167,8 +167,8 @@ async fn lose(conn: &mut SqliteConnection, id: &str, billing: Billing) -> Result
 }
 
 /// Books every call of an engine that is gone as spent.
-pub(in crate::store) async fn recover(conn: &mut SqliteConnection) -> Result<()> {
-    let open: Vec<String> = sqlx::query_scalar(OPEN_EMBEDDING_CALLS)
+pub(in crate::store) async fn recover(conn: &mut Connection) -> Result<()> {
+    let open: Vec<String> = db::query_scalar(OPEN_EMBEDDING_CALLS)
         .fetch_all(&mut *conn)
         .await?;
     for id in open {

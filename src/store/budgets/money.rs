@@ -10,12 +10,10 @@ use crate::domain::{
     NoticeSubject, PersonaId, RunId, ThreadBudget, ThreadId, UsageLine,
 };
 use crate::store::budgets::usage_row::UsageRow;
+use crate::store::db::{self, Connection, Query, Row};
 use crate::store::notices::emit::NewNotice;
-use crate::store::sql::Statement;
 use crate::store::{Result, Store, StoreError};
 use serde_json::{Value, json};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 
 /// Maximum cost of a call, and the budget_accounts that must be able to pay it.
 #[derive(Debug, Clone)]
@@ -179,10 +177,10 @@ pub(in crate::store) const ACCOUNT: &str = "
 
 /// Binds the parameters of [`RESERVE`].
 pub(in crate::store) fn with_reservation<'q>(
-    reserve: Statement<'q>,
+    reserve: Query,
     (run, turn_index, attempt): (&'q str, u32, u32),
     reservation: &CallReservation,
-) -> Statement<'q> {
+) -> Query {
     let reserve = reserve.bind(run).bind(turn_index).bind(attempt);
     let (accounts, day) = (accounts_json(reservation), reservation.day());
     let reserve = reserve.bind(accounts).bind(day);
@@ -209,12 +207,12 @@ pub(in crate::store) fn accounts_json(reservation: &CallReservation) -> String {
 /// Reserves the maximum cost of a call, inside the transaction that begins it. Errors:
 /// [`StoreError::BudgetExhausted`], and then the whole transaction must be rolled back.
 pub(in crate::store) async fn reserve(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (run, turn_index, attempt): (&RunId, u32, u32),
     reservation: &CallReservation,
 ) -> Result<()> {
     let reserve = with_reservation(
-        sqlx::query(RESERVE),
+        db::query(RESERVE),
         (run.as_str(), turn_index, attempt),
         reservation,
     );
@@ -225,7 +223,7 @@ pub(in crate::store) async fn reserve(
 ///
 /// Errors: [`StoreError::BudgetExhausted`].
 pub(in crate::store) fn is_paid(
-    overdrawn: Option<&SqliteRow>,
+    overdrawn: Option<&Row>,
     reservation: &CallReservation,
 ) -> Result<()> {
     match overdrawn {
@@ -237,7 +235,7 @@ pub(in crate::store) fn is_paid(
     }
 }
 
-fn budget_exhausted(row: &SqliteRow, reservation: &CallReservation) -> Result<BudgetExhausted> {
+fn budget_exhausted(row: &Row, reservation: &CallReservation) -> Result<BudgetExhausted> {
     let unreadable = || StoreError::Unreadable {
         what: "scope of a budget account",
     };
@@ -256,7 +254,7 @@ fn budget_exhausted(row: &SqliteRow, reservation: &CallReservation) -> Result<Bu
     })
 }
 
-fn state(row: &SqliteRow) -> BudgetBalance {
+fn state(row: &Row) -> BudgetBalance {
     BudgetBalance {
         spent_micros: row.get("spent_micros"),
         reserved_micros: row.get("reserved_micros"),
@@ -267,11 +265,11 @@ fn state(row: &SqliteRow) -> BudgetBalance {
 
 /// Binds the parameters of [`FINISH`]: a row for each model, and the budget_accounts.
 pub(in crate::store) fn with_lines<'q>(
-    finish: Statement<'q>,
+    finish: Query,
     (run, turn_index, attempt): (&'q str, u32, u32),
     lines: &[UsageLine],
     now: &'q str,
-) -> Statement<'q> {
+) -> Query {
     let rows: Vec<(&UsageLine, UsageRow)> = lines
         .iter()
         .map(|line| (line, UsageRow::from(line.usage)))
@@ -290,13 +288,13 @@ pub(in crate::store) fn with_lines<'q>(
 
 /// Books an answered call.
 pub(in crate::store) async fn finish(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (run, turn_index, attempt): (&RunId, u32, u32),
     lines: &[UsageLine],
     now: &str,
 ) -> Result<()> {
     let finish = with_lines(
-        sqlx::query(FINISH),
+        db::query(FINISH),
         (run.as_str(), turn_index, attempt),
         lines,
         now,
@@ -307,12 +305,12 @@ pub(in crate::store) async fn finish(
 
 /// Books a failed call.
 pub(in crate::store) async fn lose(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (run, turn_index, attempt): (&str, u32, u32),
     billing: Billing,
     now: &str,
 ) -> Result<()> {
-    let lose = sqlx::query(LOSE).bind(run).bind(turn_index).bind(attempt);
+    let lose = db::query(LOSE).bind(run).bind(turn_index).bind(attempt);
     lose.bind(i64::from(billing == Billing::Unknown))
         .bind(now)
         .execute(conn)
@@ -321,12 +319,8 @@ pub(in crate::store) async fn lose(
 }
 
 /// Books the open calls of a run: its engine could not store their end, or was stopped.
-pub(in crate::store) async fn leave(
-    conn: &mut SqliteConnection,
-    run: &str,
-    now: &str,
-) -> Result<()> {
-    for row in sqlx::query(OPEN_CALLS_OF_RUN)
+pub(in crate::store) async fn leave(conn: &mut Connection, run: &str, now: &str) -> Result<()> {
+    for row in db::query(OPEN_CALLS_OF_RUN)
         .bind(run)
         .fetch_all(&mut *conn)
         .await?
@@ -343,20 +337,20 @@ pub(in crate::store) async fn leave(
 }
 
 /// Books every call of an engine that is gone as spent, and wakes runs that wait for a budget or a file.
-pub(in crate::store) async fn recover(conn: &mut SqliteConnection, now: &str) -> Result<()> {
-    for row in sqlx::query(OPEN_CALLS).fetch_all(&mut *conn).await? {
+pub(in crate::store) async fn recover(conn: &mut Connection, now: &str) -> Result<()> {
+    for row in db::query(OPEN_CALLS).fetch_all(&mut *conn).await? {
         let (run, turn_index, attempt): (String, u32, u32) =
             (row.get("run_id"), row.get("turn_index"), row.get("attempt"));
         lose(conn, (&run, turn_index, attempt), Billing::Unknown, now).await?;
     }
-    sqlx::query(WAKE_WAITING).execute(conn).await?;
+    db::query(WAKE_WAITING).execute(conn).await?;
     Ok(())
 }
 
 impl Store {
     /// Returns the current balance of a budget account.
     pub async fn account(&self, account: &BudgetAccountId) -> Result<BudgetBalance> {
-        let row = sqlx::query(ACCOUNT)
+        let row = db::query(ACCOUNT)
             .bind(account.scope.as_str())
             .bind(&account.owner)
             .bind(&account.period);
@@ -366,7 +360,7 @@ impl Store {
 
     /// Returns an operator's bounds for a thread.
     pub async fn thread_budget(&self, thread: &ThreadId) -> Result<ThreadBudget> {
-        let row = sqlx::query(THREAD_BUDGET)
+        let row = db::query(THREAD_BUDGET)
             .bind(thread.as_str())
             .fetch_optional(self.readers())
             .await?;
@@ -390,8 +384,8 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 let set = match budget {
-                    None => sqlx::query(CLEAR_THREAD_BUDGET).bind(thread.as_str()),
-                    Some(ThreadBudget { run, day }) => sqlx::query(SET_THREAD_BUDGET)
+                    None => db::query(CLEAR_THREAD_BUDGET).bind(thread.as_str()),
+                    Some(ThreadBudget { run, day }) => db::query(SET_THREAD_BUDGET)
                         .bind(thread.as_str())
                         .bind(run.cost_micros_max)
                         .bind(run.tokens_max)
@@ -399,7 +393,7 @@ impl Store {
                         .bind(day.tokens_max),
                 };
                 set.execute(&mut *conn).await?;
-                sqlx::query(WAKE_WAITING_OF_THREAD)
+                db::query(WAKE_WAITING_OF_THREAD)
                     .bind(thread.as_str())
                     .execute(conn)
                     .await?;

@@ -3,11 +3,10 @@
 use crate::domain::{PersonaId, ThreadId, Timestamp};
 use crate::store::Result;
 use crate::store::Store;
+use crate::store::db::{self, Row};
 use crate::store::sql::{persona_id, to_i64};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// Grouping of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +144,7 @@ impl Store {
         let word = by.map_or("total", UsageBy::as_str);
         let rows = match since {
             UsageSince::Day(day) if !matches!(by, Some(UsageBy::Thread | UsageBy::Run)) => {
-                let rows = sqlx::query(USAGE_OF_DAYS).bind(day).bind(word);
+                let rows = db::query(USAGE_OF_DAYS).bind(day).bind(word);
                 rows.bind(to_i64(limit)).fetch_all(self.readers()).await?
             }
             since => {
@@ -153,7 +152,7 @@ impl Store {
                     UsageSince::Day(day) => (String::new(), day.as_str()),
                     UsageSince::Instant(instant) => (instant.to_string(), ""),
                 };
-                let rows = sqlx::query(USAGE).bind(instant).bind(word);
+                let rows = db::query(USAGE).bind(instant).bind(word);
                 let rows = rows.bind(to_i64(limit)).bind(day);
                 rows.fetch_all(self.readers()).await?
             }
@@ -174,24 +173,24 @@ impl Store {
         period: &str,
         limit: usize,
     ) -> Result<Vec<(ThreadId, PersonaId)>> {
-        let rows = sqlx::query(THREADS_THAT_SPEND)
+        let rows = db::query(THREADS_THAT_SPEND)
             .bind(period)
             .bind(to_i64(limit));
         let rows = rows.fetch_all(self.readers()).await?;
         rows.iter()
-            .map(|row| Ok((ThreadId::new(row.get::<String, _>("id")), persona_id(row)?)))
+            .map(|row| Ok((ThreadId::new(row.get::<String>("id")), persona_id(row)?)))
             .collect()
     }
 
     /// Counts the runs that wait until a budget account can pay.
     pub async fn runs_waiting_for_money(&self) -> Result<i64> {
-        Ok(sqlx::query_scalar(WAITING_FOR_MONEY)
+        Ok(db::query_scalar(WAITING_FOR_MONEY)
             .fetch_one(self.readers())
             .await?)
     }
 }
 
-fn usage_sum(row: &SqliteRow) -> UsageSum {
+fn usage_sum(row: &Row) -> UsageSum {
     let sources: Option<String> = row.get("sources");
     let mut sources: Vec<String> = sources
         .iter()

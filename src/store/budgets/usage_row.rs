@@ -1,8 +1,7 @@
 //! Usage of a call as the integers of its columns.
 
 use crate::domain::{TokenUsage, UsageLine};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use crate::store::db::Row;
 
 /// Usage as SQLite integers.
 pub(in crate::store) struct UsageRow {
@@ -50,8 +49,8 @@ impl From<TokenUsage> for UsageRow {
 }
 
 /// Reads the usage columns of a run or of a turn.
-pub(in crate::store) fn usage(row: &SqliteRow) -> TokenUsage {
-    let count = |column: &str| row.get::<i64, _>(column).unsigned_abs();
+pub(in crate::store) fn usage(row: &Row) -> TokenUsage {
+    let count = |column: &str| row.get::<i64>(column).unsigned_abs();
     TokenUsage {
         input_tokens: count("input_tokens"),
         cache_read_tokens: count("cache_read_tokens"),

@@ -3,11 +3,10 @@
 use super::record::CalendarNote;
 use crate::calendar::CalendarEvent;
 use crate::domain::{Address, MessageId, Timestamp};
+use crate::store::db::{self, Row};
 use crate::store::sql::from_json;
 use crate::store::threads::opened::ReadersRule;
 use crate::store::{PersonaStore, Result};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// Most messages of a thread that are looked through, and most calendar parts that are returned.
 const THREAD_MESSAGES_MAX: u32 = 200;
@@ -48,15 +47,15 @@ impl PersonaStore {
         &self,
         rule: ReadersRule<'_>,
     ) -> Result<Vec<(MessageId, CalendarNote)>> {
-        let rows = sqlx::query(THREAD_CALENDARS)
+        let rows = db::query(THREAD_CALENDARS)
             .bind(rule.trigger.as_str())
             .bind(self.persona.as_str())
             .bind(rule.readers_json())
             .bind(THREAD_MESSAGES_MAX)
             .bind(PARTS_MAX);
         let rows = rows.fetch_all(self.store.readers()).await?;
-        let found = |row: &SqliteRow| {
-            let id = MessageId::new(row.get::<String, _>("message_id"));
+        let found = |row: &Row| {
+            let id = MessageId::new(row.get::<String>("message_id"));
             let note: String = row.get("calendar");
             Ok((id, from_json(&note, "calendar of a message")?))
         };
@@ -69,7 +68,7 @@ impl PersonaStore {
         (uid, organizer): (&str, &Address),
         recurrence_id: &str,
     ) -> Result<Option<StoredEvent>> {
-        let row = sqlx::query(OWN_EVENT)
+        let row = db::query(OWN_EVENT)
             .bind(self.persona.as_str())
             .bind(uid)
             .bind(organizer.key())
@@ -83,7 +82,7 @@ impl PersonaStore {
         &self,
         (from, to): (Timestamp, Timestamp),
     ) -> Result<Vec<StoredEvent>> {
-        let rows = sqlx::query(EVENTS_BETWEEN)
+        let rows = db::query(EVENTS_BETWEEN)
             .bind(self.persona.as_str())
             .bind(from.to_string())
             .bind(to.to_string())
@@ -93,7 +92,7 @@ impl PersonaStore {
     }
 }
 
-fn stored(row: &SqliteRow) -> Result<StoredEvent> {
+fn stored(row: &Row) -> Result<StoredEvent> {
     let event: String = row.get("event_json");
     Ok(StoredEvent {
         is_cancelled: row.get("is_cancelled"),

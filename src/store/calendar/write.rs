@@ -5,9 +5,9 @@ use crate::calendar::{
     CalendarEvent, CalendarMethod, EventChange, EventRef, KnownEvent, TimeSpan, judge_event,
 };
 use crate::domain::{Address, MessageId, PersonaId, Timestamp};
+use crate::store::db::{self, Connection};
 use crate::store::sql::{from_json, timestamp, to_json};
 use crate::store::{Result, StoreError};
-use sqlx::{Row, SqliteConnection};
 
 /// Most events that are compared with an invitation, and most overlaps that are noted.
 const COMPARED_MAX: u32 = 50;
@@ -40,7 +40,7 @@ pub(in crate::store) const NOTE_CALENDAR: &str = "
 
 /// Applies the calendar part of a letter that was just stored, and notes what became of it.
 pub(in crate::store) async fn apply_letter(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (persona, message): (&PersonaId, &MessageId),
     part: &NewCalendarPart,
     now: Timestamp,
@@ -57,7 +57,7 @@ pub(in crate::store) async fn apply_letter(
         object,
         events: notes,
     };
-    sqlx::query(NOTE_CALENDAR)
+    db::query(NOTE_CALENDAR)
         .bind(message.as_str())
         .bind(to_json(&note)?)
         .execute(conn)
@@ -66,7 +66,7 @@ pub(in crate::store) async fn apply_letter(
 }
 
 async fn apply_event(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (persona, message): (&PersonaId, &MessageId),
     (part, event): (&NewCalendarPart, &CalendarEvent),
     now: Timestamp,
@@ -105,11 +105,11 @@ async fn apply_event(
 }
 
 async fn known_event(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     persona: &PersonaId,
     of: &EventRef,
 ) -> Result<Option<KnownEvent>> {
-    let find = sqlx::query(KNOWN_EVENT)
+    let find = db::query(KNOWN_EVENT)
         .bind(persona.as_str())
         .bind(&of.uid)
         .bind(&of.organizer)
@@ -127,7 +127,7 @@ async fn known_event(
 }
 
 async fn put(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (persona, message): (&PersonaId, &MessageId),
     (of, change, answer): (&EventRef, EventChange, Option<String>),
     now: Timestamp,
@@ -135,7 +135,7 @@ async fn put(
     let spans = &change.event.spans;
     let starts_at = spans.iter().map(|span| span.start).min();
     let ends_at = spans.iter().map(|span| span.end).max();
-    sqlx::query(PUT_EVENT)
+    db::query(PUT_EVENT)
         .bind(persona.as_str())
         .bind(&of.uid)
         .bind(&of.organizer)
@@ -155,14 +155,14 @@ async fn put(
 }
 
 async fn overlaps(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     persona: &PersonaId,
     event: &CalendarEvent,
 ) -> Result<Vec<TimeSpan>> {
     let (Some(first), Some(last)) = (event.spans.first(), event.spans.last()) else {
         return Ok(Vec::new());
     };
-    let around = sqlx::query(EVENTS_AROUND)
+    let around = db::query(EVENTS_AROUND)
         .bind(persona.as_str())
         .bind(first.start.to_string())
         .bind(last.end.to_string())
@@ -182,7 +182,7 @@ async fn overlaps(
 
 /// Records what a mail of the persona's does to an event.
 pub(in crate::store) async fn apply_mail(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (persona, message): (&PersonaId, &MessageId),
     write: &EventWrite,
     now: Timestamp,
@@ -194,7 +194,7 @@ pub(in crate::store) async fn apply_mail(
             recurrence_id,
             answer,
         } => {
-            sqlx::query(ANSWER_EVENT)
+            db::query(ANSWER_EVENT)
                 .bind(persona.as_str())
                 .bind(uid)
                 .bind(organizer)

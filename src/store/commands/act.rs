@@ -10,12 +10,12 @@ use super::record::{CommandOutcome, command_in, refusal_in, sent_at};
 use super::resets;
 use crate::clock::Clock;
 use crate::domain::{CommandRefusal, MailCommand, PersonaId, RunId, ThreadId, Timestamp};
+use crate::store::db::{self, Connection};
 use crate::store::mail::audit_log::audit;
 use crate::store::runs::halts::{HALT, HALTS, LIFT_HALT};
 use crate::store::runs::run_control::{self, Cancellation};
 use crate::store::sql::{from_json, optional_timestamp, persona_id, timestamp, to_json};
 use crate::store::{Result, Store, StoreError};
-use sqlx::{Row, SqliteConnection};
 use std::time::Duration;
 
 /// Time by which the clock of a sender's server may differ from ours.
@@ -69,12 +69,12 @@ impl Store {
 }
 
 async fn act_once(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (seq, epoch): (i64, i64),
     not_by_mail: &[String],
     clock: &dyn Clock,
 ) -> Result<CommandOutcome> {
-    let row = sqlx::query(COMMAND)
+    let row = db::query(COMMAND)
         .bind(seq)
         .fetch_optional(&mut *conn)
         .await?;
@@ -93,7 +93,7 @@ async fn act_once(
         sent_at: sent_at(&row)?,
         letter: row.try_get("letter")?,
         letter_seq: row.try_get("letter_seq")?,
-        thread: ThreadId::new(row.try_get::<String, _>("thread_id")?),
+        thread: ThreadId::new(row.try_get::<String>("thread_id")?),
     };
     let outcome = match refusal_in(&row)? {
         Some(why) => CommandOutcome::Refused { why },
@@ -105,7 +105,7 @@ async fn act_once(
     };
     crate::crash::crash_point!("MC1");
     let now = clock.now();
-    let mark = sqlx::query(MARK_ACTED)
+    let mark = db::query(MARK_ACTED)
         .bind(seq)
         .bind(now.to_string())
         .bind(to_json(&outcome)?)
@@ -129,7 +129,7 @@ async fn act_once(
 }
 
 async fn act(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     given: &Given,
     not_by_mail: &[String],
     clock: &dyn Clock,
@@ -157,12 +157,8 @@ async fn act(
     }
 }
 
-async fn cancel(
-    conn: &mut SqliteConnection,
-    given: &Given,
-    clock: &dyn Clock,
-) -> Result<CommandOutcome> {
-    let open = sqlx::query_scalar(OPEN_RUNS_OF_THREAD)
+async fn cancel(conn: &mut Connection, given: &Given, clock: &dyn Clock) -> Result<CommandOutcome> {
+    let open = db::query_scalar(OPEN_RUNS_OF_THREAD)
         .bind(given.thread.as_str())
         .bind(CANCELLED_MAX);
     let open: Vec<String> = open.fetch_all(&mut *conn).await?;
@@ -177,16 +173,12 @@ async fn cancel(
     Ok(CommandOutcome::Cancelled { ended, stopping })
 }
 
-async fn pause(
-    conn: &mut SqliteConnection,
-    given: &Given,
-    now: Timestamp,
-) -> Result<CommandOutcome> {
+async fn pause(conn: &mut Connection, given: &Given, now: Timestamp) -> Result<CommandOutcome> {
     if is_overtaken(conn, given).await? {
         return Ok(overtaken());
     }
     let persona = given.persona.as_str();
-    let halt = sqlx::query(HALT).bind(persona).bind("/pause by mail");
+    let halt = db::query(HALT).bind(persona).bind("/pause by mail");
     let halt = halt.bind(now.to_string()).execute(&mut *conn).await?;
     let is_new = halt.rows_affected() > 0;
     if is_new {
@@ -204,13 +196,9 @@ async fn pause(
 
 /// Lifts the halt of the persona. A letter that was sent before that halt does not mean it: it was delayed, or kept back
 /// by somebody.
-async fn resume(
-    conn: &mut SqliteConnection,
-    given: &Given,
-    now: Timestamp,
-) -> Result<CommandOutcome> {
+async fn resume(conn: &mut Connection, given: &Given, now: Timestamp) -> Result<CommandOutcome> {
     let persona = given.persona.as_str();
-    let halted = sqlx::query(HALTED_AT)
+    let halted = db::query(HALTED_AT)
         .bind(persona)
         .fetch_optional(&mut *conn)
         .await?;
@@ -222,7 +210,7 @@ async fn resume(
     if is_overtaken(conn, given).await? || halted_at.is_some_and(is_before) {
         return Ok(overtaken());
     }
-    let lifted = sqlx::query(LIFT_HALT)
+    let lifted = db::query(LIFT_HALT)
         .bind(persona)
         .execute(&mut *conn)
         .await?;
@@ -237,12 +225,12 @@ async fn resume(
         )
         .await?;
     }
-    let left = sqlx::query(HALTS).fetch_all(&mut *conn).await?;
+    let left = db::query(HALTS).fetch_all(&mut *conn).await?;
     Ok(CommandOutcome::Resumed {
         was_halted,
         all_halted: left
             .iter()
-            .any(|row| row.get::<&str, _>("persona_id").is_empty()),
+            .any(|row| row.get::<&str>("persona_id").is_empty()),
     })
 }
 
@@ -253,8 +241,8 @@ fn overtaken() -> CommandOutcome {
 }
 
 /// Reports whether `/pause` or `/resume` was carried out that was sent later.
-async fn is_overtaken(conn: &mut SqliteConnection, given: &Given) -> Result<bool> {
-    let later = sqlx::query_scalar(LATER_HALT_COMMAND)
+async fn is_overtaken(conn: &mut Connection, given: &Given) -> Result<bool> {
+    let later = db::query_scalar(LATER_HALT_COMMAND)
         .bind(given.persona.as_str())
         .bind(given.sent_at.to_string());
     Ok(later.fetch_one(conn).await?)

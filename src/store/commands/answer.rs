@@ -2,12 +2,12 @@
 
 use super::record::OpenCommand;
 use crate::domain::{MessageId, PersonaId, ThreadId, Timestamp};
+use crate::store::db::{self, Connection};
 use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
 use crate::store::mail::messages::{self, Content, MessageRow};
 use crate::store::sql::json_list;
 use crate::store::threads::reply_limits::HOUR;
 use crate::store::{Result, Store, StoreError};
-use sqlx::SqliteConnection;
 
 /// A mail that the engine writes itself, with its delivery.
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ impl Store {
         let command = command.clone();
         self.write(move |conn| {
             Box::pin(async move {
-                let count = sqlx::query_scalar(ANSWERS_SINCE)
+                let count = db::query_scalar(ANSWERS_SINCE)
                     .bind(command.persona.as_str())
                     .bind(now.minus(HOUR).to_string());
                 let sent: i64 = count.fetch_one(&mut *conn).await?;
@@ -74,7 +74,7 @@ impl Store {
                     insert_engine_mail(conn, &place, mail, now).await?;
                 }
                 crate::crash::crash_point!("MC2");
-                let mark = sqlx::query(MARK_ANSWERED)
+                let mark = db::query(MARK_ANSWERED)
                     .bind(command.seq)
                     .bind(now.to_string())
                     .bind(mail.as_ref().map(|mail| mail.delivery.id.as_str()))
@@ -96,12 +96,12 @@ impl Store {
 
 /// Stores a mail of the engine in a thread and queues it.
 pub(in crate::store) async fn insert_engine_mail(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     place: &EngineMailPlace<'_>,
     mail: &EngineMail,
     now: Timestamp,
 ) -> Result<()> {
-    let link = sqlx::query(LINK_MAIL)
+    let link = db::query(LINK_MAIL)
         .bind(place.persona.as_str())
         .bind(&mail.content.rfc_message_id)
         .bind(place.thread.as_str())
@@ -123,9 +123,7 @@ pub(in crate::store) async fn insert_engine_mail(
     };
     messages::insert_message(conn, &row, now).await?;
     if let Some(readers) = place.readers_json {
-        let keep = sqlx::query(KEEP_READERS)
-            .bind(mail.id.as_str())
-            .bind(readers);
+        let keep = db::query(KEEP_READERS).bind(mail.id.as_str()).bind(readers);
         keep.execute(&mut *conn).await?;
     }
     deliveries::insert(conn, &mail.delivery, now).await

@@ -6,9 +6,9 @@ use crate::domain::PersonaId;
 use crate::store::Result;
 use crate::store::approvals::decide;
 use crate::store::approvals::record::{ApprovalVerdict, DecisionOutcome, NewDecision};
+use crate::store::db::{self, Connection};
 use crate::text::glob_matches;
 use serde_json::json;
-use sqlx::{Row, SqliteConnection};
 
 /// Fewest characters of a number: the end of the id of a question.
 const NUMBER_CHARS_MIN: usize = 6;
@@ -32,7 +32,7 @@ pub(in crate::store) struct NumberedDecision<'a> {
 
 /// Decides on the open question of the persona with that number.
 pub(in crate::store) async fn decide_by_number(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     given: &NumberedDecision<'_>,
     clock: &dyn Clock,
 ) -> Result<CommandOutcome> {
@@ -44,7 +44,7 @@ pub(in crate::store) async fn decide_by_number(
     if number.len() < NUMBER_CHARS_MIN {
         return Ok(CommandOutcome::NoApproval);
     }
-    let find = sqlx::query(APPROVALS_OF_NUMBER)
+    let find = db::query(APPROVALS_OF_NUMBER)
         .bind(given.persona.as_str())
         .bind(&number);
     let found = find.fetch_all(&mut *conn).await?;

@@ -3,11 +3,10 @@
 use crate::domain::{
     ApprovalState, CommandRefusal, MailCommand, MessageId, PersonaId, ThreadId, Timestamp,
 };
+use crate::store::db::{self, Connection, Row};
 use crate::store::sql::{from_json, persona_id, timestamp};
 use crate::store::{Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 
 /// A command that a letter brings; it is stored with the letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,12 +94,12 @@ const OPEN_MAX: i64 = 50;
 
 /// Stores a command in the commit that stores its letter.
 pub(in crate::store) async fn insert(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (persona, message, rfc_message_id): (&PersonaId, &MessageId, &str),
     command: &NewMailCommand,
     received_at: Timestamp,
 ) -> Result<()> {
-    let insert = sqlx::query(INSERT_COMMAND)
+    let insert = db::query(INSERT_COMMAND)
         .bind(message.as_str())
         .bind(persona.as_str())
         .bind(rfc_message_id)
@@ -117,7 +116,7 @@ pub(in crate::store) async fn insert(
 impl Store {
     /// Returns the commands that are not answered yet, in the order in which they came.
     pub async fn open_commands(&self) -> Result<Vec<OpenCommand>> {
-        let rows = sqlx::query(OPEN_COMMANDS)
+        let rows = db::query(OPEN_COMMANDS)
             .bind(OPEN_MAX)
             .fetch_all(self.readers())
             .await?;
@@ -125,7 +124,7 @@ impl Store {
     }
 }
 
-fn open_command(row: &SqliteRow) -> Result<OpenCommand> {
+fn open_command(row: &Row) -> Result<OpenCommand> {
     let outcome: Option<String> = row.try_get("outcome_json")?;
     let outcome = outcome.map(|json| from_json(&json, "outcome of a command"));
     Ok(OpenCommand {
@@ -135,19 +134,19 @@ fn open_command(row: &SqliteRow) -> Result<OpenCommand> {
         command: command_in(row)?,
         argument: row.try_get("argument")?,
         outcome: outcome.transpose()?,
-        message: MessageId::new(row.try_get::<String, _>("letter")?),
-        thread: ThreadId::new(row.try_get::<String, _>("thread_id")?),
+        message: MessageId::new(row.try_get::<String>("letter")?),
+        thread: ThreadId::new(row.try_get::<String>("thread_id")?),
         rfc_message_id: row.try_get("rfc_message_id")?,
         references: from_json(row.try_get("references_json")?, "references of a message")?,
         subject: row.try_get("subject")?,
     })
 }
 
-pub(in crate::store) fn command_in(row: &SqliteRow) -> Result<MailCommand> {
+pub(in crate::store) fn command_in(row: &Row) -> Result<MailCommand> {
     MailCommand::parse(row.try_get("command")?).ok_or(StoreError::Unreadable { what: "command" })
 }
 
-pub(in crate::store) fn refusal_in(row: &SqliteRow) -> Result<Option<CommandRefusal>> {
+pub(in crate::store) fn refusal_in(row: &Row) -> Result<Option<CommandRefusal>> {
     let text: Option<String> = row.try_get("refusal")?;
     let unreadable = || StoreError::Unreadable {
         what: "refusal of a command",
@@ -156,6 +155,6 @@ pub(in crate::store) fn refusal_in(row: &SqliteRow) -> Result<Option<CommandRefu
         .transpose()
 }
 
-pub(in crate::store) fn sent_at(row: &SqliteRow) -> Result<Timestamp> {
+pub(in crate::store) fn sent_at(row: &Row) -> Result<Timestamp> {
     timestamp(row, "sent_at")
 }

@@ -4,12 +4,11 @@
 //! thread. `threads::history` and `threads::sessions` obey it in their statements.
 
 use crate::domain::{ThreadId, Timestamp};
+use crate::store::db::{self, Connection, Row};
 use crate::store::sql::timestamp;
 use crate::store::{Result, Store};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteRow;
 
 /// Most boundaries of a thread that are shown, the newest.
 const SHOWN_MAX: i64 = 20;
@@ -31,11 +30,11 @@ pub struct ThreadReset {
 }
 
 pub(in crate::store) async fn reset(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (thread, after_seq): (&ThreadId, i64),
     now: Timestamp,
 ) -> Result<()> {
-    let reset = sqlx::query(RESET).bind(thread.as_str()).bind(after_seq);
+    let reset = db::query(RESET).bind(thread.as_str()).bind(after_seq);
     reset.bind(now.to_string()).execute(conn).await?;
     Ok(())
 }
@@ -43,7 +42,7 @@ pub(in crate::store) async fn reset(
 impl Store {
     /// Returns the newest boundaries of a thread, the newest first.
     pub async fn thread_resets(&self, thread: &ThreadId) -> Result<Vec<ThreadReset>> {
-        let rows = sqlx::query(RESETS_OF_THREAD)
+        let rows = db::query(RESETS_OF_THREAD)
             .bind(thread.as_str())
             .bind(SHOWN_MAX);
         let rows = rows.fetch_all(self.readers()).await?;
@@ -51,7 +50,7 @@ impl Store {
     }
 }
 
-fn thread_reset(row: &SqliteRow) -> Result<ThreadReset> {
+fn thread_reset(row: &Row) -> Result<ThreadReset> {
     Ok(ThreadReset {
         reset_at: timestamp(row, "reset_at")?,
     })

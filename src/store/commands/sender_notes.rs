@@ -7,13 +7,12 @@
 
 use super::answer::{EngineMail, EngineMailPlace, insert_engine_mail};
 use crate::domain::{MessageId, PersonaId, RunId, Timestamp};
+use crate::store::db::{self, Connection, Row};
 use crate::store::sql::persona_id;
 use crate::store::threads::correspondence;
 use crate::store::threads::history::{StoredMessage, stored_message};
 use crate::store::threads::reply_limits::MailReservation;
 use crate::store::{Result, Store};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 
 /// What a note is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,10 +96,10 @@ impl Store {
             SenderNoteKind::Slow => SLOW_WITHOUT_NOTE,
         };
         let mut conn = self.readers().acquire().await?;
-        let find = sqlx::query(sql)
+        let find = db::query(sql)
             .bind(instant.to_string())
             .bind(CANDIDATES_MAX);
-        let rows = find.fetch_all(&mut *conn).await?;
+        let rows = find.fetch_all(&mut conn).await?;
         let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
             found.push(candidate(&mut conn, row).await?);
@@ -118,7 +117,7 @@ impl Store {
         let (epoch, now) = (self.epoch(), self.clock().now());
         self.write(move |conn| {
             Box::pin(async move {
-                let insert = sqlx::query(INSERT_NOTE)
+                let insert = db::query(INSERT_NOTE)
                     .bind(candidate.run.as_str())
                     .bind(kind.as_str())
                     .bind(now.to_string())
@@ -133,7 +132,7 @@ impl Store {
                         None => (None, Some(note.mail.delivery.id.as_str())),
                     },
                 };
-                let end = sqlx::query(END_NOTE)
+                let end = db::query(END_NOTE)
                     .bind(candidate.run.as_str())
                     .bind(withheld)
                     .bind(delivery);
@@ -147,7 +146,7 @@ impl Store {
 
 /// Queues the mail within the limits of mail to its recipient; returns the rule that withheld it.
 async fn queue(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     candidate: &NoteCandidate,
     note: &NewSenderNote,
     now: Timestamp,
@@ -171,16 +170,16 @@ async fn queue(
 }
 
 /// Who may read the letter may read that it is not answered.
-async fn readers(conn: &mut SqliteConnection, letter: &MessageId) -> Result<Option<String>> {
-    let readers = sqlx::query_scalar(READERS_OF_LETTER).bind(letter.as_str());
+async fn readers(conn: &mut Connection, letter: &MessageId) -> Result<Option<String>> {
+    let readers = db::query_scalar(READERS_OF_LETTER).bind(letter.as_str());
     Ok(readers.fetch_one(conn).await?)
 }
 
-async fn candidate(conn: &mut SqliteConnection, row: &SqliteRow) -> Result<NoteCandidate> {
-    let letter = sqlx::query(NOTE_LETTER).bind(row.get::<&str, _>("letter"));
+async fn candidate(conn: &mut Connection, row: &Row) -> Result<NoteCandidate> {
+    let letter = db::query(NOTE_LETTER).bind(row.get::<&str>("letter"));
     let letter = letter.fetch_one(conn).await?;
     Ok(NoteCandidate {
-        run: RunId::new(row.get::<String, _>("run")),
+        run: RunId::new(row.get::<String>("run")),
         persona: persona_id(row)?,
         was_filed: letter.get("was_filed"),
         letter: stored_message(&letter)?,

@@ -1,6 +1,7 @@
 //! The outbox for operators: listings, one delivery in full, and changes by hand.
 
 use crate::domain::{DeliveryId, MessageId, PersonaId, RunId, Timestamp};
+use crate::store::db::{self, Connection, Row};
 use crate::store::deliveries::delivery_state::{DeliveryKind, DeliveryState, RecipientState};
 use crate::store::deliveries::queue::kind;
 use crate::store::list_page::known;
@@ -8,8 +9,6 @@ use crate::store::sql::{instant, json_list, persona_id};
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 use std::collections::HashMap;
 
 /// Filter of a listing of deliveries.
@@ -133,16 +132,16 @@ impl Store {
         let states = json_list(filter.states.iter().map(|state| state.as_str()));
         let mut conn = self.readers().acquire().await?;
         let after = filter.after.as_ref().map(DeliveryId::as_str);
-        let before: Option<i64> = sqlx::query_scalar(SEQ_OF)
+        let before: Option<i64> = db::query_scalar(SEQ_OF)
             .bind(after)
-            .fetch_optional(&mut *conn)
+            .fetch_optional(&mut conn)
             .await?;
-        let rows = sqlx::query(LIST)
+        let rows = db::query(LIST)
             .bind(filter.persona.as_ref().map(PersonaId::as_str))
             .bind(states)
             .bind(filter.limit)
             .bind(known(after, before)?.unwrap_or(i64::MAX))
-            .fetch_all(&mut *conn)
+            .fetch_all(&mut conn)
             .await?;
         let mut deliveries = rows.iter().map(delivery).collect::<Result<Vec<_>>>()?;
         fill_recipients(&mut conn, deliveries.iter_mut()).await?;
@@ -162,7 +161,7 @@ impl Store {
 
     async fn frozen(&self, sql: &'static str, id: &str) -> Result<Option<FrozenDelivery>> {
         let mut conn = self.readers().acquire().await?;
-        let row = sqlx::query(sql).bind(id).fetch_optional(&mut *conn).await?;
+        let row = db::query(sql).bind(id).fetch_optional(&mut conn).await?;
         let Some(row) = row else {
             return Ok(None);
         };
@@ -194,12 +193,10 @@ impl Store {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let queued = sqlx::query_scalar(RETRY_ALL)
-                    .bind(state.as_str())
-                    .bind(&now);
+                let queued = db::query_scalar(RETRY_ALL).bind(state.as_str()).bind(&now);
                 let queued: Vec<String> = queued.fetch_all(&mut *conn).await?;
                 for id in &queued {
-                    sqlx::query(RETRY_RECIPIENTS)
+                    db::query(RETRY_RECIPIENTS)
                         .bind(id)
                         .bind(&now)
                         .execute(&mut *conn)
@@ -243,7 +240,7 @@ impl Store {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let changed = sqlx::query(of_delivery)
+                let changed = db::query(of_delivery)
                     .bind(id.as_str())
                     .bind(&now)
                     .execute(&mut *conn)
@@ -252,7 +249,7 @@ impl Store {
                     return Err(refused(conn, &id, hint).await?);
                 }
                 if let Some(of_recipients) = of_recipients {
-                    sqlx::query(of_recipients)
+                    db::query(of_recipients)
                         .bind(id.as_str())
                         .bind(&now)
                         .execute(conn)
@@ -269,11 +266,11 @@ impl PersonaStore {
     /// Returns every mail that a run sent, in order, with the bytes. For replay.
     pub async fn deliveries_of_run(&self, run: &RunId) -> Result<Vec<FrozenDelivery>> {
         let mut conn = self.store.readers().acquire().await?;
-        let rows = sqlx::query(OF_RUN)
+        let rows = db::query(OF_RUN)
             .bind(run.as_str())
             .bind(self.persona.as_str());
         let mut frozen = Vec::new();
-        for row in rows.fetch_all(&mut *conn).await? {
+        for row in rows.fetch_all(&mut conn).await? {
             frozen.push(FrozenDelivery {
                 delivery: delivery(&row)?,
                 bytes: row.try_get("bytes")?,
@@ -296,12 +293,8 @@ fn missing(id: &DeliveryId) -> StoreError {
 }
 
 /// Returns the error for a change that touched no row.
-async fn refused(
-    conn: &mut SqliteConnection,
-    id: &DeliveryId,
-    hint: &'static str,
-) -> Result<StoreError> {
-    let state: Option<String> = sqlx::query_scalar(STATE)
+async fn refused(conn: &mut Connection, id: &DeliveryId, hint: &'static str) -> Result<StoreError> {
+    let state: Option<String> = db::query_scalar(STATE)
         .bind(id.as_str())
         .fetch_optional(conn)
         .await?;
@@ -316,30 +309,30 @@ async fn refused(
     })
 }
 
-fn delivery(row: &SqliteRow) -> Result<Delivery> {
+fn delivery(row: &Row) -> Result<Delivery> {
     let state: String = row.try_get("state")?;
     Ok(Delivery {
-        id: DeliveryId::new(row.try_get::<String, _>("id")?),
+        id: DeliveryId::new(row.try_get::<String>("id")?),
         persona: persona_id(row)?,
-        message_id: MessageId::new(row.try_get::<String, _>("message_id")?),
-        run_id: row.try_get::<Option<String>, _>("run_id")?.map(RunId::new),
+        message_id: MessageId::new(row.try_get::<String>("message_id")?),
+        run_id: row.try_get::<Option<String>>("run_id")?.map(RunId::new),
         kind: kind(row)?,
         envelope_from: row.try_get("envelope_from")?,
         subject: row.try_get("subject")?,
-        size_bytes: u64::try_from(row.try_get::<i64, _>("size_bytes")?).unwrap_or(0),
+        size_bytes: u64::try_from(row.try_get::<i64>("size_bytes")?).unwrap_or(0),
         state: DeliveryState::parse(&state).ok_or(StoreError::Unreadable {
             what: "delivery state",
         })?,
         attempts: row.try_get("attempts")?,
         next_attempt_at: optional_instant(row, "next_attempt_at")?,
         possible_duplicate: row.try_get("possible_duplicate")?,
-        created_at: instant(&row.try_get::<String, _>("created_at")?)?,
+        created_at: instant(&row.try_get::<String>("created_at")?)?,
         finished_at: optional_instant(row, "finished_at")?,
         recipients: Vec::new(),
     })
 }
 
-fn recipient(row: &SqliteRow) -> Result<DeliveryRecipient> {
+fn recipient(row: &Row) -> Result<DeliveryRecipient> {
     let state: String = row.try_get("state")?;
     Ok(DeliveryRecipient {
         recipient: row.try_get("recipient")?,
@@ -354,20 +347,20 @@ fn recipient(row: &SqliteRow) -> Result<DeliveryRecipient> {
     })
 }
 
-fn optional_instant(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>> {
-    row.try_get::<Option<String>, _>(column)?
+fn optional_instant(row: &Row, column: &str) -> Result<Option<Timestamp>> {
+    row.try_get::<Option<String>>(column)?
         .map(|text| instant(&text))
         .transpose()
 }
 
 async fn fill_recipients<'d>(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     deliveries: impl IntoIterator<Item = &'d mut Delivery>,
 ) -> Result<()> {
     let mut deliveries: Vec<&mut Delivery> = deliveries.into_iter().collect();
     let ids = json_list(deliveries.iter().map(|delivery| delivery.id.as_str()));
     let mut found: HashMap<String, Vec<DeliveryRecipient>> = HashMap::new();
-    for row in sqlx::query(RECIPIENTS).bind(ids).fetch_all(conn).await? {
+    for row in db::query(RECIPIENTS).bind(ids).fetch_all(conn).await? {
         found
             .entry(row.try_get("delivery_id")?)
             .or_default()

@@ -3,6 +3,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{DeliveryId, Timestamp};
+use crate::store::db::{self, Connection, Row};
 use crate::store::deliveries::delivery_state::{DeliveryState, RecipientState};
 use crate::store::notices::events;
 use crate::store::sql::json_list;
@@ -10,7 +11,6 @@ use crate::store::sqlite::batch::{BatchResult, Together};
 use crate::store::{Result, Store, StoreError};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use sqlx::{Row, SqliteConnection};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -110,13 +110,10 @@ struct CommittingMark {
 impl Together for CommittingMark {
     type Confirmed = ();
 
-    fn store<'a>(
-        conn: &'a mut SqliteConnection,
-        marks: &'a [Self],
-    ) -> BoxFuture<'a, BatchResult<Self>> {
+    fn store<'a>(conn: &'a mut Connection, marks: &'a [Self]) -> BoxFuture<'a, BatchResult<Self>> {
         Box::pin(async move {
             let ids = json_list(marks.iter().map(|mark| mark.id.as_str()));
-            let mark = sqlx::query_scalar(MARK_COMMITTING)
+            let mark = db::query_scalar(MARK_COMMITTING)
                 .bind(ids)
                 .bind(marks.first().map(|mark| mark.epoch));
             let marked: Vec<String> = mark.fetch_all(conn).await?;
@@ -143,7 +140,7 @@ impl Together for OutcomeRecord {
     type Confirmed = DeliveryState;
 
     fn store<'a>(
-        conn: &'a mut SqliteConnection,
+        conn: &'a mut Connection,
         records: &'a [Self],
     ) -> BoxFuture<'a, BatchResult<Self>> {
         Box::pin(async move {
@@ -152,7 +149,7 @@ impl Together for OutcomeRecord {
             };
             let outcomes =
                 Value::from_iter(records.iter().map(|record| json_of(&record.outcome))).to_string();
-            let record = sqlx::query(RECORD)
+            let record = db::query(RECORD)
                 .bind(outcomes)
                 .bind(epoch)
                 .bind(clock.now().to_string());
@@ -193,7 +190,7 @@ fn json_of(outcome: &DeliveryOutcome) -> Value {
     })
 }
 
-fn state(row: &sqlx::sqlite::SqliteRow) -> Result<(String, DeliveryState)> {
+fn state(row: &Row) -> Result<(String, DeliveryState)> {
     let state = DeliveryState::parse(row.get("state"));
     Ok((
         row.get("id"),

@@ -5,13 +5,12 @@
 //! such a row is fenced by that epoch. Operators' changes of deliveries are in `outbox`.
 
 use crate::domain::{Address, DeliveryId, MessageId, PersonaId, RunId, Timestamp, bounce_token};
+use crate::store::db::{self, Connection, Query, Row};
 use crate::store::deliveries::delivery_state::DeliveryKind;
 use crate::store::notices::events;
-use crate::store::sql::{Statement, instant, json_list, persona_id, to_i64};
+use crate::store::sql::{instant, json_list, persona_id, to_i64};
 use crate::store::{Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -75,12 +74,12 @@ SELECT EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2) AS is
 ///
 /// Errors: [`StoreError::Missing`] when there is no such message.
 pub(in crate::store) async fn insert(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     delivery: &NewDelivery,
     now: Timestamp,
 ) -> Result<()> {
     is_queued(
-        &with_delivery(sqlx::query(INSERT), delivery, now)
+        &with_delivery(db::query(INSERT), delivery, now)
             .fetch_one(conn)
             .await?,
         delivery,
@@ -89,10 +88,10 @@ pub(in crate::store) async fn insert(
 
 /// Binds the parameters of [`INSERT`].
 pub(in crate::store) fn with_delivery<'q>(
-    insert: Statement<'q>,
+    insert: Query,
     delivery: &'q NewDelivery,
     now: Timestamp,
-) -> Statement<'q> {
+) -> Query {
     insert
         .bind(delivery.id.as_str())
         .bind(delivery.message_id.as_str())
@@ -111,7 +110,7 @@ pub(in crate::store) fn with_delivery<'q>(
 }
 
 /// Reads the result of [`INSERT`].
-pub(in crate::store) fn is_queued(inserted: &SqliteRow, delivery: &NewDelivery) -> Result<()> {
+pub(in crate::store) fn is_queued(inserted: &Row, delivery: &NewDelivery) -> Result<()> {
     if inserted.try_get("is_queued")? {
         return Ok(());
     }
@@ -184,7 +183,7 @@ impl Store {
         let limit = to_i64(limit);
         self.write(move |conn| {
             Box::pin(async move {
-                let rows = sqlx::query(CLAIM)
+                let rows = db::query(CLAIM)
                     .bind(epoch)
                     .bind(now.to_string())
                     .bind(limit)
@@ -209,11 +208,9 @@ impl Store {
         let now = clock.now();
         self.write(move |conn| {
             Box::pin(async move {
-                let sending = sqlx::query(RECOVER_SENDING)
-                    .bind(epoch)
-                    .bind(now.to_string());
+                let sending = db::query(RECOVER_SENDING).bind(epoch).bind(now.to_string());
                 let unsent = sending.execute(&mut *conn).await?.rows_affected();
-                let doubtful = sqlx::query_scalar(RECOVER_COMMITTING)
+                let doubtful = db::query_scalar(RECOVER_COMMITTING)
                     .bind(epoch)
                     .bind(now.to_string());
                 let doubtful: Vec<String> = doubtful.bind(hold).fetch_all(&mut *conn).await?;
@@ -231,7 +228,7 @@ impl Store {
 
     /// Returns the instant at which the next queued delivery is due; `None` when none is queued.
     pub async fn next_delivery_due(&self) -> Result<Option<Timestamp>> {
-        let due: Option<String> = sqlx::query_scalar(NEXT_DUE)
+        let due: Option<String> = db::query_scalar(NEXT_DUE)
             .fetch_optional(self.readers())
             .await?;
         due.map(|text| instant(&text)).transpose()
@@ -258,13 +255,13 @@ impl Store {
         let clock = self.clock().clone();
         self.write(move |conn| {
             Box::pin(async move {
-                let expired = sqlx::query_scalar(EXPIRE)
+                let expired = db::query_scalar(EXPIRE)
                     .bind(oldest.to_string())
                     .bind(clock.now().to_string());
                 let expired = expired.bind(EXPIRED_AT_ONCE.cast_signed());
                 let expired: Vec<String> = expired.fetch_all(&mut *conn).await?;
                 let ids = json_list(expired.iter().map(String::as_str));
-                sqlx::query(EXPIRE_RECIPIENTS)
+                db::query(EXPIRE_RECIPIENTS)
                     .bind(ids)
                     .execute(&mut *conn)
                     .await?;
@@ -278,19 +275,19 @@ impl Store {
     }
 }
 
-pub(in crate::store) fn kind(row: &SqliteRow) -> Result<DeliveryKind> {
+pub(in crate::store) fn kind(row: &Row) -> Result<DeliveryKind> {
     DeliveryKind::parse(row.try_get("kind")?).ok_or(StoreError::Unreadable {
         what: "delivery kind",
     })
 }
 
-fn claimed(row: &SqliteRow) -> Result<(i64, ClaimedDelivery)> {
+fn claimed(row: &Row) -> Result<(i64, ClaimedDelivery)> {
     let created_at: String = row.try_get("created_at")?;
     let mail = ClaimedDelivery {
-        id: DeliveryId::new(row.try_get::<String, _>("id")?),
+        id: DeliveryId::new(row.try_get::<String>("id")?),
         persona: persona_id(row)?,
-        message_id: MessageId::new(row.try_get::<String, _>("message_id")?),
-        run_id: row.try_get::<Option<String>, _>("run_id")?.map(RunId::new),
+        message_id: MessageId::new(row.try_get::<String>("message_id")?),
+        run_id: row.try_get::<Option<String>>("run_id")?.map(RunId::new),
         kind: kind(row)?,
         envelope_from: row.try_get("envelope_from")?,
         recipients: Vec::new(),
@@ -301,9 +298,9 @@ fn claimed(row: &SqliteRow) -> Result<(i64, ClaimedDelivery)> {
     Ok((row.try_get("seq")?, mail))
 }
 
-async fn fill_recipients(conn: &mut SqliteConnection, mails: &mut [ClaimedDelivery]) -> Result<()> {
+async fn fill_recipients(conn: &mut Connection, mails: &mut [ClaimedDelivery]) -> Result<()> {
     let ids: Vec<String> = mails.iter().map(|mail| mail.id.to_string()).collect();
-    let rows = sqlx::query(OPEN_RECIPIENTS)
+    let rows = db::query(OPEN_RECIPIENTS)
         .bind(json_list(ids.iter().map(String::as_str)))
         .fetch_all(conn)
         .await?;
@@ -362,7 +359,7 @@ mod tests {
         let queued = store.write(move |conn| {
             Box::pin(async move {
                 for row in ROWS {
-                    sqlx::query(row).execute(&mut *conn).await?;
+                    db::query(row).execute(&mut *conn).await?;
                 }
                 insert(conn, &new_delivery("m"), now).await
             })
@@ -401,9 +398,9 @@ mod tests {
     async fn what_runs_every_second_uses_the_index_of_open_deliveries() {
         let (_folder, store) = store().await;
         for sql in [CLAIM, NEXT_DUE, RECOVER_SENDING, RECOVER_COMMITTING, EXPIRE] {
-            let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
+            let explain = db::Sql::built(format!("EXPLAIN QUERY PLAN {sql}"));
             let plan = store.write(move |conn| {
-                Box::pin(async move { Ok(sqlx::query(explain).fetch_all(conn).await?) })
+                Box::pin(async move { Ok(db::query(explain).fetch_all(conn).await?) })
             });
             let plan: Vec<String> = plan
                 .await

@@ -7,11 +7,11 @@
 //! help.
 
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, Timestamp};
+use crate::store::db::{self};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
 use crate::store::sql::instant;
 use crate::store::{Result, Store, StoreError};
-use sqlx::Row;
 use std::time::Duration;
 
 /// Shortest outage that causes a notice: shorter ones are restarts of the server, or a broken line.
@@ -62,7 +62,7 @@ RETURNING since";
 impl Store {
     /// Returns the health; `None` while no transport ever failed.
     pub async fn transport_health(&self) -> Result<Option<TransportHealth>> {
-        let Some(row) = sqlx::query(HEALTH).fetch_optional(self.readers()).await? else {
+        let Some(row) = db::query(HEALTH).fetch_optional(self.readers()).await? else {
             return Ok(None);
         };
         let state: String = row.try_get("state")?;
@@ -71,7 +71,7 @@ impl Store {
             state: TransportState::parse(&state).ok_or(StoreError::Unreadable {
                 what: "transport state",
             })?,
-            since: instant(&row.try_get::<String, _>("since")?)?,
+            since: instant(&row.try_get::<String>("since")?)?,
             reason: row.try_get("reason")?,
             next_probe_at: next_probe_at.map(|text| instant(&text)).transpose()?,
         }))
@@ -83,7 +83,7 @@ impl Store {
         let now = clock.now();
         self.write(move |conn| {
             Box::pin(async move {
-                let since: String = sqlx::query_scalar(NOTE)
+                let since: String = db::query_scalar(NOTE)
                     .bind(note.state.as_str())
                     .bind(now.to_string())
                     .bind(&note.reason)

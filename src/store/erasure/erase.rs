@@ -5,10 +5,10 @@ use super::quotes::{ANSWERS_OF_THE_API, REPORTS_TO_OWNERS, VERSIONS_OF_FILES};
 use super::scope::{ErasureScope, list};
 use super::statements::{ErasedRows, STATEMENTS};
 use crate::domain::Timestamp;
+use crate::store::db::{self, Connection};
 use crate::store::memory::redaction::{FAST_DELETE, PAYLOADS, Redaction, SECURE_DELETE, emptied};
 use crate::store::sql::to_json;
 use crate::store::{MemoryFilter, Result, Store};
-use sqlx::SqliteConnection;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most entries of memory of one erasure.
@@ -67,9 +67,9 @@ impl Store {
         let runs = scope.runs.clone();
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(SECURE_DELETE).execute(&mut *conn).await?;
+                db::query(SECURE_DELETE).execute(&mut *conn).await?;
                 let done = erase(conn, (&lists, &runs), before, (&id, now)).await;
-                sqlx::query(FAST_DELETE).execute(&mut *conn).await?;
+                db::query(FAST_DELETE).execute(&mut *conn).await?;
                 done
             })
         })
@@ -137,7 +137,7 @@ impl Lists {
 }
 
 async fn erase(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (lists, runs): (&Lists, &BTreeSet<String>),
     mut counts: BTreeMap<String, u64>,
     (erasure, now): (&str, Timestamp),
@@ -145,13 +145,13 @@ async fn erase(
     let steps = redact(conn, runs, now).await?;
     counts.insert("steps".to_owned(), steps as u64);
     for statement in STATEMENTS {
-        let emptied = sqlx::query(statement.sql)
+        let emptied = db::query(statement.sql)
             .bind(lists.get(statement.of))
             .bind(now.to_string());
         let rows = emptied.execute(&mut *conn).await?.rows_affected();
         counts.insert(statement.kind.to_owned(), rows);
     }
-    sqlx::query(ROWS_ERASED)
+    db::query(ROWS_ERASED)
         .bind(erasure)
         .bind(to_json(&counts)?)
         .execute(conn)
@@ -160,16 +160,12 @@ async fn erase(
 }
 
 /// Empties the records of runs; returns the number of their steps.
-async fn redact(
-    conn: &mut SqliteConnection,
-    runs: &BTreeSet<String>,
-    now: Timestamp,
-) -> Result<usize> {
+async fn redact(conn: &mut Connection, runs: &BTreeSet<String>, now: Timestamp) -> Result<usize> {
     let (runs, mut count): (Vec<&String>, usize) = (runs.iter().collect(), 0);
     for some in runs.chunks(RUNS_AT_ONCE) {
         let mut steps = Vec::new();
         for run in some {
-            let payloads = sqlx::query(PAYLOADS).bind(run.as_str());
+            let payloads = db::query(PAYLOADS).bind(run.as_str());
             let payloads = payloads.fetch_all(&mut *conn).await?;
             steps.extend(payloads.iter().map(emptied));
         }

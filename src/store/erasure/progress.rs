@@ -1,10 +1,9 @@
 //! The row of an erasure: by it one that was interrupted is finished.
 
 use crate::domain::Timestamp;
+use crate::store::db::{self, Row};
 use crate::store::sql::{from_json, timestamp, to_json};
 use crate::store::{Result, Store};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(in crate::store) const BEGIN_ERASURE: &str = "
@@ -39,7 +38,7 @@ impl Store {
         let addresses = to_json(&new.addresses)?;
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(BEGIN_ERASURE)
+                db::query(BEGIN_ERASURE)
                     .bind(new.id)
                     .bind(new.contact_sha256)
                     .bind(addresses)
@@ -56,7 +55,7 @@ impl Store {
 
     /// Returns the erasures that were interrupted.
     pub async fn open_erasures(&self) -> Result<Vec<OpenErasure>> {
-        let rows = sqlx::query(OPEN_ERASURES).fetch_all(self.readers());
+        let rows = db::query(OPEN_ERASURES).fetch_all(self.readers());
         rows.await?.iter().map(open_erasure).collect()
     }
 
@@ -65,7 +64,7 @@ impl Store {
         let (id, now) = (id.to_owned(), self.clock().now().to_string());
         self.write(move |conn| {
             Box::pin(async move {
-                let end = sqlx::query(END_ERASURE).bind(id).bind(now);
+                let end = db::query(END_ERASURE).bind(id).bind(now);
                 end.execute(conn).await?;
                 Ok(())
             })
@@ -74,13 +73,13 @@ impl Store {
     }
 }
 
-fn open_erasure(row: &SqliteRow) -> Result<OpenErasure> {
+fn open_erasure(row: &Row) -> Result<OpenErasure> {
     Ok(OpenErasure {
         id: row.get("id"),
         contact_sha256: row.get("contact_sha256"),
         addresses: from_json(row.get("addresses_json"), "addresses of an erasure")?,
         with_quotes: row.get("with_quotes"),
-        is_past_rows: row.get::<&str, _>("state") == "rows_erased",
+        is_past_rows: row.get::<&str>("state") == "rows_erased",
         started_by: row.get("started_by"),
         started: timestamp(row, "started_at")?,
         counts: from_json(row.get("counts_json"), "counts of an erasure")?,

@@ -2,9 +2,9 @@
 
 use super::scope::{ErasureScope, QuotingMessage};
 use crate::domain::{PersonaId, RunId};
+use crate::store::db;
 use crate::store::sql::persona_id;
 use crate::store::{Result, Store};
-use sqlx::Row;
 use std::collections::BTreeSet;
 
 pub(in crate::store) const ALL_RUNS: &str = "SELECT id, persona_id FROM runs ORDER BY seq";
@@ -39,12 +39,12 @@ impl Store {
         let mut scope = self.own_scope(addresses).await?;
         self.find_quoting_messages(with_quotes, &mut scope).await?;
         let texts = self.quoting_contents(&scope).await?;
-        let named = sqlx::query_scalar(RUNS_OF_CONTENTS).bind(super::scope::list(&texts));
+        let named = db::query_scalar(RUNS_OF_CONTENTS).bind(super::scope::list(&texts));
         let named: Vec<String> = named.fetch_all(self.readers()).await?;
         scope.runs.extend(named);
-        let runs = sqlx::query(ALL_RUNS).fetch_all(self.readers()).await?;
+        let runs = db::query(ALL_RUNS).fetch_all(self.readers()).await?;
         for row in &runs {
-            let (persona, run) = (persona_id(row)?, row.get::<String, _>("id"));
+            let (persona, run) = (persona_id(row)?, row.get::<String>("id"));
             if !scope.runs.contains(&run) && self.is_in_record(&persona, &run, &scope).await? {
                 scope.runs.insert(run);
             }
@@ -62,14 +62,14 @@ impl Store {
     ) -> Result<()> {
         let mut after: i64 = 0;
         loop {
-            let page = sqlx::query(MESSAGE_PAGE).bind(after);
+            let page = db::query(MESSAGE_PAGE).bind(after);
             let mut page = page.fetch_all(self.readers()).await?;
             let Some(last) = page.last() else {
                 return Ok(());
             };
             after = last.get("seq");
             page.retain(|row| {
-                let is_own = scope.messages.contains(row.get::<&str, _>("id"));
+                let is_own = scope.messages.contains(row.get::<&str>("id"));
                 !is_own && scope.quotations.are_in(row.get("words"))
             });
             if with_quotes {
@@ -89,7 +89,7 @@ impl Store {
     async fn quoting_contents(&self, scope: &ErasureScope) -> Result<BTreeSet<String>> {
         let (mut found, mut after) = (BTreeSet::new(), String::new());
         loop {
-            let page = sqlx::query(CONTENT_PAGE).bind(&after);
+            let page = db::query(CONTENT_PAGE).bind(&after);
             let page = page.fetch_all(self.readers()).await?;
             let Some(last) = page.last() else {
                 return Ok(found);
@@ -110,9 +110,9 @@ impl Store {
         run: &str,
         scope: &ErasureScope,
     ) -> Result<bool> {
-        let steps = sqlx::query_scalar(PAYLOADS_OF_RUN).bind(run);
+        let steps = db::query_scalar(PAYLOADS_OF_RUN).bind(run);
         let steps: Vec<String> = steps.fetch_all(self.readers()).await?;
-        let record = sqlx::query_scalar(RECORD_OF_RUN).bind(run);
+        let record = db::query_scalar(RECORD_OF_RUN).bind(run);
         let record: String = record.fetch_one(self.readers()).await?;
         if steps.iter().any(|payload| scope.is_in(payload)) || scope.is_in(&record) {
             return Ok(true);
@@ -139,7 +139,7 @@ impl Store {
         sql: &'static str,
         scope: &ErasureScope,
     ) -> Result<BTreeSet<String>> {
-        let rows = sqlx::query(sql).fetch_all(self.readers()).await?;
+        let rows = db::query(sql).fetch_all(self.readers()).await?;
         let quoting = rows.iter().filter(|row| scope.is_in(row.get("words")));
         Ok(quoting.map(|row| row.get("key")).collect())
     }

@@ -1,11 +1,11 @@
 //! Every text of every table, looked through for words of a person.
 
 use crate::domain::{PersonaId, RunId};
+use crate::store::db::{self, Sql};
 use crate::store::memory::erase::TEXT_COLUMNS;
 use crate::store::{Result, Store};
 use crate::text::quotations::Quotations;
 use futures_util::TryStreamExt;
-use sqlx::{AssertSqlSafe, Row};
 use std::collections::BTreeMap;
 
 /// Runs whose requests are stored compressed, where no reading of a column finds a word.
@@ -16,14 +16,14 @@ impl Store {
     /// Counts the rows that quote, as `table.column`; requests that are stored compressed are unpacked for it.
     pub async fn quoting_places(&self, quotations: &Quotations) -> Result<BTreeMap<String, u64>> {
         let mut places = BTreeMap::new();
-        let columns = sqlx::query(TEXT_COLUMNS).fetch_all(self.readers()).await?;
+        let columns = db::query(TEXT_COLUMNS).fetch_all(self.readers()).await?;
         for row in &columns {
             let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
             // Both names come from the schema.
             let sql = format!(
                 "SELECT CAST(\"{column}\" AS BLOB) AS words FROM \"{table}\" WHERE \"{column}\" IS NOT NULL"
             );
-            let mut rows = sqlx::query(AssertSqlSafe(sql)).fetch(self.readers());
+            let mut rows = db::query(Sql::built(sql)).fetch(self.readers());
             let mut count = 0;
             while let Some(row) = rows.try_next().await? {
                 let words: &[u8] = row.get("words");
@@ -43,11 +43,11 @@ impl Store {
     /// Counts the compressed requests that quote.
     async fn quoting_packed(&self, quotations: &Quotations) -> Result<u64> {
         let mut count = 0;
-        let runs = sqlx::query(RUNS_PACKED).fetch_all(self.readers()).await?;
+        let runs = db::query(RUNS_PACKED).fetch_all(self.readers()).await?;
         for row in &runs {
             let persona = PersonaId::parse(row.get("persona_id"));
             let Ok(persona) = persona else { continue };
-            let run = RunId::new(row.get::<String, _>("run_id"));
+            let run = RunId::new(row.get::<String>("run_id"));
             let turns = match self.persona(&persona).turns_of_run(&run).await {
                 // What nobody can unpack any more is no text.
                 Err(error) if error.is_of_one_row() => continue,

@@ -1,12 +1,11 @@
 //! The rows of a person: letters, whole threads, runs, mails.
 
 use crate::mime::{self, ParseLimits};
+use crate::store::db::{self, Row};
 use crate::store::sql::json_list;
 use crate::store::{Result, Store};
 use crate::text::quotations::Quotations;
 use serde::{Deserialize, Serialize};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The addresses of the person of `$1`, itself among them.
@@ -161,7 +160,7 @@ fn is_named(names: &BTreeSet<String>, text: &str) -> bool {
 }
 
 /// Reports whether a held letter says that it comes from one of the addresses. One that only names it is another person's.
-fn is_sent_by(addresses: &BTreeSet<String>, held: &SqliteRow) -> bool {
+fn is_sent_by(addresses: &BTreeSet<String>, held: &Row) -> bool {
     let envelope: Option<String> = held.get("mail_from");
     let letter = mime::parse(held.get("beginning"), &ParseLimits::default()).ok();
     let authors = letter.into_iter().flat_map(|letter| letter.from);
@@ -176,13 +175,13 @@ pub(in crate::store) fn list(ids: &BTreeSet<String>) -> String {
 impl Store {
     /// Returns all addresses of the person who has this one.
     pub async fn addresses_of_person(&self, address: &str) -> Result<BTreeSet<String>> {
-        let found = sqlx::query_scalar(ADDRESSES_OF_PERSON).bind(address);
+        let found = db::query_scalar(ADDRESSES_OF_PERSON).bind(address);
         Ok(found.fetch_all(self.readers()).await?.into_iter().collect())
     }
 
     /// Returns the letters that a person sent and that are held; they are of no thread.
     async fn held_of_person(&self, addresses: &BTreeSet<String>) -> Result<BTreeSet<String>> {
-        let held = sqlx::query(HELD_WITH_ADDRESS).bind(list(addresses));
+        let held = db::query(HELD_WITH_ADDRESS).bind(list(addresses));
         let held = held.fetch_all(self.readers()).await?;
         let own = held.iter().filter(|row| is_sent_by(addresses, row));
         Ok(own.map(|row| row.get("id")).collect())
@@ -194,22 +193,22 @@ impl Store {
             addresses,
             ..ErasureScope::default()
         };
-        let letters = sqlx::query(LETTERS_OF_PERSON).bind(list(&scope.addresses));
+        let letters = db::query(LETTERS_OF_PERSON).bind(list(&scope.addresses));
         for row in letters.fetch_all(self.readers()).await? {
             scope.letters.insert(row.get("id"));
             scope.threads.insert(row.get("thread_id"));
             scope.quotations.add(row.get("subject"));
             scope.quotations.add(row.get("words"));
         }
-        let whole = sqlx::query_scalar(THREADS_OF_PERSON)
+        let whole = db::query_scalar(THREADS_OF_PERSON)
             .bind(list(&scope.threads))
             .bind(list(&scope.letters));
         let whole: Vec<String> = whole.fetch_all(self.readers()).await?;
         scope.whole_threads.extend(whole);
         scope.held = self.held_of_person(&scope.addresses).await?;
-        let mails = sqlx::query_scalar(MAILS_TO_PERSON).bind(list(&scope.addresses));
+        let mails = db::query_scalar(MAILS_TO_PERSON).bind(list(&scope.addresses));
         let mails: Vec<String> = mails.fetch_all(self.readers()).await?;
-        let messages = sqlx::query(MESSAGES_OF_SCOPE)
+        let messages = db::query(MESSAGES_OF_SCOPE)
             .bind(list(&scope.letters))
             .bind(list(&scope.whole_threads))
             .bind(json_list(mails.iter().map(String::as_str)));
@@ -219,11 +218,7 @@ impl Store {
     }
 
     /// Adds messages that lose their words, and the runs that belong to them.
-    pub(super) async fn add_messages(
-        &self,
-        scope: &mut ErasureScope,
-        rows: &[SqliteRow],
-    ) -> Result<()> {
+    pub(super) async fn add_messages(&self, scope: &mut ErasureScope, rows: &[Row]) -> Result<()> {
         // Of most pages nothing belongs to a person.
         if rows.is_empty() {
             return Ok(());
@@ -234,7 +229,7 @@ impl Store {
             scope.messages.insert(id);
             scope.threads.insert(row.get("thread_id"));
         }
-        let runs = sqlx::query_scalar(RUNS_OF_SCOPE)
+        let runs = db::query_scalar(RUNS_OF_SCOPE)
             .bind(list(&scope.whole_threads))
             .bind(list(&scope.messages));
         let runs: Vec<String> = runs.fetch_all(self.readers()).await?;
@@ -244,7 +239,7 @@ impl Store {
 
     /// Adds the mails that told owners of it: questions, notices and digests.
     pub(super) async fn add_notice_mails(&self, scope: &mut ErasureScope) -> Result<()> {
-        let names = sqlx::query_scalar(NAMES_OF_SCOPE)
+        let names = db::query_scalar(NAMES_OF_SCOPE)
             .bind(list(&scope.runs))
             .bind(list(&scope.messages));
         let mut names: BTreeSet<String> =
@@ -252,7 +247,7 @@ impl Store {
         names.extend(self.memory_of_scope(scope).await?);
         let mut after: i64 = 0;
         loop {
-            let page = sqlx::query(NOTICE_MAILS).bind(after);
+            let page = db::query(NOTICE_MAILS).bind(after);
             let mut page = page.fetch_all(self.readers()).await?;
             let Some(last) = page.last() else {
                 return Ok(());
@@ -265,7 +260,7 @@ impl Store {
                     .any(|text| is_named(&names, text) || scope.is_in(text))
             });
             scope.quoting.retain(|quoting| {
-                let is_one = |row: &SqliteRow| row.get::<&str, _>("id") == quoting.id;
+                let is_one = |row: &Row| row.get::<&str>("id") == quoting.id;
                 !page.iter().any(is_one)
             });
             self.add_messages(scope, &page).await?;
@@ -274,7 +269,7 @@ impl Store {
 
     /// Finds what is still open of what would be erased.
     pub(super) async fn open_of(&self, scope: &ErasureScope) -> Result<Vec<String>> {
-        let open = sqlx::query_scalar(OPEN_OF_SCOPE)
+        let open = db::query_scalar(OPEN_OF_SCOPE)
             .bind(list(&scope.runs))
             .bind(list(&scope.messages));
         Ok(open.fetch_all(self.readers()).await?)
@@ -283,11 +278,11 @@ impl Store {
     /// Leaves out what an earlier erasure has emptied. It belongs to the person, so threads and records are known by it, and it
     /// is not erased again.
     pub(super) async fn leave_out_erased(&self, scope: &mut ErasureScope) -> Result<()> {
-        let messages = sqlx::query(MESSAGES_WITH_WORDS).bind(list(&scope.messages));
+        let messages = db::query(MESSAGES_WITH_WORDS).bind(list(&scope.messages));
         let messages = messages.fetch_all(self.readers()).await?;
         let ids: BTreeSet<String> = messages.iter().map(|row| row.get("id")).collect();
         let threads: BTreeSet<String> = messages.iter().map(|row| row.get("thread_id")).collect();
-        let runs = sqlx::query_scalar(RUNS_WITH_WORDS).bind(list(&scope.runs));
+        let runs = db::query_scalar(RUNS_WITH_WORDS).bind(list(&scope.runs));
         let runs: Vec<String> = runs.fetch_all(self.readers()).await?;
         let runs: BTreeSet<String> = runs.into_iter().collect();
         for (all, with_words) in [

@@ -3,8 +3,8 @@
 
 use super::entry::FileEntry;
 use crate::domain::Timestamp;
+use crate::store::db;
 use crate::store::{PersonaStore, Result};
-use sqlx::Row;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl PersonaStore {
     /// Returns the changes of our tools in the persona's folder since that instant.
     pub async fn expected_files(&self, since: Timestamp) -> Result<ExpectedEffects> {
         let since = since.minus(BEGUN_BEFORE).to_string();
-        let rows = sqlx::query(EXPECTED);
+        let rows = db::query(EXPECTED);
         let rows = rows
             .bind(self.persona.as_str())
             .bind(since)

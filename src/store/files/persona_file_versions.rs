@@ -7,13 +7,12 @@
 use super::owner_edits;
 use super::persona_files::{self, FileResult, PersonaFileError, PersonaFileText};
 use crate::domain::{Timestamp, sha256_hex};
+use crate::store::db::{self, Row};
 use crate::store::mail::audit_log::audit;
 use crate::store::sql::{timestamp, to_i64};
 use crate::store::{PersonaStore, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::io;
 use std::path::Path;
 use tokio::task::spawn_blocking;
@@ -156,7 +155,7 @@ impl PersonaStore {
 
     /// Returns earlier versions of a file or of all, the newest first.
     pub async fn file_versions(&self, name: Option<&str>) -> Result<Vec<PersonaFileVersion>> {
-        let rows = sqlx::query(VERSIONS)
+        let rows = db::query(VERSIONS)
             .bind(self.persona.as_str())
             .bind(name)
             .bind(LISTED_MAX);
@@ -179,7 +178,7 @@ impl PersonaStore {
         let Some(about) = wanted else {
             return Ok(None);
         };
-        let text = sqlx::query_scalar(VERSION_TEXT)
+        let text = db::query_scalar(VERSION_TEXT)
             .bind(self.persona.as_str())
             .bind(about.version);
         let text: Option<String> = text.fetch_optional(self.store.readers()).await?;
@@ -196,7 +195,7 @@ impl PersonaStore {
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let keep = sqlx::query(KEEP_VERSION)
+                    let keep = db::query(KEEP_VERSION)
                         .bind(persona.as_str())
                         .bind(&before.name)
                         .bind(to_i64(before.text.len()))
@@ -207,7 +206,7 @@ impl PersonaStore {
                         .bind(&replaced_with)
                         .bind(&before.text);
                     let kept: i64 = keep.fetch_one(&mut *conn).await?.get("seq");
-                    let prune = sqlx::query(PRUNE_VERSIONS)
+                    let prune = db::query(PRUNE_VERSIONS)
                         .bind(persona.as_str())
                         .bind(VERSIONS_MAX)
                         .bind(VERSIONS_BYTES_MAX)
@@ -225,7 +224,7 @@ impl PersonaStore {
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let drop = sqlx::query(DROP_VERSION).bind(kept).bind(persona.as_str());
+                    let drop = db::query(DROP_VERSION).bind(kept).bind(persona.as_str());
                     drop.execute(conn).await?;
                     Ok(())
                 })
@@ -250,7 +249,7 @@ impl PersonaStore {
     }
 }
 
-fn version(row: &SqliteRow) -> Result<PersonaFileVersion> {
+fn version(row: &Row) -> Result<PersonaFileVersion> {
     Ok(PersonaFileVersion {
         version: row.get("seq"),
         name: row.get("name"),

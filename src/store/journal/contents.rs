@@ -6,13 +6,13 @@
 
 use crate::config::Snapshot;
 use crate::domain::{RunId, sha256_hex};
+use crate::store::db::{self, Connection, Row};
 use crate::store::journal::packed::{DigestedText, Unpacker};
 use crate::store::sql::{from_json, json_list};
 use crate::store::threads::history::{
     PastMessage, PastMessageJson, PastStep, PastStepJson, past_message, past_step,
 };
 use crate::store::{PersonaStore, Result, StoreError};
-use sqlx::{Row, SqliteConnection};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ pub(in crate::store) const FIRST_STEPS: &str = "
 impl PersonaStore {
     /// Returns every context of a run, in order; the last is the one that it ended with.
     pub async fn assemblies_of_run(&self, run: &RunId) -> Result<Vec<Assembly>> {
-        let rows = sqlx::query(ASSEMBLIES)
+        let rows = db::query(ASSEMBLIES)
             .bind(run.as_str())
             .bind(self.persona.as_str());
         let rows = rows.fetch_all(self.store.readers()).await?;
@@ -104,9 +104,9 @@ impl PersonaStore {
         if digests.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let rows = sqlx::query(CONTENTS).bind(json_list(digests.iter().copied()));
+        let rows = db::query(CONTENTS).bind(json_list(digests.iter().copied()));
         let rows = rows.fetch_all(self.store.readers()).await?;
-        let text = |row: &sqlx::sqlite::SqliteRow| {
+        let text = |row: &Row| {
             let (digest, bytes): (String, &[u8]) = (row.get("sha256"), row.get("bytes"));
             let is_damaged = sha256_hex(&[bytes]) != digest;
             (
@@ -124,7 +124,7 @@ impl PersonaStore {
     /// is empty.
     pub async fn messages_by_seq(&self, seqs: &[i64], chars_max: u32) -> Result<Vec<PastMessage>> {
         let seqs_json = serde_json::Value::from(seqs).to_string();
-        let found = sqlx::query_scalar(MESSAGES_BY_SEQ)
+        let found = db::query_scalar(MESSAGES_BY_SEQ)
             .bind(seqs_json)
             .bind(self.persona.as_str());
         let found: String = found
@@ -155,7 +155,7 @@ impl PersonaStore {
             .map(|(run, count)| (run.as_str(), *count))
             .collect();
         let wanted = serde_json::json!(wanted).to_string();
-        let steps = sqlx::query_scalar(FIRST_STEPS)
+        let steps = db::query_scalar(FIRST_STEPS)
             .bind(wanted)
             .bind(self.persona.as_str());
         let steps: String = steps
@@ -193,7 +193,7 @@ impl NewSources {
     /// Stores what `missing_json` names of it.
     pub(in crate::store) async fn insert(
         &self,
-        conn: &mut SqliteConnection,
+        conn: &mut Connection,
         missing_json: &str,
         shared: Option<&DigestedText>,
     ) -> Result<()> {
@@ -215,8 +215,8 @@ impl NewSources {
     }
 }
 
-async fn insert(conn: &mut SqliteConnection, digest: &str, text: &str) -> Result<()> {
-    sqlx::query(INSERT_CONTENT)
+async fn insert(conn: &mut Connection, digest: &str, text: &str) -> Result<()> {
+    db::query(INSERT_CONTENT)
         .bind(digest)
         .bind(text.as_bytes())
         .execute(conn)

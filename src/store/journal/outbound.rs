@@ -3,6 +3,7 @@
 use crate::domain::{MessageId, PersonaId, RunId, ThreadId, Timestamp, Withheld};
 use crate::store::calendar::record::EventWrite;
 use crate::store::calendar::write as calendar;
+use crate::store::db::{self, Connection};
 use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
 use crate::store::mail::audit_log;
 use crate::store::mail::filed;
@@ -15,7 +16,6 @@ use crate::store::threads::reply_limits::MailReservation;
 use crate::store::threads::sessions;
 use crate::store::{PersonaStore, Result};
 use serde::{Deserialize, Serialize};
-use sqlx::SqliteConnection;
 use std::sync::LazyLock;
 
 /// A message that a run sends, or would have sent.
@@ -75,7 +75,7 @@ impl PersonaStore {
 
 /// Stores a mail of a run inside the caller's transaction: queued, or withheld. Returns the rule that withheld it.
 pub(in crate::store) async fn insert(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (run, persona): (&RunId, &PersonaId),
     mail: &NewOutbound,
     now: Timestamp,
@@ -121,7 +121,7 @@ pub(in crate::store) async fn insert(
     };
     match delivery {
         Some(delivery) => {
-            let send = messages::with_message(sqlx::query(SEND_MESSAGE.as_str()), &row, now);
+            let send = messages::with_message(db::query(SEND_MESSAGE.as_str()), &row, now);
             let send = deliveries::with_delivery(send, delivery, now);
             deliveries::is_queued(&send.fetch_one(&mut *conn).await?, delivery)?;
             if let Some(event) = &mail.event {
@@ -142,7 +142,7 @@ pub(in crate::store) async fn insert(
 ///
 /// Errors: [`crate::store::StoreError::MailsUsedUp`].
 async fn over_limit(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     persona: &PersonaId,
     (run, thread): (&RunId, Option<&ThreadId>),
     (mail, reservation): (&MessageId, &MailReservation),

@@ -1,9 +1,9 @@
 //! Structured answers of runs. The schema of a run is in its options (`run_options.rs`).
 
 use crate::domain::{PersonaId, RunId, Timestamp};
+use crate::store::db::{self, Connection};
 use crate::store::sql::timestamp;
 use crate::store::{PersonaStore, Result};
-use sqlx::{Row, SqliteConnection};
 
 /// A value that matches its schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(in crate::store) const OUTPUT_OF_RUN: &str = "SELECT schema_sha256, json, re
 impl PersonaStore {
     /// Returns the structured answer of a run.
     pub async fn output_of_run(&self, run: &RunId) -> Result<Option<StoredOutput>> {
-        let output = sqlx::query(OUTPUT_OF_RUN)
+        let output = db::query(OUTPUT_OF_RUN)
             .bind(run.as_str())
             .bind(self.persona.as_str());
         let Some(row) = output.fetch_optional(self.store.readers()).await? else {
@@ -57,12 +57,12 @@ impl PersonaStore {
 
 /// Inserts one row; the caller's transaction holds the fence.
 pub(in crate::store) async fn insert(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (run, persona): (&RunId, &PersonaId),
     output: &NewOutput,
     now: Timestamp,
 ) -> Result<()> {
-    let insert = sqlx::query(INSERT_OUTPUT)
+    let insert = db::query(INSERT_OUTPUT)
         .bind(run.as_str())
         .bind(persona.as_str());
     let insert = insert

@@ -11,9 +11,8 @@
 //! bytes, 4 bytes each in little-endian order ([`NO_CONTEXT`]: there is none), the frame.
 
 use crate::domain::sha256_hex;
+use crate::store::db::Row;
 use crate::store::{Result, StoreError};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -173,10 +172,10 @@ impl Unpacker {
     /// `dictionary`, the bytes in `contents` that `packed_with` names.
     ///
     /// Errors: [`StoreError::Unreadable`] when the bytes are damaged or what they need is missing.
-    pub fn read(&mut self, row: &SqliteRow) -> Result<Bodies> {
-        let bodies = match row.get::<Option<&[u8]>, _>("packed") {
+    pub fn read(&mut self, row: &Row) -> Result<Bodies> {
+        let bodies = match row.get::<Option<&[u8]>>("packed") {
             None => Bodies {
-                request: row.get::<&str, _>("request_json").into(),
+                request: row.get::<&str>("request_json").into(),
                 context: row.get("context_json"),
             },
             Some(packed) => self

@@ -2,10 +2,10 @@
 
 use crate::domain::RunId;
 use crate::store::approvals::record::ApprovalOfRun;
+use crate::store::db::{self, Row};
 use crate::store::journal::packed::{DigestedText, Unpacker};
 use crate::store::journal::step::{Executor, Step, StepKind};
 use crate::store::{PersonaStore, Result};
-use sqlx::Row;
 
 /// State of a run's journal, for resuming after a crash.
 #[derive(Debug, Clone, Default)]
@@ -45,7 +45,7 @@ impl PersonaStore {
     /// Reads the journal of a run.
     pub async fn journal_so_far(&self, run: &RunId) -> Result<JournalSoFar> {
         let (mut so_far, mut unpacker) = (JournalSoFar::default(), Unpacker::default());
-        let turns = sqlx::query(JOURNAL_TURNS)
+        let turns = db::query(JOURNAL_TURNS)
             .bind(run.as_str())
             .bind(self.persona.as_str());
         for row in turns.fetch_all(self.store.readers()).await? {
@@ -59,10 +59,10 @@ impl PersonaStore {
                 text: bodies.request,
             });
             so_far.first_request_json = bodies.context.or(so_far.first_request_json);
-            if row.get::<&str, _>("state") == "answered" {
+            if row.get::<&str>("state") == "answered" {
                 so_far.answers.push((
                     index,
-                    row.get::<Option<String>, _>("response_json")
+                    row.get::<Option<String>>("response_json")
                         .unwrap_or_default(),
                 ));
                 so_far.answered_by = Some((row.get("provider"), row.get("model")));
@@ -79,11 +79,11 @@ impl PersonaStore {
 
     /// Returns the steps of a run, in order.
     pub async fn steps_of_run(&self, run: &RunId) -> Result<Vec<Step>> {
-        let steps = sqlx::query(JOURNAL_STEPS)
+        let steps = db::query(JOURNAL_STEPS)
             .bind(run.as_str())
             .bind(self.persona.as_str());
         let rows = steps.fetch_all(self.store.readers()).await?;
-        let step = |row: &sqlx::sqlite::SqliteRow| Step {
+        let step = |row: &Row| Step {
             kind: StepKind::of(row.get("event_type")),
             executor: Executor::of(row.get("executor")),
             tool_name: row.get("tool_name"),

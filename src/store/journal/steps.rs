@@ -7,12 +7,12 @@
 
 use crate::clock::Clock;
 use crate::domain::{RunId, Timestamp};
+use crate::store::db::{self, Connection};
 use crate::store::journal::step::{Executor, NewCall, Step, StepKind, Unanswered};
 use crate::store::notices::events;
 use crate::store::runs::fence::{Frame, fenced};
 use crate::store::sql::persona_id;
 use crate::store::{PersonaStore, Result, RunKey};
-use sqlx::{Row, SqliteConnection};
 
 /// The step's position follows the last one. The fence is the last statement: a step of another
 /// engine's run is rolled back.
@@ -45,12 +45,12 @@ pub(in crate::store) const RUN_PERSONA: &str = "SELECT persona_id FROM runs WHER
 
 /// Inserts a step inside the caller's transaction. Errors: the run is not this engine's.
 pub(in crate::store) async fn insert(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     frame: &Frame<'_>,
     step: &Step,
     id: &str,
 ) -> Result<()> {
-    let insert = sqlx::query(INSERT_STEP).bind(id).bind(frame.persona);
+    let insert = db::query(INSERT_STEP).bind(id).bind(frame.persona);
     let insert = insert
         .bind(frame.key.trigger_message.as_str())
         .bind(frame.key.run.as_str());
@@ -84,7 +84,7 @@ impl PersonaStore {
                         Executor::Engine => "m",
                         Executor::Agent => "a",
                     };
-                    let count = sqlx::query_scalar(CALLS_NUMBERED)
+                    let count = db::query_scalar(CALLS_NUMBERED)
                         .bind(key.run.as_str())
                         .bind(letter);
                     let count: i64 = count.fetch_one(&mut *conn).await?;
@@ -110,7 +110,7 @@ impl PersonaStore {
 
     /// Counts the tool calls of a run so far, of every executor.
     pub async fn calls_so_far(&self, run: &RunId) -> Result<u32> {
-        let count = sqlx::query_scalar(CALLS_OF_RUN)
+        let count = db::query_scalar(CALLS_OF_RUN)
             .bind(run.as_str())
             .bind(self.persona.as_str());
         Ok(count.fetch_one(self.store.readers()).await?)
@@ -126,7 +126,7 @@ impl PersonaStore {
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let own = sqlx::query(RUN_PERSONA)
+                    let own = db::query(RUN_PERSONA)
                         .bind(run.as_str())
                         .bind(persona.as_str())
                         .bind(epoch);
@@ -153,12 +153,12 @@ const CUT_OFF: Unanswered = Unanswered {
 /// Closes the open calls of a run inside the caller's transaction, which has checked the fence. The
 /// owner is notified of calls that may have happened.
 pub(in crate::store) async fn close_open_calls(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     run: &str,
     why: Unanswered,
     clock: &dyn Clock,
 ) -> Result<usize> {
-    let open = sqlx::query(OPEN_CALLS)
+    let open = db::query(OPEN_CALLS)
         .bind(run)
         .fetch_all(&mut *conn)
         .await?;
@@ -180,7 +180,7 @@ pub(in crate::store) async fn close_open_calls(
         };
         let error = serde_json::json!({ "code": why.code, "message": why.message });
         let payload = serde_json::json!({ "ok": false, "tool": tool, "error": error }).to_string();
-        let close = sqlx::query(CLOSE_CALL)
+        let close = db::query(CLOSE_CALL)
             .bind(clock.new_id())
             .bind(run)
             .bind(call);

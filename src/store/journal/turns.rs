@@ -9,12 +9,12 @@ use crate::domain::{ErrorClass, PersonaId, TokenUsage, UsageLine};
 use crate::store::Result;
 use crate::store::budgets::money::{self, Billing, CallReservation};
 use crate::store::budgets::usage_row::UsageRow;
+use crate::store::db::{self, Connection, Query};
 use crate::store::journal::contents::NewSources;
 use crate::store::journal::packed::{DigestedText, PackedTurn, PlainTurn};
 use crate::store::runs::fence::{Frame, fenced};
 use crate::store::sql::chained;
-use crate::store::sql::{Statement, to_ms};
-use sqlx::{Row, SqliteConnection};
+use crate::store::sql::to_ms;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -140,7 +140,7 @@ static END_BILLED_TURN: LazyLock<String> = LazyLock::new(|| chained(END_TURN, mo
 /// Begins a turn. Errors: [`super::StoreError::BudgetExhausted`], or the run is not this engine's;
 /// then the whole transaction must be rolled back.
 pub(in crate::store) async fn start(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     frame: &Frame<'_>,
     turn: &TurnStarted,
     packed: &PackedTurn,
@@ -158,7 +158,7 @@ pub(in crate::store) async fn start(
     } else {
         START_TURN
     };
-    let start = sqlx::query(text)
+    let start = db::query(text)
         .bind(run)
         .bind(turn.turn_index)
         .bind(turn.attempt);
@@ -188,9 +188,7 @@ pub(in crate::store) async fn start(
         None => start,
     };
     let rows = start.fetch_all(&mut *conn).await?;
-    let (ours, overdrawn): (Vec<_>, Vec<_>) = rows
-        .iter()
-        .partition(|row| row.try_column("missing").is_ok());
+    let (ours, overdrawn): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.has("missing"));
     let Some(ours) = ours.first() else {
         return fenced(0, run);
     };
@@ -198,7 +196,7 @@ pub(in crate::store) async fn start(
         money::is_paid(overdrawn.first().copied(), reservation)?;
     }
     let missing = ours
-        .get::<Option<&str>, _>("missing")
+        .get::<Option<&str>>("missing")
         .filter(|missing| *missing != "[]");
     match sources.zip(missing) {
         Some((sources, missing)) => {
@@ -211,7 +209,7 @@ pub(in crate::store) async fn start(
 }
 
 pub(in crate::store) async fn answered(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     frame: &Frame<'_>,
     turn: &TurnAnswered,
 ) -> Result<()> {
@@ -228,7 +226,7 @@ pub(in crate::store) async fn answered(
 }
 
 pub(in crate::store) async fn failed(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     frame: &Frame<'_>,
     turn: &TurnFailed,
 ) -> Result<()> {
@@ -246,7 +244,7 @@ pub(in crate::store) async fn failed(
         with_bill(end, frame, call, lines).execute(conn).await?;
         return Ok(());
     }
-    let lose = sqlx::query(LOSE_TURN)
+    let lose = db::query(LOSE_TURN)
         .bind(run)
         .bind(call.0)
         .bind(call.1)
@@ -260,21 +258,17 @@ pub(in crate::store) async fn failed(
     money::lose(conn, (run, call.0, call.1), turn.billing, frame.now).await
 }
 
-fn end_turn<'q>(
-    frame: &Frame<'q>,
-    (turn_index, attempt): (u32, u32),
-    state: &'q str,
-) -> Statement<'q> {
-    let end = sqlx::query(END_BILLED_TURN.as_str()).bind(frame.key.run.as_str());
+fn end_turn<'q>(frame: &Frame<'q>, (turn_index, attempt): (u32, u32), state: &'q str) -> Query {
+    let end = db::query(END_BILLED_TURN.as_str()).bind(frame.key.run.as_str());
     end.bind(turn_index).bind(attempt).bind(state)
 }
 
 fn with_bill<'q>(
-    end: Statement<'q>,
+    end: Query,
     frame: &Frame<'q>,
     (turn_index, attempt): (u32, u32),
     lines: &[UsageLine],
-) -> Statement<'q> {
+) -> Query {
     money::with_lines(
         end,
         (frame.key.run.as_str(), turn_index, attempt),
@@ -284,7 +278,7 @@ fn with_bill<'q>(
 }
 
 /// Binds the usage of a call, and the working time of the run.
-fn charge(end: Statement<'_>, used: TokenUsage, worked: Duration) -> Statement<'_> {
+fn charge(end: Query, used: TokenUsage, worked: Duration) -> Query {
     let used = UsageRow::from(used);
     let end = end
         .bind(used.input)

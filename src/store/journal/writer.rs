@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::domain::{ErrorClass, PersonaId, RunState, StopReason, Timestamp};
 use crate::store::approvals::ask;
 use crate::store::approvals::record::NewApproval;
+use crate::store::db::{self, Connection};
 use crate::store::journal::outbound;
 use crate::store::journal::outbound::NewOutbound;
 use crate::store::journal::outputs::{self, NewOutput};
@@ -23,7 +24,6 @@ use crate::store::notices::events;
 use crate::store::runs::fence::{Frame, RunKey, fenced};
 use crate::store::threads::summaries::{self, NewThreadSummary};
 use crate::store::{PersonaStore, Result};
-use sqlx::SqliteConnection;
 use std::sync::Arc;
 
 /// One entry of a run's journal.
@@ -137,7 +137,7 @@ impl JournalWriter {
     /// which no entry did ends with [`JournalWriter::fence`].
     async fn write(
         &self,
-        conn: &mut SqliteConnection,
+        conn: &mut Connection,
         entry: &JournalEntry,
         row: &EntryRow,
     ) -> Result<bool> {
@@ -207,8 +207,8 @@ impl JournalWriter {
         }
     }
 
-    async fn fence(&self, conn: &mut SqliteConnection) -> Result<()> {
-        let own = sqlx::query(OWN_RUN)
+    async fn fence(&self, conn: &mut Connection) -> Result<()> {
+        let own = db::query(OWN_RUN)
             .bind(self.key.run.as_str())
             .bind(self.epoch)
             .bind(self.persona.as_str());
@@ -216,17 +216,17 @@ impl JournalWriter {
         fenced(u64::from(is_ours), self.key.run.as_str())
     }
 
-    async fn step(&self, conn: &mut SqliteConnection, step: &Step, id: &str) -> Result<()> {
+    async fn step(&self, conn: &mut Connection, step: &Step, id: &str) -> Result<()> {
         steps::insert(conn, &self.frame(), step, id).await?;
         events::step_recorded(conn, &self.key.run, step, self.clock.as_ref()).await
     }
 
-    async fn finished(&self, conn: &mut SqliteConnection, end: &RunFinished) -> Result<()> {
+    async fn finished(&self, conn: &mut Connection, end: &RunFinished) -> Result<()> {
         let (class, message) = match &end.error {
             Some((class, message)) => (Some(class.as_str()), Some(message.as_str())),
             None => (None, None),
         };
-        let finish = sqlx::query(FINISH_RUN)
+        let finish = db::query(FINISH_RUN)
             .bind(self.key.run.as_str())
             .bind(self.epoch)
             .bind(end.state.as_str());

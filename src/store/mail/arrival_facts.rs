@@ -2,13 +2,12 @@
 
 use crate::domain::{MessageId, PersonaId, Timestamp};
 use crate::store::Result;
+use crate::store::db::{self, Connection, Row};
 use crate::store::mail::inbound::NewInbound;
 use crate::store::sql::{from_json, to_json};
 use crate::store::threads::placement::{self, FoundThread};
 use crate::store::threads::reply_limits::{Account, DAY, HOUR, Sent, since};
 use serde::Serialize;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 use std::collections::HashSet;
 
 /// Facts of letters before they are stored: the duplicate, the recent mails to their sender, the
@@ -141,26 +140,21 @@ pub(in crate::store) fn question<'a>(
 
 /// Queries the facts of all copies at once.
 pub(in crate::store) async fn arrivals(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     [asked, hour_ago, day_ago]: [String; 3],
 ) -> Result<Vec<ArrivalFacts>> {
-    let arrivals = sqlx::query(ARRIVALS)
-        .bind(asked)
-        .bind(hour_ago)
-        .bind(day_ago);
+    let arrivals = db::query(ARRIVALS).bind(asked).bind(hour_ago).bind(day_ago);
     let rows = arrivals.fetch_all(conn).await?;
     rows.iter().map(arrival).collect()
 }
 
-fn arrival(row: &SqliteRow) -> Result<ArrivalFacts> {
+fn arrival(row: &Row) -> Result<ArrivalFacts> {
     let thread = row
-        .get::<Option<&str>, _>("thread")
+        .get::<Option<&str>>("thread")
         .map(|thread| from_json(thread, "thread of a letter"))
         .transpose()?;
     Ok(ArrivalFacts {
-        duplicate: row
-            .get::<Option<String>, _>("duplicate")
-            .map(MessageId::new),
+        duplicate: row.get::<Option<String>>("duplicate").map(MessageId::new),
         sent: Sent {
             in_hour: row.get("in_hour"),
             in_day: row.get("in_day"),

@@ -8,6 +8,7 @@
 
 use crate::domain::{MessageId, Timestamp};
 use crate::store::approvals::answers;
+use crate::store::db::{self, Connection};
 use crate::store::mail::arrival_facts::{ArrivalFacts, arrivals, question};
 use crate::store::mail::held;
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
@@ -22,7 +23,6 @@ use crate::store::threads::reply_limits::{DAY, since};
 use crate::store::{Result, Store, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sqlx::SqliteConnection;
 use std::any::Any;
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -92,7 +92,7 @@ struct Waiting {
 type Stored = Result<Vec<StoredInbound>>;
 
 impl Job for LetterBatch {
-    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, JobOutcome> {
+    fn run<'a>(&'a mut self, conn: &'a mut Connection) -> BoxFuture<'a, JobOutcome> {
         Box::pin(async move {
             if let Err(error) = store_letters(conn, &mut self.letters).await {
                 // The transaction is lost, or cannot be undone in part.
@@ -153,16 +153,14 @@ impl Job for LetterBatch {
 
 /// Stores the letters and sets the result of each. A failure is undone for its letter alone.
 async fn store_letters(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     letters: &mut [Waiting],
-) -> std::result::Result<(), sqlx::Error> {
+) -> std::result::Result<(), db::Error> {
     if let [only] = letters {
         only.result = Some(guarded(store_alone(conn, only)).await);
         return Ok(());
     }
-    sqlx::raw_sql("SAVEPOINT letters")
-        .execute(&mut *conn)
-        .await?;
+    db::raw_sql("SAVEPOINT letters").execute(&mut *conn).await?;
     match guarded(store_together(conn, letters)).await {
         Ok(stored) => {
             for (letter, stored) in letters.iter_mut().zip(stored) {
@@ -171,15 +169,13 @@ async fn store_letters(
         }
         Err(error) => {
             tracing::warn!(%error, letters = letters.len(), "letters are stored one by one");
-            sqlx::raw_sql("ROLLBACK TO letters")
+            db::raw_sql("ROLLBACK TO letters")
                 .execute(&mut *conn)
                 .await?;
         }
     }
     for letter in letters.iter_mut().filter(|letter| letter.result.is_none()) {
-        sqlx::raw_sql("SAVEPOINT letter")
-            .execute(&mut *conn)
-            .await?;
+        db::raw_sql("SAVEPOINT letter").execute(&mut *conn).await?;
         let stored = guarded(store_alone(conn, letter)).await;
         let end = if stored.is_ok() {
             "RELEASE letter"
@@ -187,7 +183,7 @@ async fn store_letters(
             "ROLLBACK TO letter; RELEASE letter"
         };
         letter.result = Some(stored);
-        sqlx::raw_sql(end).execute(&mut *conn).await?;
+        db::raw_sql(end).execute(&mut *conn).await?;
     }
     Ok(())
 }
@@ -205,7 +201,7 @@ async fn guarded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 
 /// Stores the letters that are independent of each other; `None` for those to be stored alone.
 async fn store_together(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     letters: &[Waiting],
 ) -> Result<Vec<Option<Vec<StoredInbound>>>> {
     let copies = letters
@@ -250,7 +246,7 @@ async fn store_together(
 }
 
 /// Stores the copies of one letter, one after the other.
-async fn store_alone(conn: &mut SqliteConnection, letter: &Waiting) -> Stored {
+async fn store_alone(conn: &mut Connection, letter: &Waiting) -> Stored {
     let mut stored = Vec::with_capacity(letter.copies.len());
     for copy in &letter.copies {
         let arrival = arrivals(conn, question(std::iter::once((copy, letter.now)))?)

@@ -2,7 +2,7 @@
 
 use crate::domain::{PersonaId, Timestamp};
 use crate::store::Result;
-use sqlx::SqliteConnection;
+use crate::store::db::{self, Connection};
 
 pub(in crate::store) const AUDIT: &str = "
     INSERT INTO audit_log (persona_id, subject_kind, subject_id, decision, rule, detail, created_at)
@@ -10,14 +10,14 @@ pub(in crate::store) const AUDIT: &str = "
 
 /// Records a policy decision in `audit_log`. `decision` is `verb:rule` or a bare verb.
 pub(in crate::store) async fn audit(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     persona: Option<&PersonaId>,
     subject: (&'static str, &str),
     decision: &str,
     now: Timestamp,
 ) -> Result<()> {
     let (verb, rule) = decision.split_once(':').unwrap_or((decision, ""));
-    let insert = sqlx::query(AUDIT)
+    let insert = db::query(AUDIT)
         .bind(persona.map(PersonaId::as_str))
         .bind(subject.0)
         .bind(subject.1);

@@ -8,12 +8,11 @@ use crate::domain::mail::filed;
 use crate::domain::{
     MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp, Withheld,
 };
+use crate::store::db::{self, Connection, Row};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
 use crate::store::sql::{json_list, persona_id, to_i64};
 use crate::store::{Result, Store, StoreError};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -58,7 +57,7 @@ pub(in crate::store) const MARK_SUMMARY: &str = "
 impl Store {
     /// Returns the newest filed letter, without imported history and commands.
     pub async fn newest_filed(&self) -> Result<Option<FiledLetter>> {
-        let row = sqlx::query(NEWEST_FILED)
+        let row = db::query(NEWEST_FILED)
             .fetch_optional(self.readers())
             .await?;
         row.as_ref().map(filed_letter).transpose()
@@ -70,9 +69,9 @@ impl Store {
     pub async fn emit_filed(&self, every: Duration) -> Result<u64> {
         let clock = self.clock().clone();
         let now = clock.now();
-        let last = sqlx::query(LAST_SUMMARY).fetch_one(self.readers()).await?;
+        let last = db::query(LAST_SUMMARY).fetch_one(self.readers()).await?;
         let sent_at = last
-            .get::<Option<String>, _>("sent_at")
+            .get::<Option<String>>("sent_at")
             .map(|at| crate::store::sql::instant(&at));
         let sent_at = sent_at.transpose()?;
         if sent_at.is_some_and(|at| at > now.minus(every)) {
@@ -84,7 +83,7 @@ impl Store {
             .map(|rule| format!("filed:{rule}"))
             .collect();
         let missed = json_list(missed.iter().map(String::as_str));
-        let is_due = sqlx::query_scalar(HAS_NEW).bind(through).bind(&missed);
+        let is_due = db::query_scalar(HAS_NEW).bind(through).bind(&missed);
         if !is_due.fetch_one(self.readers()).await? {
             return Ok(0);
         }
@@ -96,7 +95,7 @@ impl Store {
                     .map(|heap| heap.last)
                     .max()
                     .unwrap_or(through);
-                let mark = sqlx::query(MARK_SUMMARY)
+                let mark = db::query(MARK_SUMMARY)
                     .bind(through)
                     .bind(last)
                     .bind(now.to_string());
@@ -105,7 +104,7 @@ impl Store {
                 }
                 let mut emitted = 0;
                 for (persona, heap) in &heaps {
-                    let letters = sqlx::query(MISSED_LETTERS)
+                    let letters = db::query(MISSED_LETTERS)
                         .bind(through)
                         .bind(persona.as_str());
                     let letters = letters
@@ -136,11 +135,8 @@ struct Heap {
     last: i64,
 }
 
-async fn heaps(conn: &mut SqliteConnection, through: i64) -> Result<BTreeMap<PersonaId, Heap>> {
-    let rows = sqlx::query(FILED_SINCE)
-        .bind(through)
-        .fetch_all(conn)
-        .await?;
+async fn heaps(conn: &mut Connection, through: i64) -> Result<BTreeMap<PersonaId, Heap>> {
+    let rows = db::query(FILED_SINCE).bind(through).fetch_all(conn).await?;
     let mut heaps: BTreeMap<PersonaId, Heap> = BTreeMap::new();
     for row in &rows {
         let heap = heaps.entry(persona_id(row)?).or_default();
@@ -222,7 +218,7 @@ fn from(letter: &FiledLetter) -> String {
 /// Emits that a letter was filed, or an answer withheld, because a correspondent or a thread has
 /// reached its limit of answers: once a day for each.
 pub(in crate::store) async fn limit_reached(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     persona: &PersonaId,
     (who, rule): (&str, Withheld),
     message: &MessageId,
@@ -256,9 +252,9 @@ pub(in crate::store) async fn limit_reached(
     Ok(())
 }
 
-fn filed_letter(row: &SqliteRow) -> Result<FiledLetter> {
+fn filed_letter(row: &Row) -> Result<FiledLetter> {
     Ok(FiledLetter {
-        id: MessageId::new(row.get::<String, _>("id")),
+        id: MessageId::new(row.get::<String>("id")),
         persona: persona_id(row)?,
         sender: row.get("sender"),
         subject: row.get("subject"),
@@ -266,7 +262,7 @@ fn filed_letter(row: &SqliteRow) -> Result<FiledLetter> {
     })
 }
 
-fn rule_in(row: &SqliteRow) -> Result<String> {
+fn rule_in(row: &Row) -> Result<String> {
     let rule = filed::rule_of(row.get("disposition")).map(str::to_owned);
     rule.ok_or(StoreError::Unreadable {
         what: "disposition of a letter",

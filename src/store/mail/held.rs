@@ -3,9 +3,9 @@
 //! that stores a letter as a message ends its hold (`arrivals.rs`).
 
 use crate::domain::{MailboxUid, MessageId, PersonaId, Timestamp};
+use crate::store::db::{self, Connection};
 use crate::store::mailboxes::cursors as mailboxes;
 use crate::store::{Result, Store, StoreError};
-use sqlx::{Row, SqliteConnection};
 use std::sync::Arc;
 
 /// A letter to be held for one persona.
@@ -46,11 +46,8 @@ pub(in crate::store) const POSTPONE: &str = "
 pub(in crate::store) const RELEASE: &str = "DELETE FROM held_letters WHERE id = $1";
 
 /// Ends the hold, in the commit that stores the letter as a message.
-pub(in crate::store) async fn release(conn: &mut SqliteConnection, held: &MessageId) -> Result<()> {
-    sqlx::query(RELEASE)
-        .bind(held.as_str())
-        .execute(conn)
-        .await?;
+pub(in crate::store) async fn release(conn: &mut Connection, held: &MessageId) -> Result<()> {
+    db::query(RELEASE).bind(held.as_str()).execute(conn).await?;
     Ok(())
 }
 
@@ -67,7 +64,7 @@ impl Store {
             Box::pin(async move {
                 let mut held = Vec::with_capacity(copies.len());
                 for copy in &copies {
-                    let hold = sqlx::query_scalar::<_, String>(HOLD).bind(copy.id.as_str());
+                    let hold = db::query_scalar::<String>(HOLD).bind(copy.id.as_str());
                     let hold = hold
                         .bind(copy.persona.as_str())
                         .bind(&copy.sha256)
@@ -87,7 +84,7 @@ impl Store {
 
     /// Returns the held letter that has been due for longest.
     pub async fn next_held_letter(&self, now: Timestamp) -> Result<Option<HeldLetter>> {
-        let asked = sqlx::query(NEXT_HELD)
+        let asked = db::query(NEXT_HELD)
             .bind(now.to_string())
             .fetch_optional(self.readers())
             .await?;
@@ -96,11 +93,11 @@ impl Store {
                 let unreadable = |what| StoreError::Unreadable { what };
                 let held_at = Timestamp::parse(row.get("held_at"));
                 Ok(HeldLetter {
-                    id: MessageId::new(row.get::<String, _>("id")),
+                    id: MessageId::new(row.get::<String>("id")),
                     persona: PersonaId::parse(row.get("persona_id"))
                         .map_err(|_| unreadable("persona of a held letter"))?,
                     envelope_json: row.get("envelope_json"),
-                    bytes: row.get::<Vec<u8>, _>("bytes").into(),
+                    bytes: row.get::<Vec<u8>>("bytes").into(),
                     held_at: held_at.ok_or(unreadable("time of a held letter"))?,
                     attempts: row.get("attempts"),
                 })
@@ -113,7 +110,7 @@ impl Store {
         let (held, until) = (held.to_string(), until.to_string());
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(POSTPONE)
+                db::query(POSTPONE)
                     .bind(held)
                     .bind(until)
                     .execute(conn)

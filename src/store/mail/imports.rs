@@ -2,12 +2,12 @@
 //! arrival, not by their import.
 
 use crate::domain::{MessageId, ThreadId, Timestamp};
+use crate::store::db::{self, Connection};
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
 use crate::store::mail::messages;
 use crate::store::sql::json_list;
 use crate::store::threads::placement;
 use crate::store::{Result, Store};
-use sqlx::SqliteConnection;
 
 /// Direction of an archived letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,14 +43,14 @@ impl Store {
 }
 
 async fn import(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     copy: &NewInbound,
     way: ArchivedWay,
 ) -> Result<StoredInbound> {
     let stamp = copy.received_at.to_string();
     // No answer of ours is counted: `stamp` is a day outside every limit's window.
     let placing = placement::placing(&copy.persona, &copy.place, &copy.content, (&stamp, &stamp));
-    let known = sqlx::query_scalar(KNOWN)
+    let known = db::query_scalar(KNOWN)
         .bind(copy.persona.as_str())
         .bind(copy.known_as());
     let known: Option<String> = known.fetch_optional(&mut *conn).await?;
@@ -60,7 +60,7 @@ async fn import(
         });
     }
     if way == ArchivedWay::FromPersona {
-        let written = sqlx::query_scalar(WRITTEN_HERE).bind(copy.persona.as_str());
+        let written = db::query_scalar(WRITTEN_HERE).bind(copy.persona.as_str());
         let written: Option<String> = written
             .bind(&copy.content.rfc_message_id)
             .fetch_optional(&mut *conn)
@@ -85,7 +85,7 @@ async fn import(
 }
 
 async fn insert(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     copy: &NewInbound,
     way: ArchivedWay,
     thread: &ThreadId,
@@ -95,7 +95,7 @@ async fn insert(
         ArchivedWay::ToPersona => "inbound",
         ArchivedWay::FromPersona => "outbound",
     };
-    sqlx::query(INSERT_IMPORTED)
+    db::query(INSERT_IMPORTED)
         .bind(first_seq(copy.received_at))
         .bind(copy.id.as_str())
         .bind(thread.as_str())

@@ -5,10 +5,9 @@
 //! letters has not seen it.
 
 use crate::domain::{ThreadId, Timestamp};
+use crate::store::db::{self, Row};
 use crate::store::sql::to_i64;
 use crate::store::{PersonaStore, Result, StoreError};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// Most letters of one query.
 pub const INBOX_MAX: usize = 200;
@@ -47,7 +46,7 @@ impl PersonaStore {
         until: Timestamp,
         limit: usize,
     ) -> Result<Vec<InboxItem>> {
-        let inbox = sqlx::query(INBOX).bind(self.persona.as_str());
+        let inbox = db::query(INBOX).bind(self.persona.as_str());
         let inbox = inbox
             .bind(first_id_after(after))
             .bind(first_id_after(until));
@@ -61,7 +60,7 @@ impl PersonaStore {
     }
 }
 
-fn item(row: &SqliteRow) -> Result<InboxItem> {
+fn item(row: &Row) -> Result<InboxItem> {
     let came = instant_of(row.get("id"));
     Ok(InboxItem {
         received_at: came.ok_or(StoreError::Unreadable {
@@ -71,7 +70,7 @@ fn item(row: &SqliteRow) -> Result<InboxItem> {
         subject: row.get("subject"),
         excerpt: row.get("excerpt"),
         trust: row.get("trust"),
-        thread: ThreadId::new(row.get::<String, _>("thread_id")),
+        thread: ThreadId::new(row.get::<String>("thread_id")),
     })
 }
 

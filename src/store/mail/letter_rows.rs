@@ -5,6 +5,7 @@ use crate::domain::{MessageId, PersonaId, RawLetterId, RunId, Timestamp, Trigger
 use crate::store::Result;
 use crate::store::calendar::write as calendar;
 use crate::store::commands::record as commands;
+use crate::store::db::{self, Connection};
 use crate::store::mail::audit_log::audit;
 use crate::store::mail::filed;
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
@@ -14,7 +15,6 @@ use crate::store::sql::{json_list, to_json};
 use crate::store::threads::placement::{FoundThread, Placing, placing};
 use crate::store::threads::reply_limits::Sent;
 use serde::Serialize;
-use sqlx::SqliteConnection;
 
 /// Inserts letters, each with its conversation, links, thread, participants and run. `$1` has a
 /// [`PlaceColumns`] for each letter, `$2` its [`LetterColumns`], `$3` bytes and long texts.
@@ -262,10 +262,7 @@ impl<'a> NewRow<'a> {
     }
 }
 
-pub(in crate::store) async fn insert(
-    conn: &mut SqliteConnection,
-    rows: &[NewRow<'_>],
-) -> Result<()> {
+pub(in crate::store) async fn insert(conn: &mut Connection, rows: &[NewRow<'_>]) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -275,7 +272,7 @@ pub(in crate::store) async fn insert(
         .iter()
         .map(|row| row.letter_columns(&mut pieces))
         .collect();
-    sqlx::query(STORE_LETTERS)
+    db::query(STORE_LETTERS)
         .bind(to_json(&places)?)
         .bind(to_json(&letters)?)
         .bind(pieces.0)

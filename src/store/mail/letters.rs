@@ -1,8 +1,8 @@
 //! Raw letters as received, for operators and exports.
 
 use crate::domain::MessageId;
+use crate::store::db;
 use crate::store::{Result, Store, StoreError};
-use sqlx::Row;
 
 /// Raw bytes of a letter, and our `Received` field for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Store {
     /// Returns the raw letter of a message. Errors: [`StoreError::Missing`] for a message that
     /// never was a letter.
     pub async fn raw_letter(&self, message: &MessageId) -> Result<RawLetter> {
-        let row = sqlx::query(RAW_LETTER)
+        let row = db::query(RAW_LETTER)
             .bind(message.as_str())
             .fetch_optional(self.readers())
             .await?;

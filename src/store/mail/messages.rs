@@ -4,10 +4,10 @@
 use crate::domain::{
     AttachmentId, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp, Trust,
 };
-use crate::store::sql::{Statement, json_list};
+use crate::store::db::{self, Connection, Query};
+use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result, Store};
 use serde::{Deserialize, Serialize};
-use sqlx::{Row, SqliteConnection};
 
 /// The message columns that hold its visible content.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ impl Store {
         let ids = json_list(messages.iter().map(MessageId::as_str));
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(CONFIRM_ACK).bind(ids).execute(conn).await?;
+                db::query(CONFIRM_ACK).bind(ids).execute(conn).await?;
                 Ok(())
             })
         })
@@ -112,11 +112,11 @@ pub(in crate::store) struct RawRow<'a> {
 }
 
 pub(in crate::store) async fn insert_message(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     row: &MessageRow<'_>,
     now: Timestamp,
 ) -> Result<()> {
-    with_message(sqlx::query(INSERT_MESSAGE), row, now)
+    with_message(db::query(INSERT_MESSAGE), row, now)
         .execute(conn)
         .await?;
     Ok(())
@@ -124,10 +124,10 @@ pub(in crate::store) async fn insert_message(
 
 /// Binds the parameters of [`INSERT_MESSAGE`].
 pub(in crate::store) fn with_message<'q>(
-    insert: Statement<'q>,
+    insert: Query,
     row: &MessageRow<'q>,
     now: Timestamp,
-) -> Statement<'q> {
+) -> Query {
     let content = row.content;
     insert
         .bind(row.id.as_str())
@@ -160,12 +160,12 @@ pub(in crate::store) fn with_message<'q>(
 }
 
 pub(in crate::store) async fn insert_attachment(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     persona: &PersonaId,
     message: &MessageId,
     attachment: &NewAttachment,
 ) -> Result<()> {
-    sqlx::query(INSERT_ATTACHMENT)
+    db::query(INSERT_ATTACHMENT)
         .bind(attachment.id.as_str())
         .bind(message.as_str())
         .bind(persona.as_str())
@@ -192,7 +192,7 @@ impl PersonaStore {
     /// Returns all participants of a thread, in [`crate::domain::Address::key`] form; lists as
     /// `list:<List-Id>`.
     pub async fn thread_participants(&self, thread: &ThreadId) -> Result<Vec<String>> {
-        let rows = sqlx::query(THREAD_PARTICIPANTS)
+        let rows = db::query(THREAD_PARTICIPANTS)
             .bind(thread.as_str())
             .bind(self.persona.as_str());
         let rows = rows.fetch_all(self.store.readers()).await?;
@@ -201,7 +201,7 @@ impl PersonaStore {
 
     /// Returns the participants of its thread who may read the message with that number.
     pub async fn readers_of(&self, seq: i64) -> Result<Vec<String>> {
-        let readers = sqlx::query_scalar(READERS)
+        let readers = db::query_scalar(READERS)
             .bind(seq)
             .bind(self.persona.as_str());
         Ok(readers.fetch_all(self.store.readers()).await?)

@@ -8,14 +8,13 @@ use crate::domain::{
     Address, BounceReason, DeliveryId, MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId,
     Report, ReportAction, ReportKind, ReportedRecipient, Timestamp,
 };
+use crate::store::db::{self, Connection, Row};
 use crate::store::deliveries::delivery_state::RecipientState;
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::{first_few, quoted};
 use crate::store::sql::instant;
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use serde::Serialize;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 
 /// Most reports shown of one delivery.
 const REPORTS_MAX: i64 = 200;
@@ -100,7 +99,7 @@ struct Reported {
 /// Stores the report in a letter, and changes the delivery if the report is trusted. Inside the
 /// transaction that stores the letter.
 pub(in crate::store) async fn record(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     persona: &PersonaId,
     letter: &MessageId,
     new: &NewReport,
@@ -135,7 +134,7 @@ pub(in crate::store) async fn record(
         insert(conn, &row, (persona, letter), new, now).await?;
     }
     if changed_any {
-        sqlx::query(FINISH)
+        db::query(FINISH)
             .bind(&delivery.id)
             .bind(now.to_string())
             .execute(&mut *conn)
@@ -148,7 +147,7 @@ pub(in crate::store) async fn record(
 }
 
 async fn reported(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     persona: &PersonaId,
     new: &NewReport,
 ) -> Result<Option<Reported>> {
@@ -157,20 +156,20 @@ async fn reported(
         (None, Some(id)) => (NAMED, id.as_str()),
         (None, None) => return Ok(None),
     };
-    let found = sqlx::query(sql)
+    let found = db::query(sql)
         .bind(key)
         .bind(persona.as_str())
         .fetch_optional(&mut *conn)
         .await?;
     let Some(row) = found else { return Ok(None) };
     let id: String = row.try_get("id")?;
-    let recipients = sqlx::query_scalar(RECIPIENTS_OF)
+    let recipients = db::query_scalar(RECIPIENTS_OF)
         .bind(&id)
         .fetch_all(conn)
         .await?;
     Ok(Some(Reported {
         id,
-        is_notice: row.try_get::<String, _>("kind")? == "notice",
+        is_notice: row.try_get::<String>("kind")? == "notice",
         created_at: row.try_get("created_at")?,
         subject: row.try_get("subject")?,
         recipients,
@@ -205,7 +204,7 @@ impl Reported {
 
 /// Gives a recipient the reported state; `false` when that changes nothing.
 async fn change(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     delivery: &str,
     recipient: &str,
     said: &ReportedRecipient,
@@ -228,7 +227,7 @@ async fn change(
         .map(|status| format!(" {status}"))
         .unwrap_or_default();
     let reply = format!("{verb} ({}{status}): {}", said.reason, said.diagnostic);
-    let update = sqlx::query(CHANGE)
+    let update = db::query(CHANGE)
         .bind(delivery)
         .bind(recipient)
         .bind(state.as_str());
@@ -249,13 +248,13 @@ struct ReportRow<'a> {
 }
 
 async fn insert(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     row: &ReportRow<'_>,
     (persona, letter): (&PersonaId, &MessageId),
     new: &NewReport,
     now: Timestamp,
 ) -> Result<()> {
-    sqlx::query(INSERT_REPORT)
+    db::query(INSERT_REPORT)
         .bind(row.delivery)
         .bind(persona.as_str())
         .bind(letter.as_str())
@@ -316,7 +315,7 @@ fn notice(
 impl PersonaStore {
     /// Returns the delivery of this persona whose envelope sender has this token.
     pub async fn delivery_by_bounce_token(&self, token: &str) -> Result<Option<DeliveryId>> {
-        let id = sqlx::query_scalar(BY_TOKEN)
+        let id = db::query_scalar(BY_TOKEN)
             .bind(token)
             .bind(self.persona.as_str());
         let id: Option<String> = id.fetch_optional(self.store.readers()).await?;
@@ -327,9 +326,7 @@ impl PersonaStore {
 impl Store {
     /// Returns the reports on a delivery, oldest first.
     pub async fn delivery_reports(&self, delivery: &DeliveryId) -> Result<Vec<DeliveryReport>> {
-        let rows = sqlx::query(REPORTS)
-            .bind(delivery.as_str())
-            .bind(REPORTS_MAX);
+        let rows = db::query(REPORTS).bind(delivery.as_str()).bind(REPORTS_MAX);
         rows.fetch_all(self.readers())
             .await?
             .iter()
@@ -338,7 +335,7 @@ impl Store {
     }
 }
 
-fn delivery_report(row: &SqliteRow) -> Result<DeliveryReport> {
+fn delivery_report(row: &Row) -> Result<DeliveryReport> {
     let unreadable = |what| move || StoreError::Unreadable { what };
     Ok(DeliveryReport {
         recipient: row.try_get("recipient")?,
@@ -353,7 +350,7 @@ fn delivery_report(row: &SqliteRow) -> Result<DeliveryReport> {
         is_hard: row.try_get("is_hard")?,
         believed: row.try_get("believed")?,
         changed: row.try_get("changed")?,
-        message: MessageId::new(row.try_get::<String, _>("message_id")?),
+        message: MessageId::new(row.try_get::<String>("message_id")?),
         at: instant(row.try_get("created_at")?)?,
     })
 }

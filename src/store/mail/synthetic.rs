@@ -1,6 +1,7 @@
 //! Synthetic messages: prompts of schedules, of chat and of manual runs, stored with their run.
 
 use crate::domain::{MessageId, PersonaId, RunId, ThreadId, Timestamp};
+use crate::store::db::{self, Connection};
 use crate::store::mail::messages::{
     Content, MessageRow, NewAttachment, insert_attachment, insert_message,
 };
@@ -8,7 +9,6 @@ use crate::store::runs::queue::{self as runs, NewRun};
 use crate::store::threads::place::Place;
 use crate::store::threads::placement::{self, place_message};
 use crate::store::{PersonaStore, Result};
-use sqlx::{Row, SqliteConnection};
 
 /// A synthetic message with its run, for schedules, chat and manual runs.
 #[derive(Debug, Clone)]
@@ -47,19 +47,19 @@ pub struct LastQuestion {
 impl PersonaStore {
     /// Finds the last question of a thread by the digest of what its conversation held up to it.
     pub async fn question_of_digest(&self, said_sha256: &str) -> Result<Option<LastQuestion>> {
-        let find = sqlx::query(QUESTION_OF_DIGEST)
+        let find = db::query(QUESTION_OF_DIGEST)
             .bind(self.persona.as_str())
             .bind(said_sha256);
         let row = find.fetch_optional(self.store.readers()).await?;
         Ok(row.map(|row| LastQuestion {
-            thread: ThreadId::new(row.get::<String, _>("thread_id")),
-            run: RunId::new(row.get::<String, _>("run_id")),
+            thread: ThreadId::new(row.get::<String>("thread_id")),
+            run: RunId::new(row.get::<String>("run_id")),
         }))
     }
 
     /// Reports whether a thread holds nothing but questions that were asked there, and their answers.
     pub async fn is_asked_at(&self, thread: &ThreadId, asked_at: &str) -> Result<bool> {
-        let is_asked = sqlx::query_scalar(IS_ASKED_AT)
+        let is_asked = db::query_scalar(IS_ASKED_AT)
             .bind(thread.as_str())
             .bind(self.persona.as_str())
             .bind(asked_at);
@@ -80,13 +80,13 @@ impl PersonaStore {
 /// Inserts a synthetic message and its queued run inside the caller's transaction; returns the
 /// thread.
 pub(in crate::store) async fn insert_synthetic(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     new: &NewSynthetic,
     now: Timestamp,
 ) -> Result<ThreadId> {
     let thread = match &new.thread {
         Some(thread) => {
-            sqlx::query(placement::TOUCH_THREAD)
+            db::query(placement::TOUCH_THREAD)
                 .bind(thread.as_str())
                 .bind(now.to_string())
                 .execute(&mut *conn)

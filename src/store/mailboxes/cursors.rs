@@ -9,13 +9,12 @@
 //! a person has to act, after a while when waiting may help.
 
 use crate::domain::{MailboxUid, NoticeId, NoticeKind, NoticeSubject, Timestamp};
+use crate::store::db::{self, Connection, Row};
 use crate::store::deliveries::transport::DOWN_AFTER;
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
 use crate::store::{Result, Store, StoreError};
 use crate::text::truncated;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 
 /// Most characters of an error or a reason that are kept.
 const TEXT_CHARS_MAX: usize = 300;
@@ -145,12 +144,12 @@ pub(in crate::store) const REFUSED: &str = "
 
 /// Records, in the commit that stores a letter, that it was fetched.
 pub(in crate::store) async fn note_taken(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     from: &MailboxUid,
     sha256: &str,
     now: Timestamp,
 ) -> Result<()> {
-    let note = sqlx::query(NOTE_TAKEN)
+    let note = db::query(NOTE_TAKEN)
         .bind(&from.mailbox)
         .bind(from.uid_validity)
         .bind(from.uid);
@@ -172,7 +171,7 @@ impl Store {
 
     /// Reports whether a letter of these bytes was ever fetched from the mailbox.
     pub async fn mailbox_has_content(&self, mailbox: &str, sha256: &str) -> Result<bool> {
-        let asked = sqlx::query_scalar(HAS_CONTENT).bind(mailbox).bind(sha256);
+        let asked = db::query_scalar(HAS_CONTENT).bind(mailbox).bind(sha256);
         Ok(asked.fetch_one(self.readers()).await?)
     }
 
@@ -185,7 +184,7 @@ impl Store {
         cursor: u32,
         limit: u32,
     ) -> Result<Vec<MailboxOutcome>> {
-        let rows = sqlx::query(OUTCOMES)
+        let rows = db::query(OUTCOMES)
             .bind(mailbox)
             .bind(uid_validity)
             .bind(cursor)
@@ -214,7 +213,7 @@ impl Store {
         );
         self.write(move |conn| {
             Box::pin(async move {
-                let note = sqlx::query(NOTE_REFUSED)
+                let note = db::query(NOTE_REFUSED)
                     .bind(place.mailbox)
                     .bind(place.uid_validity);
                 note.bind(place.uid)
@@ -242,7 +241,7 @@ impl Store {
         let marked = serde_json::Value::from_iter(marked.iter().copied()).to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let finish = sqlx::query(FINISH)
+                let finish = db::query(FINISH)
                     .bind(mailbox)
                     .bind(uid_validity)
                     .bind(marked);
@@ -258,7 +257,7 @@ impl Store {
         let (mailbox, now) = (mailbox.to_owned(), self.clock().now().to_string());
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(NOTE_FETCH)
+                db::query(NOTE_FETCH)
                     .bind(mailbox)
                     .bind(now)
                     .bind(backlog)
@@ -276,7 +275,7 @@ impl Store {
         let now = clock.now();
         self.write(move |conn| {
             Box::pin(async move {
-                let note = sqlx::query_scalar(NOTE_ERROR)
+                let note = db::query_scalar(NOTE_ERROR)
                     .bind(&failure.mailbox)
                     .bind(&failure.source);
                 let note = note
@@ -303,7 +302,7 @@ impl Store {
 
     /// Returns the state of a mailbox; `None` when no engine has tried it yet.
     pub async fn mailbox_health(&self, mailbox: &str) -> Result<Option<MailboxHealth>> {
-        let row = sqlx::query(HEALTH)
+        let row = db::query(HEALTH)
             .bind(mailbox)
             .fetch_optional(self.readers())
             .await?;
@@ -316,12 +315,12 @@ impl Store {
         mailbox: &str,
         limit: u32,
     ) -> Result<Vec<RefusedLetter>> {
-        let rows = sqlx::query(REFUSED)
+        let rows = db::query(REFUSED)
             .bind(mailbox)
             .bind(limit)
             .fetch_all(self.readers())
             .await?;
-        let refused = |row: &SqliteRow| {
+        let refused = |row: &Row| {
             let place = MailboxUid {
                 mailbox: mailbox.to_owned(),
                 uid_validity: row.get("uid_validity"),
@@ -385,11 +384,11 @@ fn notice(failure: &MailboxFailure, since: Timestamp, now: Timestamp) -> Option<
 }
 
 async fn meet(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     contact: &MailboxContact,
     now: Timestamp,
 ) -> Result<MailboxCursor> {
-    let row = sqlx::query(MAILBOX)
+    let row = db::query(MAILBOX)
         .bind(&contact.name)
         .fetch_optional(&mut *conn)
         .await?;
@@ -402,7 +401,7 @@ async fn meet(
             true => (contact.newest_uid, Some(now)),
             false => (0, None),
         };
-        let first = sqlx::query(FIRST_CONTACT)
+        let first = db::query(FIRST_CONTACT)
             .bind(&contact.name)
             .bind(&contact.source);
         let first = first.bind(contact.uid_validity).bind(last_uid);
@@ -417,14 +416,14 @@ async fn meet(
         });
     };
     let history_until = instant(row.get("history_until"))?;
-    if row.get::<u32, _>("uid_validity") == contact.uid_validity {
+    if row.get::<u32>("uid_validity") == contact.uid_validity {
         return Ok(MailboxCursor {
             last_uid: row.get("last_uid"),
             history_until,
             resync_uid: row.get("resync_uid"),
         });
     }
-    let renumbered = sqlx::query(RENUMBERED)
+    let renumbered = db::query(RENUMBERED)
         .bind(&contact.name)
         .bind(contact.uid_validity);
     renumbered.bind(contact.newest_uid).execute(conn).await?;
@@ -435,7 +434,7 @@ async fn meet(
     })
 }
 
-fn health(row: &SqliteRow) -> Result<MailboxHealth> {
+fn health(row: &Row) -> Result<MailboxHealth> {
     Ok(MailboxHealth {
         name: row.get("name"),
         uid_validity: row.get("uid_validity"),

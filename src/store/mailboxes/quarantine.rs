@@ -2,6 +2,7 @@
 //! and the letter is not processed any more.
 
 use crate::domain::{MailboxUid, NoticeId, NoticeKind, NoticeSubject};
+use crate::store::db::{self};
 use crate::store::mailboxes::cursors::NOTE_REFUSED;
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
@@ -30,7 +31,7 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 if let Quarantined::InMailbox(place) = &letter {
-                    let note = sqlx::query(NOTE_REFUSED)
+                    let note = db::query(NOTE_REFUSED)
                         .bind(&place.mailbox)
                         .bind(place.uid_validity);
                     let note = note

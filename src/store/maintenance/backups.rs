@@ -1,11 +1,10 @@
 //! The rows of backups that were tried.
 
 use crate::domain::Timestamp;
+use crate::store::db::{self, Row};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::sql::timestamp;
 use crate::store::{Result, Store};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -49,13 +48,13 @@ impl Store {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let begun = sqlx::query(BEGIN_BACKUP)
+                let begun = db::query(BEGIN_BACKUP)
                     .bind(now)
                     .bind(is_scheduled)
                     .bind(path)
                     .fetch_one(&mut *conn)
                     .await?;
-                sqlx::query(PRUNE_BACKUPS)
+                db::query(PRUNE_BACKUPS)
                     .bind(ROWS_MAX)
                     .execute(conn)
                     .await?;
@@ -75,7 +74,7 @@ impl Store {
         let now = self.clock().now();
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(END_BACKUP)
+                db::query(END_BACKUP)
                     .bind(number)
                     .bind(now.to_string())
                     .bind(end.path)
@@ -94,17 +93,17 @@ impl Store {
 
     /// Returns where backups were made, whether by the engine itself, and when the newest there was begun.
     pub async fn backup_paths(&self) -> Result<BTreeMap<PathBuf, (bool, Timestamp)>> {
-        let rows = sqlx::query(BACKUP_PATHS).fetch_all(self.readers()).await?;
-        let path = |row: &SqliteRow| {
+        let rows = db::query(BACKUP_PATHS).fetch_all(self.readers()).await?;
+        let path = |row: &Row| {
             let made = (row.get("is_scheduled"), timestamp(row, "started_at")?);
-            Ok((PathBuf::from(row.get::<String, _>("path")), made))
+            Ok((PathBuf::from(row.get::<String>("path")), made))
         };
         rows.iter().map(path).collect()
     }
 
     /// Returns the last backup that the engine tried by itself.
     pub async fn last_scheduled_backup(&self) -> Result<Option<LastScheduled>> {
-        let row = sqlx::query(LAST_SCHEDULED).fetch_optional(self.readers());
+        let row = db::query(LAST_SCHEDULED).fetch_optional(self.readers());
         let Some(row) = row.await? else {
             return Ok(None);
         };

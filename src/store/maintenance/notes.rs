@@ -1,5 +1,6 @@
 //! The row that says when a kind of maintenance was done last.
 
+use crate::store::db::{self};
 use crate::store::{Result, Store};
 
 pub(in crate::store) const NOTE_MAINTENANCE: &str = "
@@ -12,7 +13,7 @@ impl Store {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(NOTE_MAINTENANCE)
+                db::query(NOTE_MAINTENANCE)
                     .bind(kind)
                     .bind(now)
                     .bind(detail)

@@ -1,12 +1,11 @@
 //! Pruning by the engine itself: one kind after the other, a bounded step a transaction, with its progress in a row.
 
 use crate::domain::Timestamp;
+use crate::store::db::{self, Row};
 use crate::store::gc::{PrunedKind, StepFound};
 use crate::store::sql::{optional_timestamp, timestamp};
 use crate::store::{Result, Store};
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 pub(in crate::store) const BEGIN_PASS: &str = "
     INSERT INTO retention (kind, before, position, started_at) VALUES ($1, $2, $3, $4)
@@ -58,7 +57,7 @@ pub struct RetentionStep {
 impl Store {
     /// Returns where the engine is with a kind; `None`: it never was.
     pub async fn retention_pass(&self, kind: &str) -> Result<Option<RetentionPass>> {
-        let row = sqlx::query(PASS).bind(kind).fetch_optional(self.readers());
+        let row = db::query(PASS).bind(kind).fetch_optional(self.readers());
         row.await?.as_ref().map(pass).transpose()
     }
 
@@ -71,7 +70,7 @@ impl Store {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(BEGIN_PASS)
+                db::query(BEGIN_PASS)
                     .bind(kind.name)
                     .bind(before.to_string())
                     .bind(i64::MIN)
@@ -101,14 +100,14 @@ impl Store {
                 };
                 self.write(move |conn| {
                     Box::pin(async move {
-                        sqlx::query(NOTE_STEP)
+                        db::query(NOTE_STEP)
                             .bind(kind.name)
                             .bind(i64::MAX)
                             .bind(i64::try_from(texts.rows).unwrap_or(i64::MAX))
                             .bind(i64::try_from(texts.bytes).unwrap_or(i64::MAX))
                             .execute(&mut *conn)
                             .await?;
-                        let ended = sqlx::query(END_PASS).bind(kind.name);
+                        let ended = db::query(END_PASS).bind(kind.name);
                         ended.bind(now.to_string()).execute(conn).await?;
                         Ok(())
                     })
@@ -132,7 +131,7 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 let rows = kind.prune_keys(conn, found.keys, now).await?;
-                sqlx::query(NOTE_STEP)
+                db::query(NOTE_STEP)
                     .bind(kind.name)
                     .bind(found.last)
                     .bind(i64::try_from(rows).unwrap_or(i64::MAX))
@@ -150,13 +149,13 @@ impl Store {
 
     /// Reports whether the engine has work that a transaction could keep waiting.
     pub async fn is_pressed(&self) -> Result<bool> {
-        let row = sqlx::query(IS_PRESSED).fetch_one(self.readers()).await?;
+        let row = db::query(IS_PRESSED).fetch_one(self.readers()).await?;
         Ok(row.get("is_pressed"))
     }
 }
 
-fn pass(row: &SqliteRow) -> Result<RetentionPass> {
-    let count = |column| row.get::<i64, _>(column).unsigned_abs();
+fn pass(row: &Row) -> Result<RetentionPass> {
+    let count = |column| row.get::<i64>(column).unsigned_abs();
     Ok(RetentionPass {
         kind: row.get("kind"),
         before: timestamp(row, "before")?,

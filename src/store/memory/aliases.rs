@@ -6,11 +6,10 @@ use super::change::OwnerChange;
 use super::record::{NewMemory, entry};
 use super::write::require_limit;
 use crate::domain::{ContactAliases, MemoryScope, Timestamp};
+use crate::store::db::{self, Connection, Row};
 use crate::store::sql::timestamp;
 use crate::store::{Result, Store, StoreError};
 use serde::Serialize;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 
 pub(in crate::store) const CONTACT_ALIASES: &str =
     "SELECT address, person, since, said_by FROM contact_aliases ORDER BY person, address";
@@ -44,7 +43,7 @@ pub struct ContactAlias {
 impl Store {
     /// Returns all aliases, those of one person together.
     pub async fn contact_aliases(&self) -> Result<Vec<ContactAlias>> {
-        let rows = sqlx::query(CONTACT_ALIASES).fetch_all(self.readers());
+        let rows = db::query(CONTACT_ALIASES).fetch_all(self.readers());
         rows.await?.iter().map(alias).collect()
     }
 
@@ -74,12 +73,12 @@ impl Store {
                         hint: "`attache memory alias` lists which address stands for which person",
                     });
                 }
-                let move_on = sqlx::query(MOVE_ALIASES).bind(&address).bind(&person);
+                let move_on = db::query(MOVE_ALIASES).bind(&address).bind(&person);
                 move_on.execute(&mut *conn).await?;
-                let add = sqlx::query(ADD_ALIAS).bind(&address).bind(&person);
+                let add = db::query(ADD_ALIAS).bind(&address).bind(&person);
                 let add = add.bind(now.to_string()).bind(&by);
                 add.execute(&mut *conn).await?;
-                let entries = sqlx::query(ENTRIES_OF_ADDRESS).bind(&address);
+                let entries = db::query(ENTRIES_OF_ADDRESS).bind(&address);
                 let entries = entries.bind(None::<&str>).fetch_all(&mut *conn).await?;
                 for row in &entries {
                     let new_id = clock.new_id();
@@ -101,11 +100,11 @@ impl Store {
             Box::pin(async move {
                 let now = clock.now();
                 let person = person_of(conn, &address).await?;
-                let remove = sqlx::query(REMOVE_ALIAS).bind(&address);
+                let remove = db::query(REMOVE_ALIAS).bind(&address);
                 if remove.execute(&mut *conn).await?.rows_affected() == 0 {
                     return Ok(None);
                 }
-                let entries = sqlx::query(ENTRIES_OF_ADDRESS).bind(&person);
+                let entries = db::query(ENTRIES_OF_ADDRESS).bind(&person);
                 let entries = entries.bind(&address).fetch_all(&mut *conn).await?;
                 for row in &entries {
                     let new_id = clock.new_id();
@@ -119,16 +118,16 @@ impl Store {
 }
 
 /// Returns the address under which the entries of an address stand.
-async fn person_of(conn: &mut SqliteConnection, address: &str) -> Result<String> {
-    let find = sqlx::query_scalar(PERSON_OF_ADDRESS).bind(address);
+async fn person_of(conn: &mut Connection, address: &str) -> Result<String> {
+    let find = db::query_scalar(PERSON_OF_ADDRESS).bind(address);
     let person: Option<String> = find.fetch_optional(conn).await?;
     Ok(person.unwrap_or_else(|| address.to_owned()))
 }
 
 /// Puts an entry under another address: another row in its place, with its own words and state.
 async fn hand_over(
-    conn: &mut SqliteConnection,
-    (row, new_id): (&SqliteRow, &str),
+    conn: &mut Connection,
+    (row, new_id): (&Row, &str),
     person: &str,
     (by, now): (&str, Timestamp),
 ) -> Result<()> {
@@ -149,7 +148,7 @@ async fn hand_over(
     require_limit(conn, &change.entry.persona, &new.scope).await
 }
 
-fn alias(row: &SqliteRow) -> Result<ContactAlias> {
+fn alias(row: &Row) -> Result<ContactAlias> {
     Ok(ContactAlias {
         address: row.get("address"),
         person: row.get("person"),

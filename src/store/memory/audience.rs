@@ -4,10 +4,10 @@ use super::record::{MemoryEntry, entry};
 use crate::domain::{
     ContactAliases, MemoryCircle, MemoryScope, MemoryStatus, RunId, Timestamp, sha256_hex,
 };
+use crate::store::db::{self, Row};
 use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result};
 use crate::text::likeness::says_the_same;
-use sqlx::sqlite::SqliteRow;
 
 /// Entries that are active or wait for their owner, of some scopes: `[[scope, key], …]`.
 pub(in crate::store) const OPEN_MEMORY: &str = "
@@ -82,7 +82,7 @@ impl PersonaStore {
     /// Returns entries that a past run was shown, as its record names them. A record is no way to others: it names those
     /// that [`AudienceMemory`] gave.
     pub async fn recorded_memory(&self, ids: &[String]) -> Result<Vec<MemoryEntry>> {
-        let rows = sqlx::query(RECORDED_MEMORY)
+        let rows = db::query(RECORDED_MEMORY)
             .bind(self.persona.as_str())
             .bind(json_list(ids.iter().map(String::as_str)));
         let rows = rows.fetch_all(self.store.readers()).await?;
@@ -92,7 +92,7 @@ impl PersonaStore {
 
     /// Returns the number of entries that a run has written or proposed.
     pub(in crate::store) async fn memory_written_by(&self, run: &RunId) -> Result<u32> {
-        let count = sqlx::query_scalar(MEMORY_OF_RUN)
+        let count = db::query_scalar(MEMORY_OF_RUN)
             .bind(run.as_str())
             .bind(self.persona.as_str());
         Ok(count.fetch_one(self.store.readers()).await?)
@@ -117,7 +117,7 @@ impl AudienceMemory {
         let aliases = self.persona.store.persons().await?;
         let scopes = self.circle.scopes(&aliases);
         let columns: Vec<(&str, &str)> = scopes.iter().map(MemoryScope::columns).collect();
-        let rows = sqlx::query(OPEN_MEMORY)
+        let rows = db::query(OPEN_MEMORY)
             .bind(self.persona.persona.as_str())
             .bind(serde_json::json!(columns).to_string())
             .bind(OPEN_MAX);
@@ -153,18 +153,18 @@ impl AudienceMemory {
     /// Reports whether the owner has rejected an entry of this scope with this text.
     pub async fn was_rejected(&self, scope: &MemoryScope, text: &str) -> Result<bool> {
         let (scope, key) = scope.columns();
-        let find = sqlx::query(MEMORY_REJECTED)
+        let find = db::query(MEMORY_REJECTED)
             .bind(self.persona.persona.as_str())
             .bind(scope)
             .bind(key)
             .bind(sha256_hex(&[text.as_bytes()]));
-        let found: Option<SqliteRow> = find.fetch_optional(self.persona.store.readers()).await?;
+        let found: Option<Row> = find.fetch_optional(self.persona.store.readers()).await?;
         Ok(found.is_some())
     }
 }
 
 /// Reads an entry for a run: whoever may know it may know it at all of their addresses.
-fn readable(row: &SqliteRow, aliases: &ContactAliases) -> Result<MemoryEntry> {
+fn readable(row: &Row, aliases: &ContactAliases) -> Result<MemoryEntry> {
     let entry = entry(row)?;
     Ok(MemoryEntry {
         readers: aliases.readers_with_others(entry.readers),

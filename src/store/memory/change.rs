@@ -6,10 +6,10 @@ use super::write::{MemoryAuthor, event, hand_pin_on, is_of_alias, require_limit}
 use crate::domain::{
     MEMORY_RESTORABLE, MemoryProposal, MemoryScope, MemoryStatus, Readers, Timestamp, Trust,
 };
+use crate::store::db::{self, Connection};
 use crate::store::sql::{from_json, timestamp, to_json};
 use crate::store::{Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
-use sqlx::{Row, SqliteConnection};
 use std::collections::BTreeSet;
 
 /// The last event of an entry that says what was before it.
@@ -111,12 +111,12 @@ impl Store {
 
 /// Carries out an act inside the caller's transaction; `new_id` is for the entry that it makes, if it makes one.
 pub(in crate::store) async fn carry_out(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (id, act, new_id): (&str, &MemoryAct, &str),
     by: &str,
     now: Timestamp,
 ) -> Result<String> {
-    let row = sqlx::query(MEMORY_ENTRY).bind(id);
+    let row = db::query(MEMORY_ENTRY).bind(id);
     let row = row.fetch_optional(&mut *conn).await?;
     let change = OwnerChange {
         entry: entry(&row.ok_or_else(|| missing(id))?)?,
@@ -149,7 +149,7 @@ pub(super) struct OwnerChange<'a> {
 impl OwnerChange<'_> {
     async fn carry_out(
         &self,
-        conn: &mut SqliteConnection,
+        conn: &mut Connection,
         (act, new_id): (&MemoryAct, &str),
     ) -> Result<String> {
         if self.entry.erased_at.is_some() {
@@ -222,7 +222,7 @@ impl OwnerChange<'_> {
         }
     }
 
-    async fn approve(&self, conn: &mut SqliteConnection) -> Result<String> {
+    async fn approve(&self, conn: &mut Connection) -> Result<String> {
         let (readers, audience) = self.opened();
         let state = EntryState {
             status: match self.is_expiry() {
@@ -240,8 +240,8 @@ impl OwnerChange<'_> {
 
     /// Returns the lowest trust of the letters that the entry rests on: with the owner's yes it is worth that, whatever else
     /// its run had read.
-    async fn trust_of_sources(&self, conn: &mut SqliteConnection) -> Result<Trust> {
-        let rows = sqlx::query(TRUST_OF_SOURCES).bind(&self.entry.id);
+    async fn trust_of_sources(&self, conn: &mut Connection) -> Result<Trust> {
+        let rows = db::query(TRUST_OF_SOURCES).bind(&self.entry.id);
         let rows = rows.fetch_all(conn).await?;
         let trusts = rows.iter().map(|row| Trust::of_stored(row.get("trust")));
         Ok(trusts.min().unwrap_or(self.entry.trust))
@@ -260,7 +260,7 @@ impl OwnerChange<'_> {
     }
 
     /// Takes what the entry replaces out of use, in favour of `new`: the entry, or how its owner has edited it.
-    pub(super) async fn take_places(&self, conn: &mut SqliteConnection, new: &str) -> Result<()> {
+    pub(super) async fn take_places(&self, conn: &mut Connection, new: &str) -> Result<()> {
         let (status, act) = self.end_of_replaced();
         for old in self.ids(conn, REPLACED_IDS, &self.entry.id).await? {
             let old = self.other(conn, &old).await?;
@@ -286,9 +286,9 @@ impl OwnerChange<'_> {
     }
 
     /// Brings back what an entry keeps out of use, each to its state before, but for this one.
-    async fn release(&self, conn: &mut SqliteConnection, of: &str) -> Result<()> {
+    async fn release(&self, conn: &mut Connection, of: &str) -> Result<()> {
         for id in self.ids(conn, KEPT_OUT_BY, of).await? {
-            let last = sqlx::query(LAST_CHANGE).bind(&id);
+            let last = db::query(LAST_CHANGE).bind(&id);
             let last = last.fetch_optional(&mut *conn).await?;
             if let Some(last) = last.filter(|_| id != self.entry.id) {
                 let before: RecordedState =
@@ -299,13 +299,8 @@ impl OwnerChange<'_> {
         Ok(())
     }
 
-    async fn ids(
-        &self,
-        conn: &mut SqliteConnection,
-        sql: &'static str,
-        of: &str,
-    ) -> Result<Vec<String>> {
-        Ok(sqlx::query_scalar(sql).bind(of).fetch_all(conn).await?)
+    async fn ids(&self, conn: &mut Connection, sql: &'static str, of: &str) -> Result<Vec<String>> {
+        Ok(db::query_scalar(sql).bind(of).fetch_all(conn).await?)
     }
 
     /// Reports whether what the entry replaces is out of use while the entry is in that state.
@@ -318,13 +313,13 @@ impl OwnerChange<'_> {
 
     /// Undoes the last change: of an entry that another one replaced, that one goes out of use; of one that had replaced
     /// another, that one comes back.
-    async fn restore(&self, conn: &mut SqliteConnection) -> Result<String> {
+    async fn restore(&self, conn: &mut Connection) -> Result<String> {
         if is_of_alias(conn, &self.entry.scope).await? {
             return Err(self.wrong(
                 "its address belongs to another one's person; `attache memory alias --remove ADDRESS` comes first",
             ));
         }
-        let last = sqlx::query(LAST_CHANGE).bind(&self.entry.id);
+        let last = db::query(LAST_CHANGE).bind(&self.entry.id);
         let Some(last) = last.fetch_optional(&mut *conn).await? else {
             return match (&self.entry.supersedes, self.entry.status) {
                 (Some(old), MemoryStatus::Active) => {
@@ -336,7 +331,7 @@ impl OwnerChange<'_> {
                 )),
             };
         };
-        let is_over = last.get::<&str, _>("act") == "expired"
+        let is_over = last.get::<&str>("act") == "expired"
             && timestamp(&last, "at")?.plus(MEMORY_RESTORABLE) <= self.now;
         if is_over {
             return Err(
@@ -379,8 +374,8 @@ impl OwnerChange<'_> {
     }
 
     /// Returns the other entry of a pair.
-    async fn other(&self, conn: &mut SqliteConnection, id: &str) -> Result<OwnerChange<'_>> {
-        let row = sqlx::query(MEMORY_ENTRY).bind(id);
+    async fn other(&self, conn: &mut Connection, id: &str) -> Result<OwnerChange<'_>> {
+        let row = db::query(MEMORY_ENTRY).bind(id);
         let row = row.fetch_optional(conn).await?;
         Ok(OwnerChange {
             entry: entry(&row.ok_or_else(|| missing(id))?)?,
@@ -392,7 +387,7 @@ impl OwnerChange<'_> {
     /// Changes the other entry of a pair, unless it is so already.
     async fn swap(
         &self,
-        conn: &mut SqliteConnection,
+        conn: &mut Connection,
         id: &str,
         (status, superseded_by): (MemoryStatus, Option<String>),
     ) -> Result<()> {
@@ -409,13 +404,9 @@ impl OwnerChange<'_> {
     }
 
     /// Pins the entry or takes its pin away; what is so already stays, without an event.
-    async fn pin(
-        &self,
-        conn: &mut SqliteConnection,
-        (act, is_pinned): (&str, bool),
-    ) -> Result<String> {
+    async fn pin(&self, conn: &mut Connection, (act, is_pinned): (&str, bool)) -> Result<String> {
         let id = &self.entry.id;
-        let pin = sqlx::query(PIN_MEMORY).bind(id).bind(is_pinned);
+        let pin = db::query(PIN_MEMORY).bind(id).bind(is_pinned);
         if pin.execute(&mut *conn).await?.rows_affected() > 0 {
             event(conn, id, (act, None), self.author(""), self.now).await?;
         }
@@ -424,12 +415,12 @@ impl OwnerChange<'_> {
 
     pub(super) async fn put(
         &self,
-        conn: &mut SqliteConnection,
+        conn: &mut Connection,
         (act, why): (&str, &str),
         state: &EntryState,
     ) -> Result<String> {
         let id = &self.entry.id;
-        sqlx::query(PUT_MEMORY_STATE)
+        db::query(PUT_MEMORY_STATE)
             .bind(id)
             .bind(state.status.as_str())
             .bind(to_json(&state.readers)?)
@@ -439,9 +430,7 @@ impl OwnerChange<'_> {
             .execute(&mut *conn)
             .await?;
         if state.status == MemoryStatus::Active && self.entry.status != MemoryStatus::Active {
-            let revive = sqlx::query(REVIVE_MEMORY)
-                .bind(id)
-                .bind(self.now.to_string());
+            let revive = db::query(REVIVE_MEMORY).bind(id).bind(self.now.to_string());
             revive.execute(&mut *conn).await?;
         }
         let before = to_json(&EntryState::of(&self.entry))?;

@@ -8,11 +8,10 @@ use super::listing::{SOURCES_OF_MEMORY, source};
 use super::record::{MemoryEntry, entry};
 use crate::domain::{MEMORY_TEXT_CHARS_MAX, MemoryStatus, MessageId, PersonaId, Timestamp};
 use crate::store::approvals::mails::QuestionMail;
+use crate::store::db::{self, Connection, Row};
 use crate::store::notices::causes::insert_mail;
 use crate::store::sql::persona_id;
 use crate::store::{MemoryAct, Result, Store, StoreError};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -115,10 +114,10 @@ pub(in crate::store) struct DigestAddress {
 
 /// Returns the digest to whose address an answer with this token came; `None`: it is no digest's.
 pub(in crate::store) async fn of_token(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     token: &str,
 ) -> Result<Option<DigestAddress>> {
-    let find = sqlx::query(DIGEST_OF_TOKEN).bind(token);
+    let find = db::query(DIGEST_OF_TOKEN).bind(token);
     let row = find.fetch_optional(conn).await?;
     Ok(row.map(|row| DigestAddress {
         digest: row.get("digest_id"),
@@ -128,8 +127,8 @@ pub(in crate::store) async fn of_token(
 }
 
 /// Closes every digest, such as those of a restored backup: what they show may have been decided since.
-pub(in crate::store) async fn close_all(conn: &mut SqliteConnection, now: Timestamp) -> Result<()> {
-    let close = sqlx::query(CLOSE_EVERY_DIGEST).bind(now.to_string());
+pub(in crate::store) async fn close_all(conn: &mut Connection, now: Timestamp) -> Result<()> {
+    let close = db::query(CLOSE_EVERY_DIGEST).bind(now.to_string());
     close.execute(conn).await?;
     Ok(())
 }
@@ -144,7 +143,7 @@ impl Store {
     /// Returns the digests that are due: entries wait since `gathers` at least, and no digest of the persona is open.
     pub async fn due_digests(&self, gathers: Duration) -> Result<Vec<DueDigest>> {
         let now = self.clock().now();
-        let due = sqlx::query(DIGESTS_DUE)
+        let due = db::query(DIGESTS_DUE)
             .bind(now.minus(gathers).to_string())
             .bind(now.minus(OPEN_MAX).to_string());
         let mut digests = Vec::new();
@@ -157,20 +156,20 @@ impl Store {
     }
 
     async fn waiting_entries(&self, persona: &PersonaId) -> Result<Vec<DigestEntry>> {
-        let waiting = sqlx::query(WAITING_MEMORY)
+        let waiting = db::query(WAITING_MEMORY)
             .bind(persona.as_str())
             .bind(ENTRIES_MAX);
         let mut entries = Vec::new();
         for row in waiting.fetch_all(self.readers()).await? {
             let found = entry(&row)?;
-            let quotes = sqlx::query(SOURCES_OF_MEMORY).bind(&found.id);
+            let quotes = db::query(SOURCES_OF_MEMORY).bind(&found.id);
             let quotes = quotes.fetch_all(self.readers()).await?;
-            let replaces = sqlx::query(REPLACED_MEMORY).bind(&found.id);
+            let replaces = db::query(REPLACED_MEMORY).bind(&found.id);
             let replaces = replaces.fetch_all(self.readers()).await?;
             entries.push(DigestEntry {
                 quotes: quotes.iter().map(|row| source(row).quote).collect(),
                 replaces: replaces.iter().map(entry).collect::<Result<_>>()?,
-                why: row.get::<Option<String>, _>("why").unwrap_or_default(),
+                why: row.get::<Option<String>>("why").unwrap_or_default(),
                 entry: found,
             });
         }
@@ -188,20 +187,20 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 let stamp = now.to_string();
-                let close = sqlx::query(CLOSE_OPEN_DIGEST).bind(persona.as_str());
+                let close = db::query(CLOSE_OPEN_DIGEST).bind(persona.as_str());
                 close.bind(&stamp).execute(&mut *conn).await?;
-                let insert = sqlx::query(INSERT_DIGEST).bind(&id).bind(persona.as_str());
+                let insert = db::query(INSERT_DIGEST).bind(&id).bind(persona.as_str());
                 let insert = insert.bind(&stamp).bind(epoch).execute(&mut *conn).await?;
                 if insert.rows_affected() == 0 {
                     return Err(asked_elsewhere(&id));
                 }
                 for (place, memory) in (1_i64..).zip(&entries) {
-                    let insert = sqlx::query(INSERT_DIGEST_ENTRY).bind(&id).bind(place);
+                    let insert = db::query(INSERT_DIGEST_ENTRY).bind(&id).bind(place);
                     insert.bind(memory).execute(&mut *conn).await?;
                 }
                 for mail in &mails {
                     insert_mail(conn, &mail.mail, now).await?;
-                    let token = sqlx::query(INSERT_DIGEST_TOKEN).bind(&mail.token);
+                    let token = db::query(INSERT_DIGEST_TOKEN).bind(&mail.token);
                     let token = token.bind(&id).bind(&mail.owner);
                     token.execute(&mut *conn).await?;
                 }
@@ -213,7 +212,7 @@ impl Store {
 
     /// Returns the answers to digests whose owners are to be told what was not done.
     pub async fn digest_explanations(&self) -> Result<Vec<DigestExplanation>> {
-        let rows = sqlx::query(DIGEST_ANSWERS_TO_EXPLAIN)
+        let rows = db::query(DIGEST_ANSWERS_TO_EXPLAIN)
             .bind(PASS_MAX)
             .bind(EXPLANATIONS_MAX)
             .fetch_all(self.readers())
@@ -231,11 +230,11 @@ fn asked_elsewhere(id: &str) -> StoreError {
     }
 }
 
-fn explanation(row: &SqliteRow) -> Result<DigestExplanation> {
+fn explanation(row: &Row) -> Result<DigestExplanation> {
     let references: &str = row.get("references_json");
     Ok(DigestExplanation {
-        message: MessageId::new(row.get::<String, _>("message_id")),
-        owner: row.get::<Option<String>, _>("owner").unwrap_or_default(),
+        message: MessageId::new(row.get::<String>("message_id")),
+        owner: row.get::<Option<String>>("owner").unwrap_or_default(),
         outcome: row.get("outcome"),
         report: row.get("report"),
         rfc_message_id: row.get("rfc_message_id"),
@@ -249,12 +248,12 @@ fn explanation(row: &SqliteRow) -> Result<DigestExplanation> {
 /// Carries out the decisions of an answer inside the transaction that stores its letter. An entry that somebody has decided
 /// on since the digest was mailed stays as it is. `by`: the owner.
 pub(in crate::store) async fn decide(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     digest: &str,
     (verdicts, by): (&[EntryVerdict], &str),
     now: Timestamp,
 ) -> Result<DigestOutcome> {
-    let rows = sqlx::query(DIGEST_ENTRIES).bind(digest);
+    let rows = db::query(DIGEST_ENTRIES).bind(digest);
     let rows = rows.fetch_all(&mut *conn).await?;
     let shown: BTreeMap<u32, (String, MemoryStatus)> =
         rows.iter().map(shown_entry).collect::<Result<_>>()?;
@@ -282,7 +281,7 @@ pub(in crate::store) async fn decide(
             report.extend(done.map(|why| format!("{place}: {why}")));
         }
     }
-    let close = sqlx::query(CLOSE_DECIDED_DIGEST).bind(digest);
+    let close = db::query(CLOSE_DECIDED_DIGEST).bind(digest);
     close.bind(now.to_string()).execute(conn).await?;
     Ok(DigestOutcome {
         word: if report.is_empty() {
@@ -294,7 +293,7 @@ pub(in crate::store) async fn decide(
     })
 }
 
-fn shown_entry(row: &SqliteRow) -> Result<(u32, (String, MemoryStatus))> {
+fn shown_entry(row: &Row) -> Result<(u32, (String, MemoryStatus))> {
     let status = MemoryStatus::parse(row.get("status"));
     let status = status.ok_or(StoreError::Unreadable { what: "memory" })?;
     Ok((row.get("place"), (row.get("id"), status)))
@@ -302,7 +301,7 @@ fn shown_entry(row: &SqliteRow) -> Result<(u32, (String, MemoryStatus))> {
 
 /// Carries out one decision; returns why it was not done. What fails is undone and leaves the others.
 async fn act(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (id, verdict): (&str, &EntryVerdict),
     by: &str,
     now: Timestamp,
@@ -315,7 +314,7 @@ async fn act(
             )));
         }
     }
-    sqlx::raw_sql("SAVEPOINT entry").execute(&mut *conn).await?;
+    db::raw_sql("SAVEPOINT entry").execute(&mut *conn).await?;
     let changed = change::carry_out(conn, (id, &verdict.act, &verdict.new_id), by, now).await;
     let why = match changed {
         Ok(_id) => None,
@@ -329,6 +328,6 @@ async fn act(
         None => "RELEASE entry",
         Some(_) => "ROLLBACK TO entry; RELEASE entry",
     };
-    sqlx::raw_sql(end).execute(conn).await?;
+    db::raw_sql(end).execute(conn).await?;
     Ok(why)
 }

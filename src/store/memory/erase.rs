@@ -12,14 +12,13 @@ use super::redaction::{
 };
 use super::write::{MemoryAuthor, event};
 use crate::domain::{MemoryProposal, PersonaId, RunId, Timestamp};
+use crate::store::db::{self, Connection, Row, Sql};
 use crate::store::sql::{json_list, to_json};
 use crate::store::{Result, Store, StoreError};
 use crate::text::shortened;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 use std::collections::BTreeSet;
 
 /// Entries with those that replaced them or that they replaced.
@@ -150,7 +149,7 @@ impl Erasure {
 impl Store {
     /// Counts those of these entries that were not erased before.
     pub async fn count_entries_with_words(&self, ids: &[String]) -> Result<usize> {
-        let count = sqlx::query_scalar(ENTRIES_WITH_WORDS);
+        let count = db::query_scalar(ENTRIES_WITH_WORDS);
         let count = count.bind(json_list(ids.iter().map(String::as_str)));
         let count: i64 = count.fetch_one(self.readers()).await?;
         Ok(usize::try_from(count).unwrap_or_default())
@@ -188,10 +187,10 @@ impl Store {
         let summaries = needles.summaries.clone();
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(SECURE_DELETE).execute(&mut *conn).await?;
+                db::query(SECURE_DELETE).execute(&mut *conn).await?;
                 erase_summaries(conn, &summaries).await?;
                 let done = erase(conn, (&entries, &redaction), &by, now).await;
-                sqlx::query(FAST_DELETE).execute(&mut *conn).await?;
+                db::query(FAST_DELETE).execute(&mut *conn).await?;
                 done
             })
         })
@@ -204,7 +203,7 @@ impl Store {
     }
 
     async fn find_erasure(&self, ids: &[String]) -> Result<Erasure> {
-        let rows = sqlx::query(DERIVED_MEMORY).bind(json_list(ids.iter().map(String::as_str)));
+        let rows = db::query(DERIVED_MEMORY).bind(json_list(ids.iter().map(String::as_str)));
         let rows = rows.fetch_all(self.readers()).await?;
         let entries = rows
             .iter()
@@ -230,9 +229,9 @@ impl Store {
 
     async fn summaries_of_sources(&self, entries: &[MemoryEntry]) -> Result<Vec<CitingSummary>> {
         let ids = json_list(entries.iter().map(|entry| entry.id.as_str()));
-        let rows = sqlx::query(SUMMARIES_OF_SOURCES).bind(ids);
+        let rows = db::query(SUMMARIES_OF_SOURCES).bind(ids);
         let rows = rows.fetch_all(self.readers()).await?;
-        let summary = |row: &SqliteRow| CitingSummary {
+        let summary = |row: &Row| CitingSummary {
             id: row.get("id"),
             run: row.get("run_id"),
             text_sha256: row.get("text_sha256"),
@@ -251,16 +250,16 @@ impl Store {
             return Ok(());
         }
         let ids = json_list(entries.iter().map(|entry| entry.id.as_str()));
-        let first = sqlx::query_scalar(FIRST_RUN).bind(ids);
+        let first = db::query_scalar(FIRST_RUN).bind(ids);
         let first: i64 = first.fetch_one(self.readers()).await?;
-        let runs = sqlx::query(RUNS_WITH_RECORDS)
+        let runs = db::query(RUNS_WITH_RECORDS)
             .bind(persona.as_str())
             .bind(first)
             .bind(needles.summaries_and_runs());
         for row in runs.fetch_all(self.readers()).await? {
             let (run, is_over): (String, bool) = (row.get("id"), row.get("is_over"));
             let is_summarised: bool = row.get("is_summarised");
-            let steps = sqlx::query(PAYLOADS).bind(&run);
+            let steps = db::query(PAYLOADS).bind(&run);
             let steps = steps.fetch_all(self.readers()).await?;
             let found: Vec<Value> = steps
                 .iter()
@@ -299,7 +298,7 @@ impl Store {
         if needles.texts.is_empty() {
             return Ok(remains);
         }
-        let columns = sqlx::query(TEXT_COLUMNS).fetch_all(self.readers()).await?;
+        let columns = db::query(TEXT_COLUMNS).fetch_all(self.readers()).await?;
         for row in &columns {
             let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
             // Both names come from the schema.
@@ -307,7 +306,7 @@ impl Store {
                 "SELECT count(*) FROM \"{table}\" t WHERE EXISTS (SELECT 1 FROM json_each($1) n \
                  WHERE instr(CAST(t.\"{column}\" AS BLOB), CAST(n.value AS BLOB)) > 0)"
             );
-            let count = sqlx::query_scalar(AssertSqlSafe(sql)).bind(to_json(&needles.texts)?);
+            let count = db::query_scalar(Sql::built(sql)).bind(to_json(&needles.texts)?);
             let rows: i64 = count.fetch_one(self.readers()).await?;
             if rows > 0 {
                 remains.push(RemainingText {
@@ -412,7 +411,7 @@ fn written(text: &str) -> BTreeSet<String> {
 }
 
 /// Returns the payload of a step without the text; `None`: it does not hold it. The label stays: later runs go by it.
-fn redacted((run, row): (&str, &SqliteRow), needles: &Needles) -> Option<Value> {
+fn redacted((run, row): (&str, &Row), needles: &Needles) -> Option<Value> {
     let payload: String = row.get("payload_json");
     if !needles.are_in(run, &payload) {
         return None;
@@ -430,14 +429,14 @@ fn redacted((run, row): (&str, &SqliteRow), needles: &Needles) -> Option<Value> 
     Some(step(row, &left))
 }
 
-async fn erase_summaries(conn: &mut SqliteConnection, summaries: &[CitingSummary]) -> Result<()> {
+async fn erase_summaries(conn: &mut Connection, summaries: &[CitingSummary]) -> Result<()> {
     let ids = json_list(summaries.iter().map(|summary| summary.id.as_str()));
     let texts = json_list(summaries.iter().map(|summary| summary.text_sha256.as_str()));
-    sqlx::query(ERASE_SUMMARIES)
+    db::query(ERASE_SUMMARIES)
         .bind(ids)
         .execute(&mut *conn)
         .await?;
-    sqlx::query(ERASE_SUMMARY_TEXTS)
+    db::query(ERASE_SUMMARY_TEXTS)
         .bind(texts)
         .execute(conn)
         .await?;
@@ -445,20 +444,20 @@ async fn erase_summaries(conn: &mut SqliteConnection, summaries: &[CitingSummary
 }
 
 async fn erase(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (entries, redaction): (&[MemoryEntry], &Redaction),
     by: &str,
     now: Timestamp,
 ) -> Result<()> {
     let ids = json_list(entries.iter().map(|entry| entry.id.as_str()));
     let stamp = now.to_string();
-    let entries_erased = sqlx::query(ERASE_ENTRIES).bind(&ids).bind(&stamp);
+    let entries_erased = db::query(ERASE_ENTRIES).bind(&ids).bind(&stamp);
     entries_erased.execute(&mut *conn).await?;
-    sqlx::query(ERASE_QUOTES)
+    db::query(ERASE_QUOTES)
         .bind(&ids)
         .execute(&mut *conn)
         .await?;
-    sqlx::query(ERASE_REASONS)
+    db::query(ERASE_REASONS)
         .bind(&ids)
         .execute(&mut *conn)
         .await?;
@@ -475,5 +474,5 @@ async fn erase(
 
 /// Errors that mean that another process reads or writes.
 pub(in crate::store) fn is_busy(error: &StoreError) -> bool {
-    matches!(error, StoreError::Sql(sqlx::Error::Database(cause)) if cause.code().as_deref() == Some("5"))
+    matches!(error, StoreError::Sql(db::Error::Database(cause)) if cause.code().as_deref() == Some("5"))
 }

@@ -4,8 +4,8 @@
 
 use super::write::{MemoryAuthor, event};
 use crate::domain::{MEMORY_UNUSED_MAX, Timestamp};
+use crate::store::db::{self, Connection, ConnectionSource};
 use crate::store::{Result, Store};
-use sqlx::{Row, SqliteConnection, SqliteExecutor};
 
 /// Most entries of one kind that one pass expires.
 const PASS_MAX: i64 = 100;
@@ -51,8 +51,11 @@ impl Store {
     }
 }
 
-async fn overdue(conn: impl SqliteExecutor<'_>, now: Timestamp) -> Result<Vec<OverdueEntry>> {
-    let find = sqlx::query(OVERDUE_MEMORY)
+async fn overdue(
+    conn: impl Into<ConnectionSource<'_>>,
+    now: Timestamp,
+) -> Result<Vec<OverdueEntry>> {
+    let find = db::query(OVERDUE_MEMORY)
         .bind(now.to_string())
         .bind(now.minus(MEMORY_UNUSED_MAX).to_string())
         .bind(PASS_MAX);
@@ -66,10 +69,8 @@ async fn overdue(conn: impl SqliteExecutor<'_>, now: Timestamp) -> Result<Vec<Ov
 }
 
 /// Expires an entry; `false`: it has expired already.
-async fn expire(conn: &mut SqliteConnection, entry: &OverdueEntry, now: Timestamp) -> Result<bool> {
-    let expire = sqlx::query(EXPIRE_MEMORY)
-        .bind(&entry.id)
-        .bind(&entry.status);
+async fn expire(conn: &mut Connection, entry: &OverdueEntry, now: Timestamp) -> Result<bool> {
+    let expire = db::query(EXPIRE_MEMORY).bind(&entry.id).bind(&entry.status);
     if expire.execute(&mut *conn).await?.rows_affected() == 0 {
         return Ok(false);
     }

@@ -3,13 +3,12 @@
 
 use super::record::{MemoryEntry, MemorySource, entry};
 use crate::domain::{MemoryStatus, MessageId, PersonaId, Timestamp};
+use crate::store::db::{self, Row};
 use crate::store::list_page::known;
 use crate::store::sql::{json_list, timestamp};
 use crate::store::{Result, Store, StoreError};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 pub(in crate::store) const MEMORY_LIST: &str = "
     SELECT * FROM memory WHERE ($1 IS NULL OR persona_id = $1) AND ($2 IS NULL OR status = $2)
@@ -76,16 +75,11 @@ impl Store {
             None => None,
         };
         let after = filter.after.as_deref();
-        let place = sqlx::query(PLACE_OF_ENTRY).bind(after);
+        let place = db::query(PLACE_OF_ENTRY).bind(after);
         let place = known(after, place.fetch_optional(self.readers()).await?)?;
-        let place = place.map(|row| {
-            (
-                row.get::<String, _>("created_at"),
-                row.get::<i64, _>("number"),
-            )
-        });
+        let place = place.map(|row| (row.get::<String>("created_at"), row.get::<i64>("number")));
         let (created_at, number) = place.unzip();
-        let rows = sqlx::query(MEMORY_LIST)
+        let rows = db::query(MEMORY_LIST)
             .bind(filter.persona.as_ref().map(PersonaId::as_str))
             .bind(filter.status.map(MemoryStatus::as_str))
             .bind(contact.map(|addresses| json_list(addresses.iter().map(String::as_str))))
@@ -103,7 +97,7 @@ impl Store {
         message: &MessageId,
         persona: Option<&PersonaId>,
     ) -> Result<Vec<String>> {
-        let find = sqlx::query_scalar(MEMORY_OF_MESSAGE)
+        let find = db::query_scalar(MEMORY_OF_MESSAGE)
             .bind(message.as_str())
             .bind(persona.map(PersonaId::as_str));
         Ok(find.fetch_all(self.readers()).await?)
@@ -115,7 +109,7 @@ impl Store {
         since: Timestamp,
         persona: Option<&PersonaId>,
     ) -> Result<Vec<String>> {
-        let find = sqlx::query_scalar(MEMORY_SINCE)
+        let find = db::query_scalar(MEMORY_SINCE)
             .bind(since.to_string())
             .bind(persona.map(PersonaId::as_str));
         Ok(find.fetch_all(self.readers()).await?)
@@ -123,17 +117,17 @@ impl Store {
 
     /// Returns an entry with its sources and changes. Errors: [`StoreError::Missing`].
     pub async fn memory_dossier(&self, id: &str) -> Result<MemoryDossier> {
-        let row = sqlx::query(MEMORY_ENTRY).bind(id);
+        let row = db::query(MEMORY_ENTRY).bind(id);
         let row = row.fetch_optional(self.readers()).await?;
         let row = row.ok_or_else(|| StoreError::Missing {
             kind: "memory",
             id: id.to_owned(),
         })?;
-        let sources = sqlx::query(SOURCES_OF_MEMORY).bind(id);
+        let sources = db::query(SOURCES_OF_MEMORY).bind(id);
         let sources = sources.fetch_all(self.readers()).await?;
-        let replaces = sqlx::query_scalar(REPLACED_BY_PROPOSAL).bind(id);
+        let replaces = db::query_scalar(REPLACED_BY_PROPOSAL).bind(id);
         let replaces = replaces.fetch_all(self.readers()).await?;
-        let events = sqlx::query(EVENTS_OF_MEMORY).bind(id);
+        let events = db::query(EVENTS_OF_MEMORY).bind(id);
         let events = events.fetch_all(self.readers()).await?;
         Ok(MemoryDossier {
             entry: entry(&row)?,
@@ -145,7 +139,7 @@ impl Store {
 
     /// Returns the id that ends like this. Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
     pub async fn find_memory(&self, piece: &str) -> Result<String> {
-        let find = sqlx::query_scalar(MEMORY_ENDING).bind(piece).bind(2);
+        let find = db::query_scalar(MEMORY_ENDING).bind(piece).bind(2);
         let mut found: Vec<String> = find.fetch_all(self.readers()).await?;
         match found.len() {
             1 => Ok(found.remove(0)),
@@ -162,10 +156,10 @@ impl Store {
     }
 }
 
-pub(in crate::store) fn source(row: &SqliteRow) -> MemorySource {
-    let place = |column: &str| usize::try_from(row.get::<i64, _>(column)).unwrap_or_default();
+pub(in crate::store) fn source(row: &Row) -> MemorySource {
+    let place = |column: &str| usize::try_from(row.get::<i64>(column)).unwrap_or_default();
     MemorySource {
-        message: MessageId::new(row.get::<String, _>("message_id")),
+        message: MessageId::new(row.get::<String>("message_id")),
         part: row.get("part"),
         start: place("quote_start"),
         end: place("quote_end"),
@@ -173,7 +167,7 @@ pub(in crate::store) fn source(row: &SqliteRow) -> MemorySource {
     }
 }
 
-fn event(row: &SqliteRow) -> Result<MemoryEvent> {
+fn event(row: &Row) -> Result<MemoryEvent> {
     Ok(MemoryEvent {
         act: row.get("act"),
         actor: row.get("actor"),

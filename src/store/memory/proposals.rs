@@ -7,9 +7,9 @@
 use super::listing::{SOURCES_OF_MEMORY, source};
 use super::record::{MemoryEntry, MemorySource, entry};
 use crate::domain::{MemoryProposal, MemoryStatus, RunId, Timestamp};
+use crate::store::db;
 use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result};
-use sqlx::Row;
 
 pub(in crate::store) const WHOLE_MEMORY: &str = "
     SELECT m.* FROM memory m WHERE m.persona_id = $1 AND m.status = 'active' AND (m.valid_to IS NULL OR m.valid_to > $4)
@@ -57,7 +57,7 @@ impl WholeMemory {
         limit: u32,
         now: Timestamp,
     ) -> Result<Vec<MemoryEntry>> {
-        let rows = sqlx::query(WHOLE_MEMORY)
+        let rows = db::query(WHOLE_MEMORY)
             .bind(self.persona.persona.as_str())
             .bind(after)
             .bind(limit)
@@ -68,14 +68,14 @@ impl WholeMemory {
 
     /// Returns entries in use with these ids, each with what it rests on.
     pub async fn entries(&self, ids: &[String]) -> Result<Vec<(MemoryEntry, Vec<MemorySource>)>> {
-        let rows = sqlx::query(MEMORY_IN_USE)
+        let rows = db::query(MEMORY_IN_USE)
             .bind(self.persona.persona.as_str())
             .bind(json_list(ids.iter().map(String::as_str)));
         let rows = rows.fetch_all(self.persona.store.readers()).await?;
         let mut found = Vec::new();
         for row in &rows {
             let entry = entry(row)?;
-            let sources = sqlx::query(SOURCES_OF_MEMORY).bind(&entry.id);
+            let sources = db::query(SOURCES_OF_MEMORY).bind(&entry.id);
             let sources = sources.fetch_all(self.persona.store.readers()).await?;
             found.push((entry, sources.iter().map(source).collect()));
         }
@@ -88,15 +88,15 @@ impl WholeMemory {
         proposal: MemoryProposal,
         ids: &[String],
     ) -> Result<ProposalState> {
-        let rows = sqlx::query(PROPOSALS_FOR).bind(json_list(ids.iter().map(String::as_str)));
+        let rows = db::query(PROPOSALS_FOR).bind(json_list(ids.iter().map(String::as_str)));
         let rows = rows.fetch_all(self.persona.store.readers()).await?;
         let waits = |status: &str| status == MemoryStatus::Proposed.as_str();
         if rows.iter().any(|row| waits(row.get("status"))) {
             return Ok(ProposalState::Waits);
         }
         let is_rejected = rows.iter().any(|row| {
-            let all = usize::try_from(row.get::<i64, _>("entries")).unwrap_or_default();
-            row.get::<&str, _>("proposes") == proposal.as_str() && all == ids.len()
+            let all = usize::try_from(row.get::<i64>("entries")).unwrap_or_default();
+            row.get::<&str>("proposes") == proposal.as_str() && all == ids.len()
         });
         Ok(match is_rejected {
             true => ProposalState::Rejected,

@@ -4,12 +4,11 @@ use crate::domain::{
     MemoryKind, MemoryProposal, MemoryScope, MemoryStatus, MessageId, PersonaId, Readers, RunId,
     TextLabel, Timestamp, Trust,
 };
+use crate::store::db::Row;
 use crate::store::sql::{from_json, optional_timestamp, persona_id, timestamp};
 use crate::store::{Result, StoreError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::collections::BTreeSet;
 
 /// An entry, as a run reads it and as its owner does.
@@ -147,7 +146,7 @@ impl MemoryEntry {
 }
 
 /// Columns of an entry, for every statement that reads one.
-pub(in crate::store) fn entry(row: &SqliteRow) -> Result<MemoryEntry> {
+pub(in crate::store) fn entry(row: &Row) -> Result<MemoryEntry> {
     let unreadable = StoreError::Unreadable { what: "memory" };
     let words = || {
         Some((
@@ -173,7 +172,7 @@ pub(in crate::store) fn entry(row: &SqliteRow) -> Result<MemoryEntry> {
         said_at: timestamp(row, "said_at")?,
         valid_to: optional_timestamp(row, "valid_to")?,
         created_at: timestamp(row, "created_at")?,
-        created_run: row.get::<Option<String>, _>("created_run").map(RunId::new),
+        created_run: row.get::<Option<String>>("created_run").map(RunId::new),
         created_by: row.get("created_by"),
         confirmed_at: timestamp(row, "confirmed_at")?,
         confirmations: row.get("confirmations"),
@@ -184,7 +183,7 @@ pub(in crate::store) fn entry(row: &SqliteRow) -> Result<MemoryEntry> {
         last_used_at: optional_timestamp(row, "last_used_at")?,
         pinned: row.get("pinned"),
         proposes: row
-            .get::<Option<&str>, _>("proposes")
+            .get::<Option<&str>>("proposes")
             .and_then(MemoryProposal::parse),
     })
 }

@@ -4,11 +4,10 @@
 //! whole when it has ended: by then nobody knows the words any more, and it may have told them in later turns.
 
 use crate::domain::{TextLabel, Timestamp, sha256_hex};
+use crate::store::db::{self, Connection, ConnectionSource, Row};
 use crate::store::sql::{json_list, to_json};
 use crate::store::{Result, Store};
 use serde_json::{Value, json};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection, SqliteExecutor};
 use std::collections::BTreeSet;
 
 /// Most runs of one pass.
@@ -61,27 +60,27 @@ pub(in crate::store) struct Redaction {
 impl Redaction {
     pub(in crate::store) async fn apply(
         &self,
-        conn: &mut SqliteConnection,
+        conn: &mut Connection,
         now: Timestamp,
     ) -> Result<()> {
         let stamp = now.to_string();
         let runs = json_list(self.runs.iter().map(String::as_str));
-        sqlx::query(REDACT_TURNS)
+        db::query(REDACT_TURNS)
             .bind(&runs)
             .bind(&stamp)
             .execute(&mut *conn)
             .await?;
-        sqlx::query(REDACT_FORKS)
+        db::query(REDACT_FORKS)
             .bind(&runs)
             .execute(&mut *conn)
             .await?;
         let steps = to_json(&self.steps)?;
-        sqlx::query(REDACT_STEPS)
+        db::query(REDACT_STEPS)
             .bind(steps)
             .execute(&mut *conn)
             .await?;
         let later = json_list(self.at_work.iter().map(String::as_str));
-        sqlx::query(REDACT_LATER)
+        db::query(REDACT_LATER)
             .bind(later)
             .bind(&stamp)
             .execute(conn)
@@ -102,9 +101,9 @@ impl Store {
             Box::pin(async move {
                 // Asked again: another process may have done it, or an owner may have a run tried again.
                 let runs = ended(&mut *conn).await?;
-                sqlx::query(SECURE_DELETE).execute(&mut *conn).await?;
+                db::query(SECURE_DELETE).execute(&mut *conn).await?;
                 let done = empty(conn, &runs, now).await;
-                sqlx::query(FAST_DELETE).execute(&mut *conn).await?;
+                db::query(FAST_DELETE).execute(&mut *conn).await?;
                 done.map(|()| runs.len())
             })
         })
@@ -113,21 +112,21 @@ impl Store {
 
     /// Returns the number of runs whose records are to be emptied when they have ended.
     pub async fn pending_redactions(&self) -> Result<usize> {
-        let count = sqlx::query_scalar(PENDING_REDACTIONS);
+        let count = db::query_scalar(PENDING_REDACTIONS);
         let count: i64 = count.fetch_one(self.readers()).await?;
         Ok(usize::try_from(count).unwrap_or_default())
     }
 }
 
-async fn ended(conn: impl SqliteExecutor<'_>) -> Result<BTreeSet<String>> {
-    let ended = sqlx::query_scalar(ENDED_REDACTIONS).bind(PASS_MAX);
+async fn ended(conn: impl Into<ConnectionSource<'_>>) -> Result<BTreeSet<String>> {
+    let ended = db::query_scalar(ENDED_REDACTIONS).bind(PASS_MAX);
     Ok(ended.fetch_all(conn).await?.into_iter().collect())
 }
 
-async fn empty(conn: &mut SqliteConnection, runs: &BTreeSet<String>, now: Timestamp) -> Result<()> {
+async fn empty(conn: &mut Connection, runs: &BTreeSet<String>, now: Timestamp) -> Result<()> {
     let mut steps = Vec::new();
     for run in runs {
-        let payloads = sqlx::query(PAYLOADS).bind(run);
+        let payloads = db::query(PAYLOADS).bind(run);
         let payloads = payloads.fetch_all(&mut *conn).await?;
         steps.extend(payloads.iter().map(emptied));
     }
@@ -137,7 +136,7 @@ async fn empty(conn: &mut SqliteConnection, runs: &BTreeSet<String>, now: Timest
         ..Redaction::default()
     };
     redaction.apply(conn, now).await?;
-    sqlx::query(REDACTED_NOW)
+    db::query(REDACTED_NOW)
         .bind(json_list(runs.iter().map(String::as_str)))
         .execute(conn)
         .await?;
@@ -145,7 +144,7 @@ async fn empty(conn: &mut SqliteConnection, runs: &BTreeSet<String>, now: Timest
 }
 
 /// Returns a step with its payload without any text. Its outcome and its label stay: later runs go by them.
-pub(in crate::store) fn emptied(row: &SqliteRow) -> Value {
+pub(in crate::store) fn emptied(row: &Row) -> Value {
     let payload: String = row.get("payload_json");
     let mark = mark(&payload);
     let left = match serde_json::from_str(&payload) {
@@ -180,6 +179,6 @@ pub(super) fn without_members(event_type: &str, mark: Value) -> Value {
 }
 
 /// Returns a step with its new payload, as [`REDACT_STEPS`] reads it.
-pub(super) fn step(row: &SqliteRow, payload: &Value) -> Value {
-    json!({ "id": row.get::<String, _>("id"), "payload": payload.to_string() })
+pub(super) fn step(row: &Row, payload: &Value) -> Value {
+    json!({ "id": row.get::<String>("id"), "payload": payload.to_string() })
 }

@@ -6,14 +6,14 @@ use super::record::NewMemory;
 use super::write::{event, hand_pin_on, insert, require_room};
 use crate::domain::{MemoryScope, MemoryStatus, Readers, RunId, Trust};
 use crate::store::Result;
-use sqlx::SqliteConnection;
+use crate::store::db::{self, Connection};
 use std::collections::BTreeSet;
 
 impl OwnerChange<'_> {
     /// Writes the entry anew as the owner's word; the old one stays, superseded.
     pub(super) async fn rewrite(
         &self,
-        conn: &mut SqliteConnection,
+        conn: &mut Connection,
         (new_id, act): (&str, &str),
         (scope, text, readers, audience): (MemoryScope, String, Readers, Option<BTreeSet<String>>),
     ) -> Result<String> {
@@ -33,9 +33,9 @@ impl OwnerChange<'_> {
     }
 
     /// Returns the entry as another row would have it. It keeps its place: when it was said and confirmed.
-    pub(super) async fn anew(&self, conn: &mut SqliteConnection) -> Result<NewMemory> {
+    pub(super) async fn anew(&self, conn: &mut Connection) -> Result<NewMemory> {
         let old = &self.entry;
-        let sources = sqlx::query(SOURCES_OF_MEMORY).bind(&old.id);
+        let sources = db::query(SOURCES_OF_MEMORY).bind(&old.id);
         let sources = sources.fetch_all(conn).await?;
         Ok(NewMemory {
             scope: old.scope.clone(),
@@ -60,7 +60,7 @@ impl OwnerChange<'_> {
     /// owner's.
     pub(super) async fn put_in_place(
         &self,
-        conn: &mut SqliteConnection,
+        conn: &mut Connection,
         (new_id, act): (&str, &str),
         (new, run): (&NewMemory, Option<&RunId>),
     ) -> Result<String> {

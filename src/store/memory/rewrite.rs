@@ -4,6 +4,7 @@
 //! (<https://sqlite.org/lang_vacuum.html>), and the log is copied back and cut off.
 
 use super::erase::is_busy;
+use crate::store::db::Pool;
 use crate::store::{Result, Store, StoreError};
 use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 
@@ -13,7 +14,8 @@ pub(in crate::store) const CUT_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 impl Store {
     /// Writes the database file anew. `false`: another process is at work on it.
     pub async fn rewrite_file(&self) -> Result<bool> {
-        let options = (*self.readers().connect_options()).clone();
+        let Pool::Sqlite(readers) = self.readers();
+        let options = (*readers.connect_options()).clone();
         let mut conn = options.pragma("query_only", "OFF").connect().await?;
         let done = rewrite(&mut conn).await;
         conn.close().await?;

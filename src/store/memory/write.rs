@@ -5,9 +5,9 @@ use super::uses::count_use;
 use crate::domain::{
     MemoryProposal, MemoryScope, MemoryStatus, PersonaId, RunId, Timestamp, sha256_hex,
 };
+use crate::store::db::{self, Connection};
 use crate::store::sql::{to_i64, to_json};
 use crate::store::{Result, StoreError};
-use sqlx::SqliteConnection;
 
 /// Most entries of a persona that wait for its owner; the oldest ones make room.
 const PROPOSED_MAX: i64 = 200;
@@ -67,7 +67,7 @@ pub(in crate::store) type BeforeJson = String;
 
 /// Applies a change; `id` is for a new row.
 pub(in crate::store) async fn apply(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (run, persona): (&RunId, &PersonaId),
     (write, id): (&MemoryWrite, &str),
     now: Timestamp,
@@ -106,7 +106,7 @@ pub(in crate::store) async fn apply(
         }
         // An entry that the owner changes meanwhile stays as they leave it.
         MemoryWrite::Confirm { id } => {
-            let confirm = sqlx::query(CONFIRM_MEMORY).bind(id).bind(persona.as_str());
+            let confirm = db::query(CONFIRM_MEMORY).bind(id).bind(persona.as_str());
             let confirm = confirm.bind(now.to_string()).execute(&mut *conn).await?;
             match confirm.rows_affected() {
                 0 => Ok(()),
@@ -115,7 +115,7 @@ pub(in crate::store) async fn apply(
         }
         MemoryWrite::Use { ids } => count_use(conn, ids, &now.to_string()).await,
         MemoryWrite::Forget { id, why } => {
-            let forget = sqlx::query(FORGET_MEMORY).bind(id).bind(persona.as_str());
+            let forget = db::query(FORGET_MEMORY).bind(id).bind(persona.as_str());
             match forget.execute(&mut *conn).await?.rows_affected() {
                 0 => Ok(()),
                 _ => event(conn, id, ("forgotten", active()), by(why), now).await,
@@ -126,7 +126,7 @@ pub(in crate::store) async fn apply(
 
 /// Returns the active entry of the scope with the same text; of a correction it is none.
 async fn same_entry(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     persona: &PersonaId,
     new: &NewMemory,
 ) -> Result<Option<String>> {
@@ -134,7 +134,7 @@ async fn same_entry(
         return Ok(None);
     }
     let (scope, key) = new.scope.columns();
-    let find = sqlx::query_scalar(SAME_ENTRY)
+    let find = db::query_scalar(SAME_ENTRY)
         .bind(persona.as_str())
         .bind(scope)
         .bind(key)
@@ -144,7 +144,7 @@ async fn same_entry(
 
 /// Errors: the scope is full, such as by another run since the call looked.
 pub(in crate::store) async fn require_room(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     persona: &PersonaId,
     of: &MemoryScope,
 ) -> Result<()> {
@@ -156,7 +156,7 @@ pub(in crate::store) async fn require_room(
 
 /// Errors: the scope has more entries than it may, such as after several came back.
 pub(in crate::store) async fn require_limit(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     persona: &PersonaId,
     of: &MemoryScope,
 ) -> Result<()> {
@@ -166,13 +166,9 @@ pub(in crate::store) async fn require_limit(
     }
 }
 
-async fn open_count(
-    conn: &mut SqliteConnection,
-    persona: &PersonaId,
-    of: &MemoryScope,
-) -> Result<i64> {
+async fn open_count(conn: &mut Connection, persona: &PersonaId, of: &MemoryScope) -> Result<i64> {
     let (scope, key) = of.columns();
-    let count = sqlx::query_scalar(OPEN_MEMORY_COUNT)
+    let count = db::query_scalar(OPEN_MEMORY_COUNT)
         .bind(persona.as_str())
         .bind(scope)
         .bind(key);
@@ -181,13 +177,13 @@ async fn open_count(
 
 /// Inserts an entry with its sources. `run`: the run that writes it; `None`: the owner does.
 pub(in crate::store) async fn insert(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (persona, id): (&PersonaId, &str),
     (new, run): (&NewMemory, Option<&RunId>),
     now: Timestamp,
 ) -> Result<()> {
     let (scope, key) = new.scope.columns();
-    sqlx::query(INSERT_MEMORY)
+    db::query(INSERT_MEMORY)
         .bind(id)
         .bind(persona.as_str())
         .bind(scope)
@@ -211,7 +207,7 @@ pub(in crate::store) async fn insert(
         .execute(&mut *conn)
         .await?;
     for replaced in &new.replaces {
-        let insert = sqlx::query(INSERT_REPLACED).bind(id).bind(replaced);
+        let insert = db::query(INSERT_REPLACED).bind(id).bind(replaced);
         insert.execute(&mut *conn).await?;
     }
     for source in &new.sources {
@@ -220,7 +216,7 @@ pub(in crate::store) async fn insert(
     Ok(())
 }
 
-async fn insert_source(conn: &mut SqliteConnection, id: &str, source: &MemorySource) -> Result<()> {
+async fn insert_source(conn: &mut Connection, id: &str, source: &MemorySource) -> Result<()> {
     let MemorySource {
         message,
         part,
@@ -228,7 +224,7 @@ async fn insert_source(conn: &mut SqliteConnection, id: &str, source: &MemorySou
         end,
         quote,
     } = source;
-    sqlx::query(INSERT_MEMORY_SOURCE)
+    db::query(INSERT_MEMORY_SOURCE)
         .bind(id)
         .bind(message.as_str())
         .bind(part)
@@ -243,12 +239,12 @@ async fn insert_source(conn: &mut SqliteConnection, id: &str, source: &MemorySou
 
 /// Marks an entry as said anew by another one.
 pub(in crate::store) async fn supersede(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (old, new): (&str, &str),
     by: MemoryAuthor<'_>,
     now: Timestamp,
 ) -> Result<()> {
-    let change = sqlx::query(SUPERSEDE_MEMORY).bind(old).bind(new);
+    let change = db::query(SUPERSEDE_MEMORY).bind(old).bind(new);
     match change.execute(&mut *conn).await?.rows_affected() {
         0 => Ok(()),
         _ => {
@@ -260,22 +256,22 @@ pub(in crate::store) async fn supersede(
 }
 
 pub(in crate::store) async fn hand_pin_on(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     old: &str,
     new: &str,
 ) -> Result<()> {
-    let hand = sqlx::query(HAND_PIN_ON).bind(old).bind(new);
+    let hand = db::query(HAND_PIN_ON).bind(old).bind(new);
     hand.execute(conn).await?;
     Ok(())
 }
 
 /// Lets the oldest waiting entries go, so that strangers cannot fill the table. Nobody is refused for it: what one
 /// correspondent is told does not depend on another.
-async fn crowd_out(conn: &mut SqliteConnection, persona: &PersonaId, now: Timestamp) -> Result<()> {
-    let note = sqlx::query(NOTE_CROWDED_OUT).bind(persona.as_str());
+async fn crowd_out(conn: &mut Connection, persona: &PersonaId, now: Timestamp) -> Result<()> {
+    let note = db::query(NOTE_CROWDED_OUT).bind(persona.as_str());
     let note = note.bind(PROPOSED_MAX).bind(now.to_string());
     if note.execute(&mut *conn).await?.rows_affected() > 0 {
-        let crowd = sqlx::query(CROWD_OUT).bind(persona.as_str());
+        let crowd = db::query(CROWD_OUT).bind(persona.as_str());
         crowd.bind(PROPOSED_MAX).execute(conn).await?;
     }
     Ok(())
@@ -283,25 +279,25 @@ async fn crowd_out(conn: &mut SqliteConnection, persona: &PersonaId, now: Timest
 
 /// Reports whether entries of a scope stand under another address now.
 pub(in crate::store) async fn is_of_alias(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     scope: &MemoryScope,
 ) -> Result<bool> {
     let MemoryScope::Contact(address) = scope else {
         return Ok(false);
     };
-    let find = sqlx::query(IS_ALIAS).bind(address);
+    let find = db::query(IS_ALIAS).bind(address);
     Ok(find.fetch_optional(conn).await?.is_some())
 }
 
 /// Records a change of an entry.
 pub(in crate::store) async fn event(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &str,
     (act, before): (&str, Option<BeforeJson>),
     by: MemoryAuthor<'_>,
     now: Timestamp,
 ) -> Result<()> {
-    sqlx::query(MEMORY_EVENT)
+    db::query(MEMORY_EVENT)
         .bind(id)
         .bind(act)
         .bind(by.actor)

@@ -9,6 +9,7 @@
 use crate::domain::{
     DeliveryId, MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp,
 };
+use crate::store::db::{self, Connection, Row};
 use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
 use crate::store::list_page::known;
 use crate::store::mail::messages::{self, Content, MessageRow};
@@ -19,8 +20,6 @@ use crate::store::threads::placement;
 use crate::store::{ListPage, Result, Store, StoreError};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 use std::time::Duration;
 
 /// Most causes that are notified in one pass; the others wait for the next.
@@ -201,26 +200,26 @@ impl Store {
     ) -> Result<Vec<PendingNotices>> {
         let notified_before = self.clock().now().minus(interval).to_string();
         let mut conn = self.readers().acquire().await?;
-        let causes = sqlx::query_scalar(DUE_CAUSES)
+        let causes = db::query_scalar(DUE_CAUSES)
             .bind(notified_before)
             .bind(CAUSES_MAX);
-        let causes: Vec<String> = causes.fetch_all(&mut *conn).await?;
+        let causes: Vec<String> = causes.fetch_all(&mut conn).await?;
         let mut due = Vec::with_capacity(causes.len());
         for cause in causes {
-            let rows = sqlx::query(PENDING)
+            let rows = db::query(PENDING)
                 .bind(&cause)
                 .bind(listed_max.max(1))
-                .fetch_all(&mut *conn)
+                .fetch_all(&mut conn)
                 .await?;
             // Another process notified the owner meanwhile.
             let Some(newest) = rows.first() else { continue };
-            let before = sqlx::query(EARLIER_MAIL)
+            let before = db::query(EARLIER_MAIL)
                 .bind(&cause)
-                .fetch_optional(&mut *conn)
+                .fetch_optional(&mut conn)
                 .await?;
             due.push(PendingNotices {
                 newest: rows.iter().map(notice).collect::<Result<_>>()?,
-                count: newest.get::<i64, _>("pending").unsigned_abs(),
+                count: newest.get::<i64>("pending").unsigned_abs(),
                 since: instant(newest.get("since"))?,
                 before: before.as_ref().map(earlier_mail).transpose()?,
                 through_seq: newest.get("seq"),
@@ -240,7 +239,7 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 insert_mail(conn, &mail, now).await?;
-                let mark = sqlx::query(MARK_NOTIFIED)
+                let mark = db::query(MARK_NOTIFIED)
                     .bind(&cause)
                     .bind(through)
                     .bind(now.to_string());
@@ -261,11 +260,11 @@ impl Store {
 
     /// Returns events folded by mail, the newest first.
     pub async fn list_notices(&self, page: ListPage<'_>) -> Result<Vec<NoticeFold>> {
-        let before: Option<i64> = sqlx::query_scalar(SEQ_OF_NOTICE)
+        let before: Option<i64> = db::query_scalar(SEQ_OF_NOTICE)
             .bind(page.after)
             .fetch_optional(self.readers())
             .await?;
-        let rows = sqlx::query(FOLDS)
+        let rows = db::query(FOLDS)
             .bind(page.limit)
             .bind(known(page.after, before)?.unwrap_or(i64::MAX))
             .fetch_all(self.readers())
@@ -275,9 +274,7 @@ impl Store {
 
     /// Returns the newest events of a cause; empty when there is no such cause.
     pub async fn notices_of_cause(&self, cause: &str, limit: usize) -> Result<Vec<Notice>> {
-        let rows = sqlx::query(NOTICES_OF_CAUSE)
-            .bind(cause)
-            .bind(to_i64(limit));
+        let rows = db::query(NOTICES_OF_CAUSE).bind(cause).bind(to_i64(limit));
         rows.fetch_all(self.readers())
             .await?
             .iter()
@@ -293,7 +290,7 @@ impl Store {
         let id = self
             .find("notice", (NOTICES_LIKE, NOTICES_ENDING), piece)
             .await?;
-        let row = sqlx::query(NOTICE)
+        let row = db::query(NOTICE)
             .bind(&id)
             .fetch_optional(self.readers())
             .await?;
@@ -303,7 +300,7 @@ impl Store {
 
 /// Stores a mail to the owners and queues its delivery inside the caller's transaction.
 pub(in crate::store) async fn insert_mail(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     mail: &NoticeMail,
     now: Timestamp,
 ) -> Result<()> {
@@ -327,14 +324,14 @@ pub(in crate::store) async fn insert_mail(
     deliveries::insert(conn, &mail.delivery, now).await
 }
 
-fn notice(row: &SqliteRow) -> Result<Notice> {
+fn notice(row: &Row) -> Result<Notice> {
     let unreadable = |what| move || StoreError::Unreadable { what };
     let persona = row
-        .get::<Option<String>, _>("persona_id")
+        .get::<Option<String>>("persona_id")
         .map(|id| PersonaId::parse(&id))
         .transpose();
     Ok(Notice {
-        id: NoticeId::new(row.get::<String, _>("id")),
+        id: NoticeId::new(row.get::<String>("id")),
         persona: persona.map_err(|_| StoreError::Unreadable { what: "persona id" })?,
         kind: NoticeKind::parse(row.get("kind")).ok_or_else(unreadable("kind of a notice"))?,
         cause: row.get("cause"),
@@ -350,10 +347,10 @@ fn notice(row: &SqliteRow) -> Result<Notice> {
     })
 }
 
-fn notified(row: &SqliteRow) -> Result<Option<Notified>> {
+fn notified(row: &Row) -> Result<Option<Notified>> {
     match (
-        row.get::<Option<String>, _>("notified_at"),
-        row.get::<Option<String>, _>("delivery_id"),
+        row.get::<Option<String>>("notified_at"),
+        row.get::<Option<String>>("delivery_id"),
     ) {
         (Some(at), Some(delivery)) => Ok(Some(Notified {
             at: instant(&at)?,
@@ -363,7 +360,7 @@ fn notified(row: &SqliteRow) -> Result<Option<Notified>> {
     }
 }
 
-fn earlier_mail(row: &SqliteRow) -> Result<EarlierMail> {
+fn earlier_mail(row: &Row) -> Result<EarlierMail> {
     let list = |column| serde_json::from_str(row.get(column));
     Ok(EarlierMail {
         rfc_message_id: row.get("message_id"),
@@ -375,13 +372,13 @@ fn earlier_mail(row: &SqliteRow) -> Result<EarlierMail> {
     })
 }
 
-fn fold(row: &SqliteRow) -> Result<NoticeFold> {
+fn fold(row: &Row) -> Result<NoticeFold> {
     Ok(NoticeFold {
         cause: row.get("cause"),
-        count: row.get::<i64, _>("facts").unsigned_abs(),
+        count: row.get::<i64>("facts").unsigned_abs(),
         first_at: instant(row.get("first_at"))?,
         last_at: instant(row.get("last_at"))?,
-        newest: NoticeId::new(row.get::<String, _>("id")),
+        newest: NoticeId::new(row.get::<String>("id")),
         summary: row.get("summary"),
         notified: notified(row)?,
         delivery_state: row.get("state"),

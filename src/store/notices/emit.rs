@@ -2,8 +2,8 @@
 
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp};
 use crate::store::Result;
+use crate::store::db::{self, Connection};
 use crate::text::truncated;
-use sqlx::SqliteConnection;
 
 /// Most characters of a summary or of a hint that are kept.
 pub(in crate::store) const TEXT_CHARS_MAX: usize = 2000;
@@ -54,11 +54,11 @@ pub(in crate::store) const EMIT: &str = "
 
 /// Stores an event inside the transaction that makes it true; `false` when it was stored before.
 pub(in crate::store) async fn emit(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     new: &NewNotice,
     now: Timestamp,
 ) -> Result<bool> {
-    let insert = sqlx::query(EMIT)
+    let insert = db::query(EMIT)
         .bind(new.id.as_str())
         .bind(new.persona.as_ref().map(PersonaId::as_str))
         .bind(new.kind.as_str())

@@ -7,13 +7,13 @@
 
 use crate::clock::Clock;
 use crate::domain::{ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId};
+use crate::store::db::{self, Connection};
 use crate::store::journal::step::{Executor, Step};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::{first_few, quoted};
 use crate::store::sql::persona_id;
 use crate::store::{Result, Store, StoreError};
 use serde::Deserialize;
-use sqlx::{Row, SqliteConnection};
 use std::time::Duration;
 
 /// Most waiting mails that are noted in one transaction; the others wait for the next tick.
@@ -44,31 +44,31 @@ pub(in crate::store) const DELAYED_DELIVERIES: &str = "
 
 /// Emits that a run has just failed for good.
 pub(in crate::store) async fn run_failed(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     run: &str,
     clock: &dyn Clock,
 ) -> Result<()> {
-    let found = sqlx::query(FAILED_RUN)
+    let found = db::query(FAILED_RUN)
         .bind(run)
         .fetch_optional(&mut *conn)
         .await?;
     let Some(row) = found else { return Ok(()) };
     let class = row
-        .get::<Option<&str>, _>("error_class")
+        .get::<Option<&str>>("error_class")
         .and_then(ErrorClass::parse);
     let (persona, word) = (
         persona_id(&row)?,
         class.map_or("failed", ErrorClass::as_str),
     );
     let asked = match (
-        row.get::<Option<String>, _>("provider"),
-        row.get::<Option<String>, _>("model"),
+        row.get::<Option<String>>("provider"),
+        row.get::<Option<String>>("model"),
     ) {
         (Some(provider), Some(model)) => format!(", {} on {}", quoted(&model), quoted(&provider)),
         _ => String::new(),
     };
     let reason = row
-        .get::<Option<String>, _>("reason")
+        .get::<Option<String>>("reason")
         .map(|reason| format!(": {}", quoted(&reason)));
     let new = NewNotice {
         id: NoticeId::new(clock.new_id()),
@@ -76,7 +76,7 @@ pub(in crate::store) async fn run_failed(
         detail: word.to_owned(),
         subject: NoticeSubject::Run,
         subject_id: run.to_owned(),
-        occurrence: row.get::<i64, _>("attempt").to_string(),
+        occurrence: row.get::<i64>("attempt").to_string(),
         summary: format!(
             "run {run} of {persona} about {} failed with `{word}`{asked}{}",
             quoted(row.get("subject")),
@@ -92,7 +92,7 @@ pub(in crate::store) async fn run_failed(
 /// Emits that a call of ours was interrupted and may not be run again, if the step that was just
 /// recorded says so.
 pub(in crate::store) async fn step_recorded(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     run: &RunId,
     step: &Step,
     clock: &dyn Clock,
@@ -100,7 +100,7 @@ pub(in crate::store) async fn step_recorded(
     if step.executor != Executor::Engine || !step.is_in_doubt() {
         return Ok(());
     }
-    let row = sqlx::query(DOUBTFUL_RUN)
+    let row = db::query(DOUBTFUL_RUN)
         .bind(run.as_str())
         .fetch_one(&mut *conn)
         .await?;
@@ -159,7 +159,7 @@ fn after_run(class: Option<ErrorClass>, persona: &PersonaId, run: &str) -> Strin
 
 /// Emits that a delivery has just ended without reaching all recipients.
 pub(in crate::store) async fn delivery_failed(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     delivery: &str,
     clock: &dyn Clock,
 ) -> Result<()> {
@@ -184,7 +184,7 @@ pub(in crate::store) async fn delivery_failed(
 /// Emits that a delivery has just been held, because its server may have it and a second copy is
 /// not wanted.
 pub(in crate::store) async fn delivery_held(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     delivery: &str,
     clock: &dyn Clock,
 ) -> Result<()> {
@@ -209,7 +209,7 @@ pub(in crate::store) async fn delivery_held(
 }
 
 async fn delivery_delayed(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     delivery: &str,
     clock: &dyn Clock,
 ) -> Result<bool> {
@@ -232,7 +232,7 @@ async fn delivery_delayed(
 
 /// Emits that a responsibility's file cannot be used in this revision.
 pub(in crate::store) async fn responsibility_broken(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     of: (&PersonaId, &str, i64),
     error: &str,
     clock: &dyn Clock,
@@ -257,7 +257,7 @@ pub(in crate::store) async fn responsibility_broken(
 /// Emits that a file was read that a persona proposed and that is not enabled: once for the run
 /// that proposed it.
 pub(in crate::store) async fn responsibility_proposed(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     of: (&PersonaId, &str, &str),
     (name, run): (&str, &RunId),
     clock: &dyn Clock,
@@ -289,7 +289,7 @@ impl Store {
     pub async fn emit_delays(&self, after: Duration) -> Result<u64> {
         let clock = self.clock().clone();
         let queued_before = clock.now().minus(after).to_string();
-        let late = sqlx::query_scalar(DELAYED_DELIVERIES)
+        let late = db::query_scalar(DELAYED_DELIVERIES)
             .bind(queued_before)
             .bind(DELAYS_MAX);
         let late: Vec<String> = late.fetch_all(self.readers()).await?;
@@ -329,8 +329,8 @@ struct Troubled {
 impl DeliveryProblem {
     /// Reads the facts of a delivery. `None` for notices, and when all remaining recipients
     /// bounced: the owner was notified of them then.
-    async fn read(conn: &mut SqliteConnection, delivery: &str) -> Result<Option<Self>> {
-        let found = sqlx::query(TROUBLED_DELIVERY)
+    async fn read(conn: &mut Connection, delivery: &str) -> Result<Option<Self>> {
+        let found = db::query(TROUBLED_DELIVERY)
             .bind(delivery)
             .fetch_optional(conn)
             .await?;

@@ -9,6 +9,7 @@
 
 use crate::clock::Clock;
 use crate::store::budgets::{embedding_calls, money};
+use crate::store::db::{self, Connection, Row};
 use crate::store::journal::step::INTERRUPTED;
 use crate::store::journal::steps::close_open_calls;
 use crate::store::mail::audit_log;
@@ -17,8 +18,6 @@ use crate::store::runs::poison_runs::POISON_CRASHES_MIN;
 use crate::store::runs::queue::LINE_UP;
 use crate::store::sql::persona_id;
 use crate::store::{Result, Store};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 
 /// Crashes in a row at the same step, the last one alone, after which a run is quarantined.
 const GUILTY: i64 = 3;
@@ -71,18 +70,15 @@ impl Store {
                 Box::pin(async move {
                     money::recover(conn, &clock.now().to_string()).await?;
                     embedding_calls::recover(conn).await?;
-                    let orphans = sqlx::query(ORPHANS)
-                        .bind(epoch)
-                        .fetch_all(&mut *conn)
-                        .await?;
+                    let orphans = db::query(ORPHANS).bind(epoch).fetch_all(&mut *conn).await?;
                     if orphans.iter().any(|orphan| !was_asked_to_end(orphan)) {
-                        sqlx::query(CLEAR_WAITING).execute(&mut *conn).await?;
+                        db::query(CLEAR_WAITING).execute(&mut *conn).await?;
                     }
                     let mut recovered = RecoveredRuns::default();
                     for orphan in &orphans {
                         recover(conn, orphan, &mut recovered, clock.as_ref()).await?;
                     }
-                    sqlx::query(LINE_UP).execute(conn).await?;
+                    db::query(LINE_UP).execute(conn).await?;
                     Ok(recovered)
                 })
             })
@@ -102,7 +98,7 @@ impl Store {
     pub async fn note_end(&self) -> Result<()> {
         self.write(|conn| {
             Box::pin(async move {
-                sqlx::query(NOTE_END).execute(conn).await?;
+                db::query(NOTE_END).execute(conn).await?;
                 Ok(())
             })
         })
@@ -110,13 +106,13 @@ impl Store {
     }
 }
 
-fn was_asked_to_end(orphan: &SqliteRow) -> bool {
+fn was_asked_to_end(orphan: &Row) -> bool {
     orphan.get("asked_to_end")
 }
 
 async fn recover(
-    conn: &mut SqliteConnection,
-    orphan: &SqliteRow,
+    conn: &mut Connection,
+    orphan: &Row,
     recovered: &mut RecoveredRuns,
     clock: &dyn Clock,
 ) -> Result<()> {
@@ -133,7 +129,7 @@ async fn recover(
             "the engine stopped {crashes} times in a row at the same step of this run: {}",
             last_step(orphan)
         );
-        let quarantine = sqlx::query(QUARANTINE)
+        let quarantine = db::query(QUARANTINE)
             .bind(run)
             .bind(crashes)
             .bind(place)
@@ -154,7 +150,7 @@ async fn recover(
         .await?;
         recovered.quarantined += 1;
     } else {
-        sqlx::query(REQUEUE_ORPHAN)
+        db::query(REQUEUE_ORPHAN)
             .bind(run)
             .bind(crashes)
             .bind(place)
@@ -170,7 +166,7 @@ async fn recover(
 }
 
 /// Returns the last step of a run, for display.
-fn last_step(orphan: &SqliteRow) -> String {
+fn last_step(orphan: &Row) -> String {
     let read = |column| {
         let json: Option<&str> = orphan.get(column);
         json.and_then(|json| serde_json::from_str::<Vec<serde_json::Value>>(json).ok())

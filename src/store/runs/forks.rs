@@ -5,10 +5,9 @@
 use crate::domain::{PersonaId, RunId, Timestamp, UsageLine};
 use crate::store::budgets::money::{self, Billing, CallReservation};
 use crate::store::budgets::usage_row::UsageRow;
+use crate::store::db::{self, Connection, Row};
 use crate::store::{Result, Store, StoreError};
 use serde_json::Value;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 
 /// First attempt number of forks within a turn of the run: forks count from a million, with a
 /// thousand numbers each.
@@ -97,7 +96,7 @@ impl Store {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let insert = sqlx::query(INSERT_FORK)
+                let insert = db::query(INSERT_FORK)
                     .bind(&fork.id)
                     .bind(fork.run.as_str());
                 let insert = insert
@@ -130,7 +129,7 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 let ended = (state != "running").then(|| now.clone());
-                let write = sqlx::query(WRITE_FORK)
+                let write = db::query(WRITE_FORK)
                     .bind(&id)
                     .bind(&record_json)
                     .bind(state)
@@ -160,7 +159,7 @@ impl Store {
 
     /// Returns the micro-dollars that a run's responsibility allows it.
     pub async fn budget_of_run(&self, run: &RunId) -> Result<Option<i64>> {
-        let budget = sqlx::query_scalar(BUDGET_OF_RUN)
+        let budget = db::query_scalar(BUDGET_OF_RUN)
             .bind(run.as_str())
             .fetch_optional(self.readers());
         Ok(budget.await?.flatten())
@@ -170,7 +169,7 @@ impl Store {
     ///
     /// Errors: [`StoreError::WrongState`] when it was pruned.
     pub async fn fork_record(&self, id: &str) -> Result<String> {
-        let record = sqlx::query_scalar(FORK_RECORD)
+        let record = db::query_scalar(FORK_RECORD)
             .bind(id)
             .fetch_optional(self.readers())
             .await?;
@@ -194,7 +193,7 @@ impl Store {
 
     /// Returns the run of a fork. Errors: [`StoreError::Missing`].
     pub async fn run_of_fork(&self, id: &str) -> Result<RunId> {
-        let run: Option<String> = sqlx::query_scalar(RUN_OF_FORK)
+        let run: Option<String> = db::query_scalar(RUN_OF_FORK)
             .bind(id)
             .fetch_optional(self.readers())
             .await?;
@@ -213,14 +212,14 @@ impl Store {
 
     /// Returns the last forks, newest first.
     pub async fn forks(&self, limit: u32) -> Result<Vec<StoredFork>> {
-        let rows = sqlx::query(FORKS)
+        let rows = db::query(FORKS)
             .bind(limit)
             .fetch_all(self.readers())
             .await?;
-        let fork = |row: &SqliteRow| {
+        let fork = |row: &Row| {
             Ok(StoredFork {
                 id: row.get("id"),
-                run: RunId::new(row.get::<String, _>("run_id")),
+                run: RunId::new(row.get::<String>("run_id")),
                 persona: row.get("persona_id"),
                 at_turn: row.get("at_turn"),
                 change_json: row.get("change_json"),
@@ -237,13 +236,13 @@ impl Store {
 /// turns.
 struct Books<'a> {
     id: &'a str,
-    row: SqliteRow,
+    row: Row,
     now: &'a str,
 }
 
 impl Books<'_> {
-    async fn book(&self, conn: &mut SqliteConnection, step: &ForkMoney) -> Result<()> {
-        let run = RunId::new(self.row.get::<String, _>("run_id"));
+    async fn book(&self, conn: &mut Connection, step: &ForkMoney) -> Result<()> {
+        let run = RunId::new(self.row.get::<String>("run_id"));
         match step {
             ForkMoney::Begin {
                 reservation: None, ..
@@ -290,7 +289,7 @@ impl Books<'_> {
     }
 
     fn number(&self, attempt: u32) -> u32 {
-        let place = u32::try_from(self.row.get::<i64, _>("rowid")).unwrap_or(0);
+        let place = u32::try_from(self.row.get::<i64>("rowid")).unwrap_or(0);
         TRIES_BEGIN
             .saturating_add(place.saturating_mul(TRIES_PER_FORK))
             .saturating_add(attempt)
@@ -298,18 +297,18 @@ impl Books<'_> {
 
     async fn ledger(
         &self,
-        conn: &mut SqliteConnection,
+        conn: &mut Connection,
         (run, turn_index, attempt): (&RunId, u32, u32),
         (provider, state): (&str, &str),
         lines: &Value,
     ) -> Result<()> {
-        let insert = sqlx::query(FORK_ENV)
+        let insert = db::query(FORK_ENV)
             .bind(run.as_str())
             .bind(turn_index)
             .bind(attempt);
         let insert = insert
             .bind(lines.to_string())
-            .bind(self.row.get::<String, _>("persona_id"));
+            .bind(self.row.get::<String>("persona_id"));
         let insert = insert
             .bind(provider.to_owned())
             .bind(state.to_owned())

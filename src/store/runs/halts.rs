@@ -7,13 +7,12 @@
 //! Absent on purpose: stopping what is at work (`runs::worker`).
 
 use crate::domain::{PersonaId, Timestamp};
+use crate::store::db::{self, Row};
 use crate::store::mail::audit_log::audit;
 use crate::store::sql::timestamp;
 use crate::store::{Result, Store};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 pub(in crate::store) const HALTS: &str =
     "SELECT persona_id, reason, halted_at FROM halts ORDER BY persona_id";
@@ -42,7 +41,7 @@ impl PersonaHalt {
 impl Store {
     /// Returns the halts in force, the one of every persona first.
     pub async fn halts(&self) -> Result<Vec<PersonaHalt>> {
-        let rows = sqlx::query(HALTS).fetch_all(self.readers()).await?;
+        let rows = db::query(HALTS).fetch_all(self.readers()).await?;
         rows.iter().map(halt).collect()
     }
 
@@ -54,7 +53,7 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 let key = persona.as_ref().map_or("", PersonaId::as_str);
-                let insert = sqlx::query(HALT).bind(key).bind(reason);
+                let insert = db::query(HALT).bind(key).bind(reason);
                 let insert = insert.bind(now.to_string()).execute(&mut *conn).await?;
                 let is_new = insert.rows_affected() > 0;
                 if is_new {
@@ -73,7 +72,7 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 let key = persona.as_ref().map_or("", PersonaId::as_str);
-                let lifted = sqlx::query(LIFT_HALT).bind(key).execute(&mut *conn).await?;
+                let lifted = db::query(LIFT_HALT).bind(key).execute(&mut *conn).await?;
                 let was_halted = lifted.rows_affected() > 0;
                 if was_halted {
                     audit(
@@ -92,7 +91,7 @@ impl Store {
     }
 }
 
-fn halt(row: &SqliteRow) -> Result<PersonaHalt> {
+fn halt(row: &Row) -> Result<PersonaHalt> {
     let persona: &str = row.try_get("persona_id")?;
     Ok(PersonaHalt {
         persona: match persona {

@@ -1,14 +1,13 @@
 //! Journal of hooks: each program that was asked about a run, and its answer.
 
 use crate::domain::{HookDecision, HookEvent, RunId, Timestamp};
+use crate::store::db::{self, Row};
 use crate::store::journal::writer::OWN_RUN;
 use crate::store::runs::fence::{RunKey, fenced};
 use crate::store::sql::instant;
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// Answer of one hook.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,14 +42,14 @@ impl PersonaStore {
             .write(move |conn| {
                 Box::pin(async move {
                     if call.event != HookEvent::AfterRun {
-                        let own = sqlx::query(OWN_RUN)
+                        let own = db::query(OWN_RUN)
                             .bind(key.run.as_str())
                             .bind(epoch)
                             .bind(persona.as_str());
                         let is_ours = own.fetch_optional(&mut *conn).await?.is_some();
                         fenced(u64::from(is_ours), key.run.as_str())?;
                     }
-                    let row = sqlx::query(RECORD_HOOK)
+                    let row = db::query(RECORD_HOOK)
                         .bind(persona.as_str())
                         .bind(key.run.as_str())
                         .bind(call.event.as_str())
@@ -72,7 +71,7 @@ impl PersonaStore {
 impl Store {
     /// Returns the answers of hooks to a run, in order.
     pub async fn hooks_of_run(&self, run: &RunId) -> Result<Vec<HookCall>> {
-        let rows = sqlx::query(HOOKS_OF_RUN)
+        let rows = db::query(HOOKS_OF_RUN)
             .bind(run.as_str())
             .fetch_all(self.readers())
             .await?;
@@ -80,7 +79,7 @@ impl Store {
     }
 }
 
-fn hook_call(row: &SqliteRow) -> Result<HookCall> {
+fn hook_call(row: &Row) -> Result<HookCall> {
     let unreadable = || StoreError::Unreadable { what: "hook call" };
     Ok(HookCall {
         event: HookEvent::parse(row.get("event")).ok_or_else(unreadable)?,
@@ -89,7 +88,7 @@ fn hook_call(row: &SqliteRow) -> Result<HookCall> {
         hook_sha256: row.get("hook_sha256"),
         decision: HookDecision::parse(row.get("decision")).ok_or_else(unreadable)?,
         reason: row.get("reason"),
-        took_ms: row.get::<i64, _>("took_ms").unsigned_abs(),
+        took_ms: row.get::<i64>("took_ms").unsigned_abs(),
         at: instant(row.get("asked_at"))?,
     })
 }

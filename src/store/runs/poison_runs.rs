@@ -9,7 +9,7 @@
 //! the next crash gets a longer probation.
 
 use crate::store::Result;
-use sqlx::{Row, SqliteConnection};
+use crate::store::db::{self, Connection};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -106,7 +106,7 @@ impl PoisonRuns {
     /// Decides which runs may be claimed; the caller claims in the same transaction.
     pub async fn turn(
         &self,
-        conn: &mut SqliteConnection,
+        conn: &mut Connection,
         epoch: i64,
         now: Duration,
     ) -> Result<ClaimTurn> {
@@ -114,7 +114,7 @@ impl PoisonRuns {
             return Ok(ClaimTurn::Healthy);
         }
         let crashes_max = self.times().crashes_max(now);
-        let row = sqlx::query(POISON_RUNS)
+        let row = db::query(POISON_RUNS)
             .bind(epoch)
             .bind(crashes_max)
             .fetch_one(&mut *conn)
@@ -125,7 +125,7 @@ impl PoisonRuns {
             if now < self.times().probation_until {
                 return Ok(ClaimTurn::Nobody);
             }
-            sqlx::query(END_PROBATION).bind(epoch).execute(conn).await?;
+            db::query(END_PROBATION).bind(epoch).execute(conn).await?;
             self.times().wait_anew(now);
             return Ok(ClaimTurn::Healthy);
         }

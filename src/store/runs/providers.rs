@@ -2,10 +2,9 @@
 //! of its calls.
 
 use crate::domain::Timestamp;
+use crate::store::db::{self, Row};
 use crate::store::sql::optional_timestamp;
 use crate::store::{Result, Store};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// Statistics of a provider from the calls of runs; cancelled calls do not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +28,7 @@ pub(in crate::store) const PROVIDER_CALLS: &str = "SELECT * FROM provider_calls 
 impl Store {
     /// Returns every provider that was ever called, by name.
     pub async fn provider_calls(&self) -> Result<Vec<ProviderCalls>> {
-        sqlx::query(PROVIDER_CALLS)
+        db::query(PROVIDER_CALLS)
             .fetch_all(self.readers())
             .await?
             .iter()
@@ -38,7 +37,7 @@ impl Store {
     }
 }
 
-fn provider_calls(row: &SqliteRow) -> Result<ProviderCalls> {
+fn provider_calls(row: &Row) -> Result<ProviderCalls> {
     Ok(ProviderCalls {
         provider: row.get("provider"),
         calls: row.get("calls"),

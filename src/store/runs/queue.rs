@@ -6,6 +6,7 @@ use crate::domain::{
     Timestamp, Trigger,
 };
 use crate::store::budgets::money;
+use crate::store::db::{self, Connection, Row};
 use crate::store::journal::step::INTERRUPTED;
 use crate::store::journal::steps::close_open_calls;
 use crate::store::notices::events;
@@ -13,8 +14,6 @@ use crate::store::runs::fence::fenced;
 use crate::store::schedules::run_options::letter_options_json;
 use crate::store::sql::{persona_id, to_i64, to_ms};
 use crate::store::{Result, Store, StoreError};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 use std::time::Duration;
 
 /// Most queued runs of one persona that one claim examines; without a bound a claim would cost as
@@ -163,14 +162,14 @@ pub(in crate::store) const CANCEL_REQUESTED: &str = "
 
 /// Queues a run inside the caller's transaction.
 pub(in crate::store) async fn insert(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     run: &NewRun,
     persona: &PersonaId,
     thread: &ThreadId,
     message: &MessageId,
     now: Timestamp,
 ) -> Result<()> {
-    let insert = sqlx::query(INSERT_RUN)
+    let insert = db::query(INSERT_RUN)
         .bind(run.id.as_str())
         .bind(persona.as_str())
         .bind(thread.as_str());
@@ -193,7 +192,7 @@ pub(in crate::store) async fn insert(
 impl Store {
     /// Counts the runs that have not ended, up to `most`.
     pub async fn open_runs_up_to(&self, most: usize) -> Result<usize> {
-        let count = sqlx::query_scalar(OPEN_RUNS_UP_TO).bind(to_i64(most));
+        let count = db::query_scalar(OPEN_RUNS_UP_TO).bind(to_i64(most));
         let count: i64 = count.fetch_one(self.readers()).await?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
@@ -225,7 +224,7 @@ impl Store {
                 let Some(allowed) = turn.allows(limit) else {
                     return Ok(Vec::new());
                 };
-                let claim = sqlx::query(CLAIM_RUNS)
+                let claim = db::query(CLAIM_RUNS)
                     .bind(epoch)
                     .bind(now)
                     .bind(to_i64(allowed.runs_max));
@@ -240,7 +239,7 @@ impl Store {
                 if rows.is_empty() && allowed.crashes_min > 0 {
                     poison_runs.nobody_came(monotonic);
                 }
-                rows.sort_by_key(|row| row.get::<i64, _>("seq"));
+                rows.sort_by_key(|row| row.get::<i64>("seq"));
                 rows.iter().map(claimed).collect()
             })
         })
@@ -250,7 +249,7 @@ impl Store {
     /// Counts the runs that are running or due.
     pub async fn count_open_runs(&self) -> Result<u64> {
         let now = self.clock().now().to_string();
-        let count: i64 = sqlx::query_scalar(OPEN_RUNS)
+        let count: i64 = db::query_scalar(OPEN_RUNS)
             .bind(now)
             .fetch_one(self.readers())
             .await?;
@@ -267,7 +266,7 @@ impl Store {
                 let (class, worked) = (failure.class.as_str(), to_ms(failure.worked));
                 let changed = match failure.retry_at {
                     Some(at) => {
-                        let park = sqlx::query(PARK_RUN)
+                        let park = db::query(PARK_RUN)
                             .bind(&id)
                             .bind(epoch)
                             .bind(at.to_string());
@@ -283,7 +282,7 @@ impl Store {
                             ErrorClass::Cancelled => (RunState::Cancelled, StopReason::Cancelled),
                             _ => (RunState::Failed, StopReason::Failed),
                         };
-                        let fail = sqlx::query(FAIL_RUN)
+                        let fail = db::query(FAIL_RUN)
                             .bind(&id)
                             .bind(epoch)
                             .bind(state.as_str());
@@ -310,7 +309,7 @@ impl Store {
         let (epoch, clock, id) = (self.epoch(), self.clock().clone(), run.as_str().to_owned());
         self.write(move |conn| {
             Box::pin(async move {
-                let requeue = sqlx::query(REQUEUE_RUN)
+                let requeue = db::query(REQUEUE_RUN)
                     .bind(&id)
                     .bind(epoch)
                     .bind(to_ms(worked));
@@ -332,9 +331,7 @@ impl Store {
     /// Errors: [`StoreError::Missing`]; [`StoreError::WrongState`] when no engine works on it, or
     /// one that is gone.
     pub async fn running_run(&self, id: &RunId) -> Result<ClaimedRun> {
-        let find = sqlx::query(RUNNING_RUN)
-            .bind(id.as_str())
-            .bind(self.epoch());
+        let find = db::query(RUNNING_RUN).bind(id.as_str()).bind(self.epoch());
         let row = find.fetch_optional(self.readers()).await?;
         let id = id.to_string();
         match row {
@@ -351,17 +348,17 @@ impl Store {
 
     /// Returns the running runs whose cancellation was requested, by this or another process.
     pub async fn cancel_requests(&self) -> Result<Vec<RunId>> {
-        let ids: Vec<String> = sqlx::query_scalar(CANCEL_REQUESTED)
+        let ids: Vec<String> = db::query_scalar(CANCEL_REQUESTED)
             .fetch_all(self.readers())
             .await?;
         Ok(ids.into_iter().map(RunId::new).collect())
     }
 }
 
-fn claimed(row: &SqliteRow) -> Result<ClaimedRun> {
+fn claimed(row: &Row) -> Result<ClaimedRun> {
     let unreadable = |what| move || StoreError::Unreadable { what };
     let allowed = row
-        .get::<Option<&str>, _>("thread_budget")
+        .get::<Option<&str>>("thread_budget")
         .map(serde_json::from_str)
         .transpose();
     let allowed = allowed.map_err(|_| StoreError::Unreadable {
@@ -372,15 +369,15 @@ fn claimed(row: &SqliteRow) -> Result<ClaimedRun> {
         budget_micros: row.get("budget_micros"),
         attempts_max: row.get("attempts_max"),
         thread_budget: allowed.map_or_else(ThreadBudget::default, money::thread_budget),
-        id: RunId::new(row.get::<String, _>("id")),
+        id: RunId::new(row.get::<String>("id")),
         persona: persona_id(row)?,
-        thread: ThreadId::new(row.get::<String, _>("thread_id")),
+        thread: ThreadId::new(row.get::<String>("thread_id")),
         trigger: Trigger::parse(row.get("trigger")).ok_or_else(unreadable("run trigger"))?,
-        trigger_message: MessageId::new(row.get::<String, _>("trigger_message_id")),
+        trigger_message: MessageId::new(row.get::<String>("trigger_message_id")),
         profile: row.get("profile"),
-        attempt: u32::try_from(row.get::<i64, _>("attempt")).unwrap_or(u32::MAX),
+        attempt: u32::try_from(row.get::<i64>("attempt")).unwrap_or(u32::MAX),
         has_journal: row.get("has_journal"),
-        worked: Duration::from_millis(row.get::<i64, _>("worked_ms").unsigned_abs()),
+        worked: Duration::from_millis(row.get::<i64>("worked_ms").unsigned_abs()),
         created_at: Timestamp::parse(row.get("created_at"))
             .ok_or_else(unreadable("time of a run"))?,
     })

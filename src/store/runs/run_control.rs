@@ -4,11 +4,11 @@
 use crate::clock::Clock;
 use crate::domain::{ErrorClass, MessageId, PersonaId, RunId, ThreadId, Timestamp, Trigger};
 use crate::store::approvals::sweep::end_open;
+use crate::store::db::{self, Connection};
 use crate::store::mail::audit_log::audit;
 use crate::store::runs::queue::{self as runs, NewRun};
 use crate::store::sql::persona_id;
 use crate::store::{Result, Store, StoreError};
-use sqlx::{Row, SqliteConnection};
 
 /// Result of a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Store {
         };
         self.write(move |conn| {
             Box::pin(async move {
-                let row = sqlx::query(FILED_MESSAGE)
+                let row = db::query(FILED_MESSAGE)
                     .bind(message.as_str())
                     .fetch_optional(&mut *conn)
                     .await?;
@@ -101,17 +101,17 @@ impl Store {
                         hint,
                     })
                 };
-                if row.get::<&str, _>("direction") != "inbound" {
+                if row.get::<&str>("direction") != "inbound" {
                     return wrong(row.get("direction"), "only letters can be answered");
                 }
-                if let Some(run) = row.get::<Option<String>, _>("run") {
+                if let Some(run) = row.get::<Option<String>>("run") {
                     let hint = "`attache runs retry` queues a run that has ended once more";
                     return wrong(format!("the letter of run {run}"), hint);
                 }
                 let persona = persona_id(&row)?;
-                let thread = ThreadId::new(row.get::<String, _>("thread_id"));
+                let thread = ThreadId::new(row.get::<String>("thread_id"));
                 runs::insert(conn, &run, &persona, &thread, &message, now).await?;
-                sqlx::query(ANSWERED_AFTER_ALL)
+                db::query(ANSWERED_AFTER_ALL)
                     .bind(message.as_str())
                     .execute(&mut *conn)
                     .await?;
@@ -131,7 +131,7 @@ impl Store {
 
     /// Returns the failed runs that match, oldest first; at most ten thousand.
     pub async fn failed_runs(&self, which: &FailedRuns) -> Result<Vec<RunId>> {
-        let find = sqlx::query_scalar(FAILED_RUNS).bind(which.class.map(ErrorClass::as_str));
+        let find = db::query_scalar(FAILED_RUNS).bind(which.class.map(ErrorClass::as_str));
         let find = find.bind(which.persona.as_ref().map(PersonaId::as_str));
         let find = find
             .bind(which.since.map(|at| at.to_string()))
@@ -148,7 +148,7 @@ impl Store {
             Box::pin(async move {
                 let mut queued = 0;
                 for run in &runs {
-                    let change = sqlx::query(RETRY_FAILED_RUN)
+                    let change = db::query(RETRY_FAILED_RUN)
                         .bind(run.as_str())
                         .bind(now.to_string());
                     if change.execute(&mut *conn).await?.rows_affected() > 0 {
@@ -185,13 +185,13 @@ impl Store {
         let (run, now) = (run.clone(), self.clock().now());
         self.write(move |conn| {
             Box::pin(async move {
-                let change = sqlx::query(RETRY_RUN).bind(run.as_str()).bind(now.to_string());
+                let change = db::query(RETRY_RUN).bind(run.as_str()).bind(now.to_string());
                 let change = change.execute(&mut *conn).await?;
                 if change.rows_affected() == 0 {
                     let hint = "only failed and cancelled runs, and runs waiting for a retry, can be retried";
                     return Err(refused(conn, &run, hint).await?);
                 }
-                sqlx::query(RETRIED_AFTER_ALL).bind(run.as_str()).execute(&mut *conn).await?;
+                db::query(RETRIED_AFTER_ALL).bind(run.as_str()).execute(&mut *conn).await?;
                 note(conn, &run, "retry:operator", now).await
             })
         })
@@ -201,7 +201,7 @@ impl Store {
 
 /// Cancels a run inside the caller's transaction; `decision` is noted in the audit log. `None`: it has ended.
 pub(in crate::store) async fn cancel(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     run: &RunId,
     decision: &str,
     clock: &dyn Clock,
@@ -211,7 +211,7 @@ pub(in crate::store) async fn cancel(
         (CANCEL_WAITING_RUN, Cancellation::Done),
         (REQUEST_CANCEL, Cancellation::Requested),
     ] {
-        let change = sqlx::query(sql).bind(run.as_str()).bind(now.to_string());
+        let change = db::query(sql).bind(run.as_str()).bind(now.to_string());
         if change.execute(&mut *conn).await?.rows_affected() > 0 {
             end_open(conn, run.as_str(), "cancelled", clock).await?;
             note(conn, run, decision, now).await?;
@@ -221,13 +221,8 @@ pub(in crate::store) async fn cancel(
     Ok(None)
 }
 
-async fn note(
-    conn: &mut SqliteConnection,
-    run: &RunId,
-    decision: &str,
-    now: Timestamp,
-) -> Result<()> {
-    let row = sqlx::query(RUN_STATE)
+async fn note(conn: &mut Connection, run: &RunId, decision: &str, now: Timestamp) -> Result<()> {
+    let row = db::query(RUN_STATE)
         .bind(run.as_str())
         .fetch_one(&mut *conn)
         .await?;
@@ -242,12 +237,8 @@ async fn note(
 }
 
 /// Returns the error for a change that touched no row.
-async fn refused(
-    conn: &mut SqliteConnection,
-    run: &RunId,
-    hint: &'static str,
-) -> Result<StoreError> {
-    let row = sqlx::query(RUN_STATE)
+async fn refused(conn: &mut Connection, run: &RunId, hint: &'static str) -> Result<StoreError> {
+    let row = db::query(RUN_STATE)
         .bind(run.as_str())
         .fetch_optional(conn)
         .await?;

@@ -2,6 +2,7 @@
 
 use crate::domain::RunId;
 use crate::store::budgets::money::{WAKE_WAITING, leave};
+use crate::store::db;
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::runs::fence::fenced;
 use crate::store::runs::queue::RunFailure;
@@ -27,7 +28,7 @@ impl Store {
         let (epoch, id, now) = (self.epoch(), run.as_str().to_owned(), self.clock().now());
         self.write(move |conn| {
             Box::pin(async move {
-                let park = sqlx::query(PARK_UNSPENT)
+                let park = db::query(PARK_UNSPENT)
                     .bind(&id)
                     .bind(epoch)
                     .bind(wait.retry_at.map(|at| at.to_string()))
@@ -53,7 +54,7 @@ impl Store {
     pub async fn wake_waits(&self) -> Result<()> {
         self.write(|conn| {
             Box::pin(async move {
-                sqlx::query(WAKE_WAITING).execute(conn).await?;
+                db::query(WAKE_WAITING).execute(conn).await?;
                 Ok(())
             })
         })

@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{PersonaId, ResponsibilityId, RunOptions, SlotOptions, Timestamp};
+use crate::store::db::{self, Connection};
 use crate::store::notices::events;
 use crate::store::schedules::responsibility::{MissedSlots, NextSlot, Version, merged};
 use crate::store::schedules::run_options::{run_options_json, slot_options_json};
@@ -9,7 +10,6 @@ use crate::store::schedules::slot_events;
 use crate::store::schedules::slot_rows::insert_missed;
 use crate::store::schedules::waiting::{FILE_CHANGED, end_waiting};
 use crate::store::{Result, Store};
-use sqlx::{Row, SqliteConnection};
 
 /// A change of one file, as read by the scheduler.
 #[derive(Debug, Clone)]
@@ -94,7 +94,7 @@ pub(in crate::store) const INHERIT_PAUSE: &str = "
     WHERE persona_id = $1 AND file = $2";
 
 pub(in crate::store) async fn apply(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     change: &FileChange,
     clock: &dyn Clock,
 ) -> Result<bool> {
@@ -106,7 +106,7 @@ pub(in crate::store) async fn apply(
         FileState::Unusable { .. } => SPOIL_RESPONSIBILITY,
         FileState::Removed => REMOVE_RESPONSIBILITY,
     };
-    let update = sqlx::query(sql)
+    let update = db::query(sql)
         .bind(change.persona.as_str())
         .bind(&change.file);
     let update = update.bind(seen.revision).bind(seen.cursor_at.to_string());
@@ -164,7 +164,7 @@ pub(in crate::store) async fn apply(
 
 /// Emits that a responsibility that a persona proposed waits for its owner.
 pub(in crate::store) async fn note_proposal(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     change: &FileChange,
     id: &str,
     clock: &dyn Clock,
@@ -182,7 +182,7 @@ pub(in crate::store) async fn note_proposal(
 }
 
 pub(in crate::store) async fn insert_responsibility(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     change: &FileChange,
     clock: &dyn Clock,
 ) -> Result<bool> {
@@ -194,7 +194,7 @@ pub(in crate::store) async fn insert_responsibility(
     let text =
         |of: fn(&UsableFile) -> &String| schedule.map_or("", |schedule| of(schedule).as_str());
     // A file that was never usable has its path for a name.
-    let insert = sqlx::query(INSERT_RESPONSIBILITY)
+    let insert = db::query(INSERT_RESPONSIBILITY)
         .bind(change.new_id.as_str())
         .bind(change.persona.as_str());
     let insert = insert
@@ -256,7 +256,7 @@ impl Store {
                 for change in &changes {
                     let is_done = apply(conn, change, clock.as_ref()).await?;
                     if let Some(former) = change.renamed_from.as_ref().filter(|_| is_done) {
-                        let inherit = sqlx::query(INHERIT_PAUSE).bind(change.persona.as_str());
+                        let inherit = db::query(INHERIT_PAUSE).bind(change.persona.as_str());
                         inherit
                             .bind(&change.file)
                             .bind(former.as_str())

@@ -5,6 +5,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{CatchUp, Overlap, ResponsibilityId, RunId, SlotOptions, Timestamp};
+use crate::store::db::{self, Connection};
 use crate::store::schedules::responsibility::{MissedSlots, merged};
 use crate::store::schedules::slot::{
     DueSlot, FAILURES_MAX, Fired, Firing, ScheduledPrompt, SlotWork,
@@ -15,7 +16,6 @@ use crate::store::schedules::slot_rows::{
 };
 use crate::store::schedules::waiting;
 use crate::store::{Result, Store, StoreError};
-use sqlx::{Row, SqliteConnection};
 
 /// `$8`: for a responsibility that is paused. Nothing fires between the last allowed failure and
 /// the pause.
@@ -92,7 +92,7 @@ impl Store {
     }
 }
 
-async fn fire(conn: &mut SqliteConnection, firing: Firing, clock: &dyn Clock) -> Result<Fired> {
+async fn fire(conn: &mut Connection, firing: Firing, clock: &dyn Clock) -> Result<Fired> {
     let (id, now) = (&firing.responsibility, firing.now);
     if !move_cursor(conn, &firing, false).await? {
         return Ok(Fired::Stale);
@@ -129,11 +129,11 @@ async fn fire(conn: &mut SqliteConnection, firing: Firing, clock: &dyn Clock) ->
 
 /// Moves the cursor. `false`: the responsibility is not in the version that was read.
 pub(in crate::store) async fn move_cursor(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     firing: &Firing,
     is_paused: bool,
 ) -> Result<bool> {
-    let moved = sqlx::query(MOVE_CURSOR)
+    let moved = db::query(MOVE_CURSOR)
         .bind(firing.responsibility.as_str())
         .bind(firing.seen.revision);
     let moved = moved
@@ -170,18 +170,18 @@ impl SlotStart {
 }
 
 async fn fire_in_time(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &ResponsibilityId,
     slot: DueSlot,
     options: &SlotOptions,
     now: Timestamp,
 ) -> Result<SlotStart> {
-    let before = sqlx::query(BEFORE_IT)
+    let before = db::query(BEFORE_IT)
         .bind(id.as_str())
         .fetch_one(&mut *conn)
         .await?;
     let (is_open, is_buffered): (bool, bool) = (before.get("is_open"), before.get("is_buffered"));
-    let has_late = before.get::<i64, _>("late") > 0;
+    let has_late = before.get::<i64>("late") > 0;
     let overdue_at = Some(slot.fire_at.plus(options.grace));
     // A newer slot replaces a late one that has not begun, unless all are to fire.
     let waits_behind_late = has_late && options.catch_up == CatchUp::All;

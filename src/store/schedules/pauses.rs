@@ -4,6 +4,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{PausedBy, ResponsibilityId, Timestamp};
+use crate::store::db::{self, Connection};
 use crate::store::schedules::firing::move_cursor;
 use crate::store::schedules::responsibility::{MissedSlots, NextSlot, Version};
 use crate::store::schedules::slot::{FAILURES_MAX, Firing};
@@ -11,7 +12,6 @@ use crate::store::schedules::slot_events;
 use crate::store::schedules::slot_rows::{SlotRow, insert_slot};
 use crate::store::schedules::waiting::end_waiting;
 use crate::store::{Result, Store};
-use sqlx::{Row, SqliteConnection};
 
 /// Most responsibilities that are paused in one pass; the others are found by the next.
 const FAILING_MAX: i64 = 256;
@@ -57,7 +57,7 @@ impl Store {
 
     /// Pauses responsibilities that failed [`FAILURES_MAX`] times in a row; returns their ids.
     pub async fn pause_failing(&self, now: Timestamp) -> Result<Vec<ResponsibilityId>> {
-        let failing = sqlx::query_scalar(FAILING)
+        let failing = db::query_scalar(FAILING)
             .bind(FAILURES_MAX)
             .bind(FAILING_MAX);
         let failing: Vec<String> = failing.fetch_all(self.readers()).await?;
@@ -87,7 +87,7 @@ impl Store {
         let id = id.clone();
         self.write(move |conn| {
             Box::pin(async move {
-                let resume = sqlx::query(RESUME).bind(id.as_str()).bind(seen.revision);
+                let resume = db::query(RESUME).bind(id.as_str()).bind(seen.revision);
                 let resume = resume
                     .bind(seen.cursor_at.to_string())
                     .bind(next.at.map(|at| at.to_string()));
@@ -131,7 +131,7 @@ impl Store {
 }
 
 async fn pause(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &ResponsibilityId,
     by: PausedBy,
     now: Timestamp,
@@ -142,7 +142,7 @@ async fn pause(
     } else {
         0
     };
-    let pause = sqlx::query(PAUSE)
+    let pause = db::query(PAUSE)
         .bind(id.as_str())
         .bind(now.to_string())
         .bind(by.as_str());
@@ -165,16 +165,16 @@ async fn pause(
 /// Adds slots to the row of slots that came due while paused, which is the newest row, or creates
 /// it.
 async fn count_paused(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &ResponsibilityId,
     passed: &MissedSlots,
     now: Timestamp,
 ) -> Result<()> {
-    let newest = sqlx::query(NEWEST_SLOT)
+    let newest = db::query(NEWEST_SLOT)
         .bind(id.as_str())
         .fetch_optional(&mut *conn)
         .await?;
-    let growing = newest.filter(|row| row.get::<&str, _>("state") == "paused");
+    let growing = newest.filter(|row| row.get::<&str>("state") == "paused");
     let Some(growing) = growing else {
         let row = SlotRow {
             missed: Some(passed),
@@ -183,9 +183,9 @@ async fn count_paused(
         insert_slot(conn, id, passed.first, &row, now).await?;
         return Ok(());
     };
-    let grow = sqlx::query(GROW_PAUSED)
+    let grow = db::query(GROW_PAUSED)
         .bind(id.as_str())
-        .bind(growing.get::<String, _>("slot_at"));
+        .bind(growing.get::<String>("slot_at"));
     let grow = grow
         .bind(i64::try_from(passed.count).unwrap_or(i64::MAX))
         .bind(passed.last.to_string());

@@ -3,6 +3,7 @@
 //! `firing.rs`.
 
 use crate::domain::{ResponsibilityId, Timestamp};
+use crate::store::db::{self};
 use crate::store::schedules::responsibility::{
     NextSlot, StoredResponsibility, Version, responsibility,
 };
@@ -37,7 +38,7 @@ pub(in crate::store) const SET_NEXT_SLOT: &str = "
 impl Store {
     /// Returns every responsibility, removed ones included, by persona and file.
     pub async fn responsibilities(&self) -> Result<Vec<StoredResponsibility>> {
-        let rows = sqlx::query(RESPONSIBILITIES)
+        let rows = db::query(RESPONSIBILITIES)
             .fetch_all(self.readers())
             .await?;
         rows.iter().map(responsibility).collect()
@@ -55,7 +56,7 @@ impl Store {
             .and_then(|row| row.next.fire_at)
             .map(|at| at.to_string())
             .unwrap_or_default();
-        let due = sqlx::query(DUE_RESPONSIBILITIES)
+        let due = db::query(DUE_RESPONSIBILITIES)
             .bind(now.to_string())
             .bind(fire_at);
         let due = due
@@ -80,7 +81,7 @@ impl Store {
             Value::from_iter(marks.iter().map(|(id, mark)| json!([id.as_str(), mark]))).to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(SET_MARKS).bind(marks).execute(conn).await?;
+                db::query(SET_MARKS).bind(marks).execute(conn).await?;
                 Ok(())
             })
         })
@@ -98,7 +99,7 @@ impl Store {
         let id = id.as_str().to_owned();
         self.write(move |conn| {
             Box::pin(async move {
-                let set = sqlx::query(SET_NEXT_SLOT).bind(id).bind(seen.revision);
+                let set = db::query(SET_NEXT_SLOT).bind(id).bind(seen.revision);
                 let set = set
                     .bind(seen.cursor_at.to_string())
                     .bind(next.at.map(|at| at.to_string()));

@@ -4,12 +4,11 @@
 use crate::domain::{
     PausedBy, PersonaId, ResponsibilityId, RunOptions, SlotOptions, ThreadId, Timestamp,
 };
+use crate::store::db::Row;
 use crate::store::schedules::run_options::{run_options, slot_options};
 use crate::store::sql::persona_id;
 use crate::store::{Result, StoreError};
 use chrono_tz::Tz;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// A responsibility as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,9 +97,9 @@ pub struct NextSlot {
     pub is_done: bool,
 }
 
-pub(in crate::store) fn responsibility(row: &SqliteRow) -> Result<StoredResponsibility> {
+pub(in crate::store) fn responsibility(row: &Row) -> Result<StoredResponsibility> {
     Ok(StoredResponsibility {
-        id: ResponsibilityId::new(row.get::<String, _>("id")),
+        id: ResponsibilityId::new(row.get::<String>("id")),
         persona: persona_id(row)?,
         file: row.get("file"),
         name: row.get("name"),
@@ -123,14 +122,14 @@ pub(in crate::store) fn responsibility(row: &SqliteRow) -> Result<StoredResponsi
         },
         paused: match (
             time(row, "paused_at")?,
-            row.get::<Option<&str>, _>("paused_by")
+            row.get::<Option<&str>>("paused_by")
                 .and_then(PausedBy::parse),
         ) {
             (Some(at), Some(by)) => Some(Paused { at, by }),
             _ => None,
         },
         failures: row.get("failures"),
-        thread: row.get::<Option<String>, _>("thread_id").map(ThreadId::new),
+        thread: row.get::<Option<String>>("thread_id").map(ThreadId::new),
         mark: row.get("mark"),
         removed_at: time(row, "removed_at")?,
         error: row.get("error"),
@@ -143,7 +142,7 @@ pub(in crate::store) const UNREADABLE_TIME: StoreError = StoreError::Unreadable 
     what: "time of a responsibility",
 };
 
-pub(in crate::store) fn time(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>> {
+pub(in crate::store) fn time(row: &Row, column: &str) -> Result<Option<Timestamp>> {
     let text: Option<&str> = row.get(column);
     text.map(|text| Timestamp::parse(text).ok_or(UNREADABLE_TIME))
         .transpose()

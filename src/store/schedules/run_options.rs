@@ -5,10 +5,10 @@ use crate::domain::{
     Address, CatchUp, DeliverTo, Overlap, PlanMode, ReplyMode, RunId, RunOptions, RunSettings,
     SlotOptions, Temperature, ThreadId, Timestamp, Trigger, sha256_hex,
 };
+use crate::store::db;
 use crate::store::sql::timestamp;
 use crate::store::{PersonaStore, Result, StoreError};
 use serde_json::{Map, Value, json};
-use sqlx::Row;
 use std::time::Duration;
 
 const UNREADABLE: StoreError = StoreError::Unreadable {
@@ -55,7 +55,7 @@ pub(in crate::store) const OPTIONS_OF_LETTER: &str = "
 impl PersonaStore {
     /// Returns the slot of a run; `None`: no responsibility started it.
     pub async fn slot_of_run(&self, run: &RunId) -> Result<Option<SlotOfRun>> {
-        let slot = sqlx::query(SLOT_OF_RUN)
+        let slot = db::query(SLOT_OF_RUN)
             .bind(run.as_str())
             .bind(self.persona.as_str());
         let Some(row) = slot.fetch_optional(self.store.readers()).await? else {
@@ -96,7 +96,7 @@ impl PersonaStore {
     }
 
     async fn options_of_row(&self, run: &RunId) -> Result<RunOptionsInForce> {
-        let row = sqlx::query(OPTIONS_OF_LETTER)
+        let row = db::query(OPTIONS_OF_LETTER)
             .bind(run.as_str())
             .bind(self.persona.as_str());
         let row = row.fetch_optional(self.store.readers()).await?;

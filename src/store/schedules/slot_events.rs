@@ -3,13 +3,13 @@
 
 use crate::clock::Clock;
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, PersonaId, ResponsibilityId, Timestamp};
+use crate::store::db::{self, Connection};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
 use crate::store::schedules::responsibilities::SET_NEXT_SLOT;
 use crate::store::schedules::responsibility::{MissedSlots, NextSlot, Version};
 use crate::store::sql::persona_id;
 use crate::store::{Result, Store};
-use sqlx::{Row, SqliteConnection};
 
 /// Most slots examined in one transaction; the others wait for the next pass.
 const OVERDUE_MAX: i64 = 256;
@@ -28,7 +28,7 @@ pub(in crate::store) const FINISH_OVERDUE: &str = "
 
 /// Emits that slots will never fire, and nothing ran in their place.
 pub(in crate::store) async fn slots_missed(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &ResponsibilityId,
     missed: &MissedSlots,
     clock: &dyn Clock,
@@ -70,7 +70,7 @@ pub(in crate::store) async fn slots_missed(
 
 /// Emits that a responsibility is paused because its runs failed one after another.
 pub(in crate::store) async fn responsibility_paused(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &ResponsibilityId,
     now: Timestamp,
     clock: &dyn Clock,
@@ -96,7 +96,7 @@ impl Store {
     /// Emits every slot whose grace time has passed and which has not ended, once; returns their
     /// number.
     pub async fn emit_overdue(&self, now: Timestamp) -> Result<u64> {
-        let is_overdue = sqlx::query_scalar(IS_OVERDUE).bind(now.to_string());
+        let is_overdue = db::query_scalar(IS_OVERDUE).bind(now.to_string());
         if !is_overdue.fetch_one(self.readers()).await? {
             return Ok(0);
         }
@@ -117,7 +117,7 @@ impl Store {
         let (id, clock) = (id.clone(), self.clock().clone());
         self.write(move |conn| {
             Box::pin(async move {
-                let set = sqlx::query(SET_NEXT_SLOT)
+                let set = db::query(SET_NEXT_SLOT)
                     .bind(id.as_str())
                     .bind(seen.revision);
                 let set = set
@@ -136,17 +136,17 @@ impl Store {
     }
 }
 
-async fn overdue(conn: &mut SqliteConnection, now: Timestamp, clock: &dyn Clock) -> Result<u64> {
-    let slots = sqlx::query(OVERDUE_SLOTS)
+async fn overdue(conn: &mut Connection, now: Timestamp, clock: &dyn Clock) -> Result<u64> {
+    let slots = db::query(OVERDUE_SLOTS)
         .bind(now.to_string())
         .bind(OVERDUE_MAX);
     let mut emitted = 0;
     for row in slots.fetch_all(&mut *conn).await? {
-        let id = ResponsibilityId::new(row.get::<String, _>("responsibility_id"));
+        let id = ResponsibilityId::new(row.get::<String>("responsibility_id"));
         let slot: String = row.get("slot_at");
-        let finish = sqlx::query(FINISH_OVERDUE).bind(id.as_str()).bind(&slot);
+        let finish = db::query(FINISH_OVERDUE).bind(id.as_str()).bind(&slot);
         finish.execute(&mut *conn).await?;
-        let is_waiting = row.get::<&str, _>("state") == "waiting";
+        let is_waiting = row.get::<&str>("state") == "waiting";
         let run_state: Option<String> = row.get("run_state");
         let is_open = !matches!(
             run_state.as_deref(),
@@ -156,7 +156,7 @@ async fn overdue(conn: &mut SqliteConnection, now: Timestamp, clock: &dyn Clock)
             continue;
         }
         let whose = Whose::read(conn, &id).await?;
-        let (how, hint) = match (row.get::<Option<String>, _>("run_id"), run_state) {
+        let (how, hint) = match (row.get::<Option<String>>("run_id"), run_state) {
             (Some(run), Some(state)) => (
                 format!("its run {run} is {}", state.replace('_', " ")),
                 format!(
@@ -185,7 +185,7 @@ async fn overdue(conn: &mut SqliteConnection, now: Timestamp, clock: &dyn Clock)
 }
 
 async fn stuck(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &ResponsibilityId,
     revision: i64,
     clock: &dyn Clock,
@@ -218,10 +218,10 @@ struct Whose {
 }
 
 impl Whose {
-    async fn read(conn: &mut SqliteConnection, id: &ResponsibilityId) -> Result<Self> {
-        let row = sqlx::query(WHOSE).bind(id.as_str()).fetch_one(conn).await?;
+    async fn read(conn: &mut Connection, id: &ResponsibilityId) -> Result<Self> {
+        let row = db::query(WHOSE).bind(id.as_str()).fetch_one(conn).await?;
         let persona = persona_id(&row)?;
-        let file = format!("personas/{persona}/{}", row.get::<&str, _>("file"));
+        let file = format!("personas/{persona}/{}", row.get::<&str>("file"));
         Ok(Self {
             name: quoted(row.get("name")),
             file,

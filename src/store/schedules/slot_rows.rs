@@ -2,12 +2,12 @@
 //! shares.
 
 use crate::domain::{DeliverTo, ResponsibilityId, ThreadId, Timestamp};
+use crate::store::db::{self, Connection};
 use crate::store::mail::synthetic::insert_synthetic;
 use crate::store::schedules::responsibility::MissedSlots;
 use crate::store::schedules::run_options::run_options_json;
 use crate::store::schedules::slot::ScheduledPrompt;
 use crate::store::{NewSynthetic, Result};
-use sqlx::SqliteConnection;
 
 pub(in crate::store) const INSERT_SLOT: &str = "
     INSERT INTO responsibility_slots (responsibility_id, slot_at, persona_id, kind, state, missed_count,
@@ -44,18 +44,18 @@ pub(in crate::store) fn no_thread(thread: &ThreadId) -> String {
 }
 
 pub(in crate::store) async fn place_of(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &ResponsibilityId,
     to: &DeliverTo,
 ) -> Result<Stands> {
     let DeliverTo::Thread(thread) = to else {
-        let own: Option<String> = sqlx::query_scalar(OWN_THREAD)
+        let own: Option<String> = db::query_scalar(OWN_THREAD)
             .bind(id.as_str())
             .fetch_one(conn)
             .await?;
         return Ok(Stands::In(RunThread::Own(own.map(ThreadId::new))));
     };
-    let named = sqlx::query(NAMED_THREAD)
+    let named = db::query(NAMED_THREAD)
         .bind(id.as_str())
         .bind(thread.as_str());
     Ok(match named.fetch_optional(conn).await? {
@@ -66,7 +66,7 @@ pub(in crate::store) async fn place_of(
 
 /// Queues the run in its thread.
 pub(in crate::store) async fn start_run(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &ResponsibilityId,
     mut message: NewSynthetic,
     place: RunThread,
@@ -78,7 +78,7 @@ pub(in crate::store) async fn start_run(
         RunThread::Named(thread) => Some(thread),
     };
     let thread = insert_synthetic(conn, &message, now).await?;
-    let stands = sqlx::query(STANDS_IN)
+    let stands = db::query(STANDS_IN)
         .bind(id.as_str())
         .bind(thread.as_str())
         .bind(is_own);
@@ -117,7 +117,7 @@ impl<'a> SlotRow<'a> {
 
 /// Inserts a row for missed slots. `false`: the first of them has a row already.
 pub(in crate::store) async fn insert_missed(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &ResponsibilityId,
     missed: &MissedSlots,
     now: Timestamp,
@@ -131,13 +131,13 @@ pub(in crate::store) async fn insert_missed(
 
 /// Inserts a slot. `false`: the slot has a row already.
 pub(in crate::store) async fn insert_slot(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &ResponsibilityId,
     at: Timestamp,
     row: &SlotRow<'_>,
     now: Timestamp,
 ) -> Result<bool> {
-    let insert = sqlx::query(INSERT_SLOT)
+    let insert = db::query(INSERT_SLOT)
         .bind(id.as_str())
         .bind(at.to_string())
         .bind(row.kind)

@@ -1,13 +1,12 @@
 //! History of slots, for display.
 
 use crate::domain::{PersonaId, ResponsibilityId, RunId, Timestamp};
+use crate::store::db::{self, Row};
 use crate::store::schedules::responsibility::{UNREADABLE_TIME, time};
 use crate::store::sql::persona_id;
 use crate::store::{ListPage, Result, Store};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// One row of a responsibility's history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -82,7 +81,7 @@ impl Store {
     /// Returns the slots of a one-shot, without missed ones, since its file was written: rows of
     /// removed files count.
     pub async fn served_one_shot(&self, of: Overslept<'_>) -> Result<Vec<ServedBy>> {
-        let served = sqlx::query(SERVED)
+        let served = db::query(SERVED)
             .bind(of.persona.as_str())
             .bind(of.file)
             .bind(of.name);
@@ -91,7 +90,7 @@ impl Store {
             .bind(of.written_at.to_string())
             .fetch_all(self.readers())
             .await?;
-        let by = |row: &SqliteRow| ServedBy {
+        let by = |row: &Row| ServedBy {
             file: row.get("file"),
             is_waiting: row.get("is_waiting"),
         };
@@ -105,7 +104,7 @@ impl Store {
         page: ListPage<'_>,
     ) -> Result<Vec<StoredSlot>> {
         let mut key = page.after.into_iter().flat_map(|key| key.split(','));
-        let slots = sqlx::query(SLOTS)
+        let slots = db::query(SLOTS)
             .bind(responsibility.map(ResponsibilityId::as_str))
             .bind(page.limit);
         slots
@@ -120,10 +119,10 @@ impl Store {
     }
 }
 
-fn stored_slot(row: &SqliteRow) -> Result<StoredSlot> {
+fn stored_slot(row: &Row) -> Result<StoredSlot> {
     Ok(StoredSlot {
         persona: persona_id(row)?,
-        responsibility_id: ResponsibilityId::new(row.get::<String, _>("responsibility_id")),
+        responsibility_id: ResponsibilityId::new(row.get::<String>("responsibility_id")),
         responsibility: row.get("name"),
         slot_at: time(row, "slot_at")?.ok_or(UNREADABLE_TIME)?,
         kind: row.get("kind"),
@@ -132,7 +131,7 @@ fn stored_slot(row: &SqliteRow) -> Result<StoredSlot> {
         missed_count: row.get("missed_count"),
         missed_until: time(row, "missed_until")?,
         note: row.get("note"),
-        run: row.get::<Option<String>, _>("run_id").map(RunId::new),
+        run: row.get::<Option<String>>("run_id").map(RunId::new),
         run_state: row.get("run_state"),
     })
 }

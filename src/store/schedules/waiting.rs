@@ -7,6 +7,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{CatchUp, ResponsibilityId, SlotOptions, Timestamp};
+use crate::store::db::{self, Connection, Row};
 use crate::store::schedules::responsibility::{
     MissedSlots, StoredResponsibility, UNREADABLE_TIME, responsibility, time,
 };
@@ -18,8 +19,6 @@ use crate::store::schedules::slot_rows::{
 };
 use crate::store::sql::to_i64;
 use crate::store::{Result, ScheduledPrompt, Store};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 
 /// Most late runs that are queued or running at once, over all personas, so that catching up after
 /// a downtime does not take the engine from current work.
@@ -115,13 +114,13 @@ impl Store {
     /// then late slots up to the limit of [`CATCHING_UP_MAX`].
     pub async fn waiting_turns(&self) -> Result<WaitingTurns> {
         let turns = |is_late: bool| {
-            sqlx::query(TURNS)
+            db::query(TURNS)
                 .bind(is_late)
                 .bind(FAILURES_MAX)
                 .bind(to_i64(TURNS_MAX))
         };
         let mut rows = turns(false).fetch_all(self.readers()).await?;
-        let busy: i64 = sqlx::query_scalar(CATCHING_UP)
+        let busy: i64 = db::query_scalar(CATCHING_UP)
             .fetch_one(self.readers())
             .await?;
         let late_places = usize::try_from(CATCHING_UP_MAX - busy).unwrap_or(0);
@@ -162,7 +161,7 @@ impl Store {
     }
 }
 
-async fn begin(conn: &mut SqliteConnection, turn: WaitingTurn, clock: &dyn Clock) -> Result<Fired> {
+async fn begin(conn: &mut Connection, turn: WaitingTurn, clock: &dyn Clock) -> Result<Fired> {
     let (id, slot) = (&turn.responsibility, turn.slot_at);
     let begun = match turn.to {
         SlotWork::Unrenderable(error) => Err(error),
@@ -188,12 +187,12 @@ async fn begin(conn: &mut SqliteConnection, turn: WaitingTurn, clock: &dyn Clock
 }
 
 async fn mark_fired(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &ResponsibilityId,
     (slot, revision, now): (Timestamp, i64, Timestamp),
     prompt: &ScheduledPrompt,
 ) -> Result<bool> {
-    let begin = sqlx::query(BEGIN_WAITING)
+    let begin = db::query(BEGIN_WAITING)
         .bind(id.as_str())
         .bind(slot.to_string())
         .bind(revision);
@@ -212,13 +211,13 @@ async fn mark_fired(
 }
 
 async fn give_up(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &ResponsibilityId,
     slot: Timestamp,
     note: &str,
     clock: &dyn Clock,
 ) -> Result<bool> {
-    let end = sqlx::query(END_WAITING_SLOT)
+    let end = db::query(END_WAITING_SLOT)
         .bind(id.as_str())
         .bind(slot.to_string())
         .bind(note)
@@ -239,7 +238,7 @@ async fn give_up(
 /// Stores late slots as waiting. Returns the slots that they displace, which will not fire and have
 /// no replacement.
 pub(in crate::store) async fn line_up(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &ResponsibilityId,
     late: &[Timestamp],
     options: &SlotOptions,
@@ -269,12 +268,12 @@ pub(in crate::store) async fn line_up(
 
 /// Ends the late slots that wait, except the newest few.
 async fn end_oldest(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &ResponsibilityId,
     kept: usize,
     now: Timestamp,
 ) -> Result<Option<MissedSlots>> {
-    let end = sqlx::query(END_OLDEST)
+    let end = db::query(END_OLDEST)
         .bind(id.as_str())
         .bind(to_i64(kept))
         .bind(-1)
@@ -285,12 +284,12 @@ async fn end_oldest(
 
 /// Ends all waiting slots of a responsibility, and returns them as one range.
 pub(in crate::store) async fn end_waiting(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     id: &ResponsibilityId,
     (state, now): (&'static str, Timestamp),
     note: Option<&str>,
 ) -> Result<Option<MissedSlots>> {
-    let end = sqlx::query(END_WAITING)
+    let end = db::query(END_WAITING)
         .bind(id.as_str())
         .bind(state)
         .bind(note)
@@ -299,7 +298,7 @@ pub(in crate::store) async fn end_waiting(
 }
 
 /// Merges slots that were ended into one range.
-fn span(ended: &[SqliteRow], note: &str) -> Result<Option<MissedSlots>> {
+fn span(ended: &[Row], note: &str) -> Result<Option<MissedSlots>> {
     let ended: Vec<Timestamp> = ended
         .iter()
         .filter_map(|row| time(row, "slot_at").transpose())
@@ -313,7 +312,7 @@ fn span(ended: &[SqliteRow], note: &str) -> Result<Option<MissedSlots>> {
     }))
 }
 
-fn waiting_slot(row: &SqliteRow) -> Result<WaitingSlot> {
+fn waiting_slot(row: &Row) -> Result<WaitingSlot> {
     Ok(WaitingSlot {
         responsibility: responsibility(row)?,
         at: time(row, "waiting_at")?.ok_or(UNREADABLE_TIME)?,

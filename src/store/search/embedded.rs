@@ -3,10 +3,9 @@
 //! A vector goes with its letter, and with the text that it stands for: triggers of 0066 see to that.
 
 use crate::domain::{PersonaId, Timestamp, sha256_hex};
+use crate::store::db::{self, Connection, Row};
 use crate::store::sql::{json_list, timestamp, to_i64};
 use crate::store::{PersonaStore, Result, Store};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 use std::collections::HashMap;
 
 /// Longest text that a vector stands for, in bytes. Many models read 512 tokens; what a letter is about stands at its beginning.
@@ -83,7 +82,7 @@ pub struct LetterText {
 }
 
 impl LetterText {
-    fn of(seq: i64, row: &SqliteRow) -> Result<Self> {
+    fn of(seq: i64, row: &Row) -> Result<Self> {
         let (subject, own): (&str, &str) = (row.try_get("subject")?, row.try_get("own")?);
         let mut text = format!("{}\n{}", subject.trim(), own.trim());
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
@@ -138,7 +137,7 @@ impl PersonaStore {
             LetterSpan::Before(at, seq) => (LETTERS_BEFORE, at.clone(), *seq),
             LetterSpan::Between(above, below) => (LETTERS_BETWEEN, above.to_string(), *below),
         };
-        let query = sqlx::query(sql).bind(self.persona.as_str()).bind(model);
+        let query = db::query(sql).bind(self.persona.as_str()).bind(model);
         let query = match span {
             LetterSpan::Before(..) => query.bind(&from),
             LetterSpan::Between(above, _) => query.bind(above),
@@ -152,7 +151,7 @@ impl PersonaStore {
             }
             looked_at += 1;
             let seq: i64 = row.try_get("seq")?;
-            wanted.extend(row.try_get::<bool, _>("is_wanted")?.then_some(seq));
+            wanted.extend(row.try_get::<bool>("is_wanted")?.then_some(seq));
         }
         let is_last = looked_at == rows.len() && to_i64(rows.len()) < LOOKED_AT_MAX;
         let rest = match looked_at.checked_sub(1).and_then(|last| rows.get(last)) {
@@ -165,9 +164,9 @@ impl PersonaStore {
             _ => None,
         };
         let texts = serde_json::Value::from_iter(wanted).to_string();
-        let texts = sqlx::query(TEXTS_TO_EMBED).bind(texts);
+        let texts = db::query(TEXTS_TO_EMBED).bind(texts);
         let rows = texts.fetch_all(self.store.readers()).await?;
-        let letter = |row: &SqliteRow| LetterText::of(row.try_get("seq")?, row);
+        let letter = |row: &Row| LetterText::of(row.try_get("seq")?, row);
         let letters = rows.iter().map(letter).collect::<Result<Vec<_>>>()?;
         let letters = letters.into_iter().filter(|letter| !letter.text.is_empty());
         Ok((letters.collect(), rest))
@@ -180,9 +179,9 @@ impl PersonaStore {
         texts: &[LetterText],
     ) -> Result<HashMap<String, Vec<f32>>> {
         let digests = json_list(texts.iter().map(|text| text.sha256.as_str()));
-        let query = sqlx::query(KNOWN_VECTORS).bind(model).bind(digests);
+        let query = db::query(KNOWN_VECTORS).bind(model).bind(digests);
         let rows = query.fetch_all(self.store.readers()).await?;
-        let known = |row: &SqliteRow| {
+        let known = |row: &Row| {
             let vector: Option<&[u8]> = row.get("vector");
             let (numbers, _) = vector?.as_chunks::<4>();
             let vector = numbers.iter().map(|bytes| f32::from_le_bytes(*bytes));
@@ -202,7 +201,7 @@ impl PersonaStore {
 
     /// Counts the letters, and those with a vector of the model.
     pub async fn count_vectors(&self, model: &str) -> Result<EmbeddedCount> {
-        let query = sqlx::query(COUNT_VECTORS).bind(self.persona.as_str());
+        let query = db::query(COUNT_VECTORS).bind(self.persona.as_str());
         let row = query.bind(model).fetch_one(self.store.readers()).await?;
         Ok(EmbeddedCount {
             letters: row.try_get("letters")?,
@@ -212,7 +211,7 @@ impl PersonaStore {
 
     /// Returns the measurement by which vectors are switched on; `None`: they are off.
     pub async fn vector_switch(&self) -> Result<Option<VectorSwitch>> {
-        let query = sqlx::query(VECTOR_SWITCH).bind(self.persona.as_str());
+        let query = db::query(VECTOR_SWITCH).bind(self.persona.as_str());
         let row = query.fetch_optional(self.store.readers()).await?;
         row.as_ref().map(vector_switch).transpose()
     }
@@ -223,8 +222,8 @@ impl PersonaStore {
         let write = self.store.write(move |conn| {
             Box::pin(async move {
                 let set = match &switch {
-                    None => sqlx::query(SWITCH_OFF).bind(persona.as_str()),
-                    Some(on) => sqlx::query(SWITCH_ON)
+                    None => db::query(SWITCH_OFF).bind(persona.as_str()),
+                    Some(on) => db::query(SWITCH_ON)
                         .bind(persona.as_str())
                         .bind(&on.provider)
                         .bind(&on.model)
@@ -243,21 +242,19 @@ impl PersonaStore {
 impl Store {
     /// Returns the number of the newest message of all personas; 0: there is none.
     pub async fn newest_message(&self) -> Result<i64> {
-        let query = sqlx::query_scalar(NEWEST_MESSAGE);
+        let query = db::query_scalar(NEWEST_MESSAGE);
         Ok(query.fetch_one(self.readers()).await?)
     }
 
     /// Returns the personas for which vectors are switched on, with the measurements.
     pub async fn vector_switches(&self) -> Result<Vec<(String, VectorSwitch)>> {
-        let rows = sqlx::query(VECTOR_SWITCHES)
-            .fetch_all(self.readers())
-            .await?;
-        let switch = |row: &SqliteRow| Ok((row.try_get("persona_id")?, vector_switch(row)?));
+        let rows = db::query(VECTOR_SWITCHES).fetch_all(self.readers()).await?;
+        let switch = |row: &Row| Ok((row.try_get("persona_id")?, vector_switch(row)?));
         rows.iter().map(switch).collect()
     }
 }
 
-fn vector_switch(row: &SqliteRow) -> Result<VectorSwitch> {
+fn vector_switch(row: &Row) -> Result<VectorSwitch> {
     Ok(VectorSwitch {
         provider: row.try_get("provider")?,
         model: row.try_get("model")?,
@@ -269,13 +266,13 @@ fn vector_switch(row: &SqliteRow) -> Result<VectorSwitch> {
 
 /// Stores vectors; a letter that went or changed since its text was read gets none.
 pub(in crate::store) async fn store_vectors(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     persona: &PersonaId,
     model: &str,
     vectors: &[NewLetterVector],
 ) -> Result<()> {
     for new in vectors {
-        let current = sqlx::query(CURRENT_TEXT).bind(new.seq);
+        let current = db::query(CURRENT_TEXT).bind(new.seq);
         let current = current.bind(persona.as_str());
         let Some(row) = current.fetch_optional(&mut *conn).await? else {
             continue;
@@ -284,7 +281,7 @@ pub(in crate::store) async fn store_vectors(
             continue;
         }
         let bytes: Vec<u8> = new.vector.iter().flat_map(|n| n.to_le_bytes()).collect();
-        let store = sqlx::query(STORE_VECTOR).bind(new.seq).bind(model);
+        let store = db::query(STORE_VECTOR).bind(new.seq).bind(model);
         let store = store.bind(persona.as_str()).bind(&new.text_sha256);
         store.bind(bytes).execute(&mut *conn).await?;
     }

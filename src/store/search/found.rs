@@ -2,9 +2,8 @@
 
 use super::excerpt::excerpt;
 use crate::domain::{MessageId, ThreadId, Timestamp};
+use crate::store::db::{self, Row};
 use crate::store::{PersonaStore, Result, StoreError};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// A message that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +40,7 @@ impl PersonaStore {
         hits: impl Iterator<Item = i64>,
         words: &[String],
     ) -> Result<Vec<FoundMessage>> {
-        let show = sqlx::query(SHOW_HITS).bind(serde_json::Value::from_iter(hits).to_string());
+        let show = db::query(SHOW_HITS).bind(serde_json::Value::from_iter(hits).to_string());
         let rows = show.fetch_all(self.store.readers()).await?;
         let mut found = rows.iter().map(found_message).collect::<Result<Vec<_>>>()?;
         let words = words.join(" ");
@@ -52,11 +51,11 @@ impl PersonaStore {
     }
 }
 
-pub(in crate::store) fn found_message(row: &SqliteRow) -> Result<FoundMessage> {
+pub(in crate::store) fn found_message(row: &Row) -> Result<FoundMessage> {
     let received_at: String = row.try_get("received_at")?;
     Ok(FoundMessage {
-        id: MessageId::new(row.try_get::<String, _>("id")?),
-        thread_id: ThreadId::new(row.try_get::<String, _>("thread_id")?),
+        id: MessageId::new(row.try_get::<String>("id")?),
+        thread_id: ThreadId::new(row.try_get::<String>("thread_id")?),
         direction: row.try_get("direction")?,
         sender: row.try_get("sender")?,
         recipients_json: row.try_get("recipients_json")?,

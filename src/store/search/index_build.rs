@@ -1,6 +1,7 @@
 //! Builds the indexes of letters in a database that had another one, or none of parts, in steps beside all other writes, and then
 //! drops the old one. The newest letters come first; until the last, older ones are not found by their words.
 
+use crate::store::db::{self};
 use crate::store::sql::to_i64;
 use crate::store::sqlite::migrations::DROP_OLD_INDEX;
 use crate::store::{Result, Store, StoreError};
@@ -85,7 +86,7 @@ impl Store {
 
     /// Indexes some more letters; `false` when all are indexed.
     async fn take_step(&self, build: &'static IndexBuild) -> Result<bool> {
-        let is_open: bool = sqlx::query_scalar(build.is_open)
+        let is_open: bool = db::query_scalar(build.is_open)
             .fetch_one(self.readers())
             .await?;
         if !is_open {
@@ -93,11 +94,11 @@ impl Store {
         }
         self.write(move |conn| {
             Box::pin(async move {
-                let next = sqlx::query_scalar(build.next).bind(to_i64(STEP_LETTERS));
+                let next = db::query_scalar(build.next).bind(to_i64(STEP_LETTERS));
                 let lowest: Option<i64> = next.fetch_one(&mut *conn).await?;
                 let step = match lowest {
-                    Some(lowest) => sqlx::query(build.step).bind(lowest),
-                    None => sqlx::query(build.end),
+                    Some(lowest) => db::query(build.step).bind(lowest),
+                    None => db::query(build.end),
                 };
                 step.execute(conn).await?;
                 Ok(lowest.is_some())

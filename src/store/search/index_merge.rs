@@ -6,7 +6,7 @@
 //! stored in the index (migration 0059).
 
 use super::letter_parts::LetterPartsWriter;
-use sqlx::SqliteConnection;
+use crate::store::db::{self, Connection};
 
 /// Number of writes after which segments are merged.
 const WRITES: usize = 8;
@@ -40,9 +40,9 @@ impl SearchIndexMerge {
     /// Errors: the transaction is not open any more.
     pub async fn before_commit(
         &mut self,
-        conn: &mut SqliteConnection,
+        conn: &mut Connection,
         writes: Option<usize>,
-    ) -> sqlx::Result<()> {
+    ) -> Result<(), db::Error> {
         self.parts.before_commit(conn).await?;
         let Some(writes) = writes else {
             return Ok(());
@@ -52,12 +52,11 @@ impl SearchIndexMerge {
             return Ok(());
         }
         let pages = (std::mem::take(&mut self.writes) * PAGES_PER_WRITE).min(PAGES_MAX);
-        let merge =
-            sqlx::query(MERGE_LETTER_INDEXES).bind(i64::try_from(pages).unwrap_or(i64::MAX));
+        let merge = db::query(MERGE_LETTER_INDEXES).bind(i64::try_from(pages).unwrap_or(i64::MAX));
         if let Err(error) = merge.execute(&mut *conn).await {
             tracing::error!(%error, "the search index cannot be merged; `attache doctor --audit` checks it");
             self.has_failed = true;
-            sqlx::raw_sql(UNDO_MERGE).execute(conn).await?;
+            db::raw_sql(UNDO_MERGE).execute(conn).await?;
         }
         Ok(())
     }
@@ -66,20 +65,17 @@ impl SearchIndexMerge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sqlx::Connection;
 
     const LETTERS: u64 = 3_000;
 
     /// Stores letters of a hundred words in a transaction each; returns the most pages of the index that one wrote, and
     /// the segments that are left.
     async fn most_pages(settings: &'static str, is_merged: bool) -> (i64, i64) {
-        let mut conn = SqliteConnection::connect("sqlite::memory:")
-            .await
-            .expect("a database");
+        let mut conn = Connection::in_memory().await;
         let schema = "CREATE VIRTUAL TABLE letter_words USING fts5(own, content = '');
             CREATE VIRTUAL TABLE letter_parts USING fts5(words, content = '')";
         for sql in [schema, settings] {
-            sqlx::raw_sql(sql).execute(&mut conn).await.expect("made");
+            db::raw_sql(sql).execute(&mut conn).await.expect("made");
         }
         let (mut merge, mut most) = (SearchIndexMerge::default(), 0);
         for letter in 0..LETTERS {
@@ -92,25 +88,25 @@ mod tests {
             let body = (0..100).map(word).collect::<Vec<_>>().join(" ");
             let before = changes(&mut conn).await;
             let insert = "BEGIN; INSERT INTO letter_words (rowid, own) VALUES ($1, $2)";
-            let insert = sqlx::query(insert).bind(letter as i64 + 1).bind(body);
+            let insert = db::query(insert).bind(letter as i64 + 1).bind(body);
             insert.execute(&mut conn).await.expect("stored");
             if is_merged {
                 let merged = merge.before_commit(&mut conn, Some(1)).await;
                 merged.expect("an open transaction");
             }
-            sqlx::raw_sql("COMMIT")
+            db::raw_sql("COMMIT")
                 .execute(&mut conn)
                 .await
                 .expect("committed");
             most = most.max(changes(&mut conn).await - before);
         }
-        let segments = sqlx::query_scalar("SELECT count(DISTINCT segid) FROM letter_words_idx");
+        let segments = db::query_scalar("SELECT count(DISTINCT segid) FROM letter_words_idx");
         (most, segments.fetch_one(&mut conn).await.expect("a count"))
     }
 
     /// Rows that were written so far: in FTS5's tables, a row is a page.
-    async fn changes(conn: &mut SqliteConnection) -> i64 {
-        let changes = sqlx::query_scalar("SELECT total_changes()");
+    async fn changes(conn: &mut Connection) -> i64 {
+        let changes = db::query_scalar("SELECT total_changes()");
         changes.fetch_one(conn).await.expect("a number")
     }
 
@@ -128,25 +124,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_merge_that_fails_leaves_the_transaction_as_it_was() {
-        let mut conn = SqliteConnection::connect("sqlite::memory:")
-            .await
-            .expect("a database");
+        let mut conn = Connection::in_memory().await;
         let begin = "CREATE TABLE t (word TEXT); BEGIN; INSERT INTO t VALUES ('kept')";
-        sqlx::raw_sql(begin)
-            .execute(&mut conn)
-            .await
-            .expect("begun");
+        db::raw_sql(begin).execute(&mut conn).await.expect("begun");
         let mut merge = SearchIndexMerge::default();
         for _ in 0..3 {
             // There is no index at all.
             let merged = merge.before_commit(&mut conn, Some(WRITES)).await;
             merged.expect("an open transaction");
         }
-        sqlx::raw_sql("COMMIT")
+        db::raw_sql("COMMIT")
             .execute(&mut conn)
             .await
             .expect("committed");
-        let words = sqlx::query_scalar("SELECT word FROM t");
+        let words = db::query_scalar("SELECT word FROM t");
         let words: Vec<String> = words.fetch_all(&mut conn).await.expect("rows");
         assert_eq!(words, ["kept"]);
         assert!(merge.has_failed);

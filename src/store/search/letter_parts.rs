@@ -2,10 +2,9 @@
 //!
 //! Not a trigger's work: SQLite cannot cut a text into parts. A trigger names the letter, whatever statement stored it.
 
+use crate::store::db::{self, Connection, Row};
 use crate::text::word_parts::{text_parts, unspaced_parts};
 use serde_json::json;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 
 /// Most letters of one commit; more wait for the next.
 const LETTERS_MAX: u32 = 1_000;
@@ -35,7 +34,7 @@ impl LetterPartsWriter {
     /// the letters wait for the next start.
     ///
     /// Errors: the transaction is not open any more.
-    pub async fn before_commit(&mut self, conn: &mut SqliteConnection) -> sqlx::Result<()> {
+    pub async fn before_commit(&mut self, conn: &mut Connection) -> Result<(), db::Error> {
         if self.has_failed {
             return Ok(());
         }
@@ -45,7 +44,7 @@ impl LetterPartsWriter {
         tracing::error!(%error, "parts of words are not indexed; `attache doctor --audit` checks the index");
         self.has_failed = true;
         // Where the statement failed before its savepoint, there is nothing to undo.
-        let undone = sqlx::raw_sql(UNDO_PARTS).execute(&mut *conn).await;
+        let undone = db::raw_sql(UNDO_PARTS).execute(&mut *conn).await;
         if let Err(error) = undone {
             tracing::debug!(%error, "no savepoint");
         }
@@ -53,24 +52,24 @@ impl LetterPartsWriter {
     }
 }
 
-async fn store_pending(conn: &mut SqliteConnection) -> sqlx::Result<()> {
-    let pending = sqlx::query(PENDING_PARTS).bind(LETTERS_MAX);
+async fn store_pending(conn: &mut Connection) -> Result<(), db::Error> {
+    let pending = db::query(PENDING_PARTS).bind(LETTERS_MAX);
     let rows = pending.fetch_all(&mut *conn).await?;
     if rows.is_empty() {
         return Ok(());
     }
     let letters: Vec<serde_json::Value> = rows.iter().map(letter).collect();
-    let store = sqlx::query(STORE_PARTS).bind(serde_json::Value::from(letters).to_string());
+    let store = db::query(STORE_PARTS).bind(serde_json::Value::from(letters).to_string());
     store.execute(conn).await?;
     Ok(())
 }
 
-fn letter(row: &SqliteRow) -> serde_json::Value {
+fn letter(row: &Row) -> serde_json::Value {
     let (seq, thread): (i64, String) = (row.get("seq"), row.get("thread"));
     let text: String = format!(
         "{}\n{}",
-        row.get::<String, _>("subject"),
-        row.get::<String, _>("own")
+        row.get::<String>("subject"),
+        row.get::<String>("own")
     );
     let mut parts = text_parts(&text);
     // A sender has no codes: digits of an address would be parts of all letters of one person.
@@ -81,8 +80,8 @@ fn letter(row: &SqliteRow) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
+    use crate::store::db::{self, Connection, Sql};
     use crate::text::word_parts::{stems, text_parts};
-    use sqlx::{Connection, SqliteConnection};
     use std::collections::BTreeSet;
 
     const ENDINGS: &str = "s es ies sses ed eed ing ated bled ized tted ssed lled y ily ational tional enci anci izer bli alli entli eli \
@@ -93,18 +92,16 @@ mod tests {
 
     /// What the tokenizer makes of a text, in order.
     async fn tokens(tokenizer: &str, text: &str) -> Vec<String> {
-        let mut conn = SqliteConnection::connect("sqlite::memory:")
-            .await
-            .expect("a database");
+        let mut conn = Connection::in_memory().await;
         let schema = format!(
             "CREATE VIRTUAL TABLE t USING fts5(own, tokenize = '{tokenizer}');
              CREATE VIRTUAL TABLE words USING fts5vocab('t', 'instance')"
         );
-        let schema = sqlx::raw_sql(sqlx::AssertSqlSafe(schema));
+        let schema = db::raw_sql(Sql::built(schema));
         schema.execute(&mut conn).await.expect("made");
-        let insert = sqlx::query("INSERT INTO t (own) VALUES ($1)").bind(text);
+        let insert = db::query("INSERT INTO t (own) VALUES ($1)").bind(text);
         insert.execute(&mut conn).await.expect("indexed");
-        let terms = sqlx::query_scalar("SELECT term FROM words ORDER BY \"offset\"");
+        let terms = db::query_scalar("SELECT term FROM words ORDER BY \"offset\"");
         terms.fetch_all(&mut conn).await.expect("words")
     }
 

@@ -11,12 +11,11 @@ use super::ranking::{
 use super::scope::{MessageSearch, SearchScope};
 use super::vectors::QuestionVector;
 use crate::domain::MessageId;
-use crate::store::sql::{Statement, from_json, instant, json_list, to_i64};
+use crate::store::db::{self, Query, Row};
+use crate::store::sql::{from_json, instant, json_list, to_i64};
 use crate::store::{PersonaStore, Result};
 use crate::text::word_parts::{WantedPart, stems, wanted_part};
 use futures_util::future::try_join_all;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Most messages that are read for all words in a search of all mail, the newest with each, and bounds for one word. Of a
@@ -189,7 +188,7 @@ impl PersonaStore {
     }
 
     async fn newest(&self, scope: &SearchScope, limit: u32) -> Result<Vec<FoundMessage>> {
-        let query = sqlx::query(SEARCH_MESSAGES_BY_DATE).bind(self.persona.as_str());
+        let query = db::query(SEARCH_MESSAGES_BY_DATE).bind(self.persona.as_str());
         let query = query.bind(&scope.since).bind(&scope.before);
         let query = query.bind(&scope.readers_json).bind(limit);
         let rows = query.fetch_all(self.store.readers()).await?;
@@ -244,7 +243,7 @@ impl PersonaStore {
 
     /// Returns the number of a message; `None`: there is none of that id.
     async fn number_of(&self, id: &MessageId) -> Result<Option<i64>> {
-        let query = sqlx::query_scalar(NUMBER_OF).bind(id.as_str());
+        let query = db::query_scalar(NUMBER_OF).bind(id.as_str());
         let query = query.bind(self.persona.as_str());
         Ok(query.fetch_optional(self.store.readers()).await?)
     }
@@ -252,9 +251,9 @@ impl PersonaStore {
     /// Returns when each of the messages came, and from whom.
     async fn received(&self, seqs: &BTreeSet<i64>) -> Result<HashMap<i64, ReceivedLetter>> {
         let seqs = serde_json::Value::from_iter(seqs.iter().copied()).to_string();
-        let query = sqlx::query(RECEIVED).bind(seqs);
+        let query = db::query(RECEIVED).bind(seqs);
         let rows = query.fetch_all(self.store.readers()).await?;
-        let letter = |row: &SqliteRow| -> Result<(i64, ReceivedLetter)> {
+        let letter = |row: &Row| -> Result<(i64, ReceivedLetter)> {
             let letter = ReceivedLetter {
                 at_ms: instant(row.get("received_at"))?.as_millis(),
                 sender: row.get("sender"),
@@ -276,11 +275,11 @@ impl PersonaStore {
         let mut in_these = Vec::new();
         let total: i64 = match &scope.readers {
             None => {
-                let count = sqlx::query_scalar(COUNT_ALL).bind(persona);
+                let count = db::query_scalar(COUNT_ALL).bind(persona);
                 count.bind(COUNTED_MAX).fetch_one(readers).await?
             }
             Some(keys) => {
-                let threads = sqlx::query_scalar(THREADS_OF)
+                let threads = db::query_scalar(THREADS_OF)
                     .bind(keys.first())
                     .bind(persona);
                 let threads: Vec<String> = threads.bind(THREADS_MAX).fetch_all(readers).await?;
@@ -289,7 +288,7 @@ impl PersonaStore {
                 };
                 in_these.push(filter);
                 let threads = json_list(threads.iter().map(String::as_str));
-                let count = sqlx::query_scalar(COUNT_READABLE).bind(threads);
+                let count = db::query_scalar(COUNT_READABLE).bind(threads);
                 let count = count.bind(&scope.readers_json).bind(COUNTED_MAX);
                 count.fetch_one(readers).await?
             }
@@ -358,12 +357,12 @@ impl PersonaStore {
         (newest, readable): (&'static str, &'static str),
         (matching, limit): (&'q str, i64),
         scope: &'q SearchScope,
-    ) -> Statement<'q> {
+    ) -> Query {
         let sql = match scope.readers {
             None => newest,
             Some(_) => readable,
         };
-        let query = sqlx::query(sql).bind(matching).bind(self.persona.as_str());
+        let query = db::query(sql).bind(matching).bind(self.persona.as_str());
         let query = query.bind(&scope.since).bind(&scope.before).bind(limit);
         match scope.readers {
             None => query,
@@ -384,7 +383,7 @@ impl PersonaStore {
             .copied()
             .collect();
         let seqs = serde_json::Value::from_iter(seeds.iter().copied()).to_string();
-        let query = sqlx::query(NEIGHBOURS).bind(seqs).bind(&scope.readers_json);
+        let query = db::query(NEIGHBOURS).bind(seqs).bind(&scope.readers_json);
         let rows = query.fetch_all(self.store.readers()).await?;
         let (mut found, mut near) = (BTreeSet::new(), HashMap::new());
         for row in &rows {
@@ -450,8 +449,8 @@ impl Filters {
 }
 
 /// Returns what the rows of a word list; as many rows as `limit` are not all.
-fn listing(rows: &[SqliteRow], limit: i64) -> Result<TermListing> {
-    let at = |row: &SqliteRow| -> Result<i64> { Ok(instant(row.get("received_at"))?.as_millis()) };
+fn listing(rows: &[Row], limit: i64) -> Result<TermListing> {
+    let at = |row: &Row| -> Result<i64> { Ok(instant(row.get("received_at"))?.as_millis()) };
     let times = (
         rows.first().map(at).transpose()?,
         rows.last().map(at).transpose()?,

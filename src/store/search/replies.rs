@@ -1,9 +1,9 @@
 //! Replies of a persona with the letters that they answer: by these its owner can measure what a search finds.
 
 use crate::domain::Timestamp;
+use crate::store::db::{self, Row};
 use crate::store::sql::timestamp;
 use crate::store::{PersonaStore, Result};
-use sqlx::Row;
 
 /// The newest replies whose parent is there; of each as much as tells it apart. Without `NOT`, SQLite would read all earlier
 /// messages for each reply.
@@ -33,9 +33,9 @@ pub struct ReplyWithParent {
 impl PersonaStore {
     /// Returns the newest replies whose parent is stored, at most `limit`.
     pub async fn answered_letters(&self, limit: u32) -> Result<Vec<ReplyWithParent>> {
-        let query = sqlx::query(ANSWERED_LETTERS).bind(self.persona.as_str());
+        let query = db::query(ANSWERED_LETTERS).bind(self.persona.as_str());
         let rows = query.bind(limit).fetch_all(self.store.readers()).await?;
-        let reply = |row: &sqlx::sqlite::SqliteRow| {
+        let reply = |row: &Row| {
             Ok(ReplyWithParent {
                 parent: row.try_get("parent")?,
                 received_at: timestamp(row, "received_at")?,
@@ -47,7 +47,7 @@ impl PersonaStore {
 
     /// Returns the beginnings of the new texts of the newest letters, at most `limit`.
     pub async fn new_texts(&self, limit: u32) -> Result<Vec<String>> {
-        let query = sqlx::query(NEW_TEXTS).bind(self.persona.as_str());
+        let query = db::query(NEW_TEXTS).bind(self.persona.as_str());
         let rows = query.bind(limit).fetch_all(self.store.readers()).await?;
         rows.iter().map(|row| Ok(row.try_get("own")?)).collect()
     }

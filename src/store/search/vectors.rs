@@ -4,9 +4,9 @@
 //! vectors, so that no vector of another letter is compared.
 
 use super::scope::{MessageSearch, SearchScope};
+use crate::store::db;
 use crate::store::{PersonaStore, Result};
 use futures_util::TryStreamExt;
-use sqlx::Row;
 use std::collections::HashMap;
 
 /// Most vectors that are compared: those of the newest letters.
@@ -79,7 +79,7 @@ impl PersonaStore {
             None => NEWEST_VECTORS,
             Some(_) => READABLE_VECTORS,
         };
-        let query = sqlx::query(sql).bind(self.persona.as_str());
+        let query = db::query(sql).bind(self.persona.as_str());
         let query = query.bind(&question.model).bind(&scope.since);
         let query = query.bind(&scope.before).bind(columns).bind(VECTORS_MAX);
         let query = match &scope.readers {

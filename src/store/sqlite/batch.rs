@@ -1,11 +1,11 @@
 //! Batches of writes of one kind that wait together and share their statements (decision D-41). A
 //! refused write leaves nothing behind, so that the writes need no savepoints of their own.
 
+use crate::store::db::Connection;
 use crate::store::sqlite::job::{Job, JobOutcome};
 use crate::store::sqlite::refusal::{CommitRefusal, is_broken};
 use crate::store::{Result, Store, StoreError};
 use futures_util::future::BoxFuture;
-use sqlx::SqliteConnection;
 use std::any::Any;
 use tokio::sync::oneshot;
 
@@ -18,10 +18,7 @@ pub(in crate::store) trait Together: Sized + Send + Sync + 'static {
 
     /// Stores the writes and returns a result for each, in order. A write with an error must have
     /// changed nothing; an error for all undoes all.
-    fn store<'a>(
-        conn: &'a mut SqliteConnection,
-        writes: &'a [Self],
-    ) -> BoxFuture<'a, BatchResult<Self>>;
+    fn store<'a>(conn: &'a mut Connection, writes: &'a [Self]) -> BoxFuture<'a, BatchResult<Self>>;
 }
 
 pub(in crate::store) type BatchResult<W> = Result<Vec<Result<<W as Together>::Confirmed>>>;
@@ -49,7 +46,7 @@ struct Batch<W: Together> {
 }
 
 impl<W: Together> Job for Batch<W> {
-    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, JobOutcome> {
+    fn run<'a>(&'a mut self, conn: &'a mut Connection) -> BoxFuture<'a, JobOutcome> {
         Box::pin(async move {
             self.answers = W::store(conn, &self.writes).await;
             match &self.answers {

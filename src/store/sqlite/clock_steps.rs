@@ -4,8 +4,8 @@
 //! Absent on purpose: runs that wait for a budget account, since their day or month does end later.
 
 use crate::domain::Timestamp;
+use crate::store::db::{self, Connection};
 use crate::store::{Result, Store};
-use sqlx::SqliteConnection;
 use std::time::Duration;
 
 /// Distance ahead of the clock above which a cursor is pulled back; the clock makes up for a
@@ -54,7 +54,7 @@ impl Store {
                 let mut moved = 0;
                 // The recipients first: they are found by the old times of their deliveries.
                 for sql in [MOVE_RECIPIENTS, MOVE_DELIVERIES, MOVE_RUNS, MOVE_SLOTS] {
-                    let update = sqlx::query(sql).bind(&now).bind(&shift);
+                    let update = db::query(sql).bind(&now).bind(&shift);
                     let changed = update.execute(&mut *conn).await?.rows_affected();
                     moved += if sql == MOVE_RECIPIENTS || sql == MOVE_SLOTS {
                         0
@@ -84,7 +84,7 @@ impl Store {
         let latest = now.plus(wait_max);
         self.write(move |conn| {
             Box::pin(async move {
-                let bound = sqlx::query(BOUND_DELIVERIES)
+                let bound = db::query(BOUND_DELIVERIES)
                     .bind(now.to_string())
                     .bind(latest.to_string());
                 Ok(bound.execute(conn).await?.rows_affected())
@@ -94,16 +94,14 @@ impl Store {
     }
 }
 
-async fn pull_cursors(conn: &mut SqliteConnection, now: Timestamp) -> Result<u64> {
+async fn pull_cursors(conn: &mut Connection, now: Timestamp) -> Result<u64> {
     let latest = now.plus(AHEAD_MAX).to_string();
-    sqlx::query(END_AHEAD)
+    db::query(END_AHEAD)
         .bind(&latest)
         .bind(CLOCK_WAS_WRONG)
         .bind(now.to_string())
         .execute(&mut *conn)
         .await?;
-    let pull = sqlx::query(PULL_CURSORS)
-        .bind(&latest)
-        .bind(now.to_string());
+    let pull = db::query(PULL_CURSORS).bind(&latest).bind(now.to_string());
     Ok(pull.execute(conn).await?.rows_affected())
 }

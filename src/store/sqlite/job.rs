@@ -1,16 +1,16 @@
 //! A write of the store, as the writer's queue holds it.
 
+use crate::store::db::Connection;
 use crate::store::sqlite::refusal::{CommitRefusal, is_broken};
 use crate::store::{Result, StoreError};
 use futures_util::future::BoxFuture;
-use sqlx::SqliteConnection;
 use std::any::Any;
 use tokio::sync::oneshot;
 
 /// A write, as a closure over the connection inside the group's transaction. It must not await
 /// anything but statements.
 pub(in crate::store) trait Job: Any + Send {
-    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, JobOutcome>;
+    fn run<'a>(&'a mut self, conn: &'a mut Connection) -> BoxFuture<'a, JobOutcome>;
     /// Called once, after the group's commit succeeded or failed.
     fn answer(self: Box<Self>, committed: std::result::Result<(), CommitRefusal>);
     /// Absorbs a later write that can be done by the same statements; returns any other.
@@ -51,9 +51,9 @@ impl<T, F> Write<T, F> {
 impl<T, F> Job for Write<T, F>
 where
     T: Send + 'static,
-    F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+    F: for<'c> FnOnce(&'c mut Connection) -> BoxFuture<'c, Result<T>> + Send + 'static,
 {
-    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, JobOutcome> {
+    fn run<'a>(&'a mut self, conn: &'a mut Connection) -> BoxFuture<'a, JobOutcome> {
         Box::pin(async move {
             let Some(work) = self.work.take() else {
                 return JobOutcome::RollBack;

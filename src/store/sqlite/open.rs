@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::crash::is_unsafe_sync;
 use crate::domain::{LoopKey, Timestamp};
 use crate::store::Result;
+use crate::store::db::{Connection, Pool};
 use crate::store::journal::packed::SharedParts;
 use crate::store::maintenance::migrate::{Opening, UpgradeBackup, migrate};
 use crate::store::maintenance::versions::{note_version, require_newest};
@@ -18,10 +19,9 @@ use crate::store::sqlite::read_only::{can_change, only_to_read};
 use crate::store::sqlite::writer::GroupWriter;
 use futures_util::future::BoxFuture;
 use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
-    SqliteSynchronous,
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{ConnectOptions, Connection, Row};
+use sqlx::{ConnectOptions, Connection as _, Row};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct Store {
 
 struct Inner {
     writer: GroupWriter,
-    readers: SqlitePool,
+    readers: Pool,
     clock: Arc<dyn Clock>,
     epoch: i64,
     loop_key: LoopKey,
@@ -202,11 +202,11 @@ impl Store {
         } else {
             None
         };
-        let writer = GroupWriter::start(conn, engine, log);
+        let writer = GroupWriter::start(conn.into(), engine, log);
         let poison_runs = PoisonRuns::of_engine(clock.monotonic());
         let inner = Inner {
             writer,
-            readers,
+            readers: Pool::Sqlite(readers),
             clock,
             epoch,
             loop_key,
@@ -225,7 +225,7 @@ impl Store {
     pub(in crate::store) async fn write<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+        F: for<'c> FnOnce(&'c mut Connection) -> BoxFuture<'c, Result<T>> + Send + 'static,
     {
         self.inner.writer.write(work).await
     }
@@ -245,7 +245,7 @@ impl Store {
         self.inner.writer.cut_power(cut);
     }
 
-    pub(in crate::store) fn readers(&self) -> &SqlitePool {
+    pub(in crate::store) fn readers(&self) -> &Pool {
         &self.inner.readers
     }
 

@@ -10,6 +10,7 @@
 //! the content of the disk is unknown, and the next one may succeed without having written anything
 //! (the PostgreSQL wiki's page "Fsync Errors").
 
+use crate::store::db::Connection;
 use crate::store::search::index_merge::SearchIndexMerge;
 use crate::store::sqlite::identity::FileIdentity;
 use crate::store::sqlite::job::{Job, JobOutcome, Write};
@@ -18,7 +19,7 @@ use crate::store::sqlite::refusal::{self, CommitRefusal, Halt};
 use crate::store::{Result, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sqlx::{Row, SqliteConnection};
+use sqlx::Row;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -76,7 +77,7 @@ impl GroupWriter {
     /// handle is dropped. `engine` holds the epoch that must be in the database and the file that
     /// must have its name.
     pub(in crate::store) fn start(
-        conn: SqliteConnection,
+        conn: Connection,
         engine: Option<(i64, FileIdentity)>,
         log: Log,
     ) -> Self {
@@ -153,7 +154,7 @@ impl GroupWriter {
     pub(in crate::store) async fn write<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+        F: for<'c> FnOnce(&'c mut Connection) -> BoxFuture<'c, Result<T>> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
         self.submit(Box::new(Write::new(work, reply)), answer)
@@ -187,7 +188,7 @@ impl<E: Into<CommitRefusal>> From<E> for GroupEnd {
 
 /// State of the writer's background task.
 struct WriterTask {
-    conn: SqliteConnection,
+    conn: Connection,
     log: Log,
     merge: SearchIndexMerge,
     epoch: Option<i64>,
@@ -243,7 +244,7 @@ impl WriterTask {
             if committed.is_err() {
                 // The transaction may be open or already rolled back; either way the next group
                 // starts clean.
-                let _already_closed = sqlx::raw_sql("ROLLBACK").execute(&mut self.conn).await;
+                let _already_closed = sqlx::raw_sql("ROLLBACK").execute(self.conn.sqlite()).await;
             }
             if let Err(CommitRefusal::Halted(halt)) = &committed {
                 // Before any caller is answered, so that the next caller gets the same error.
@@ -255,7 +256,7 @@ impl WriterTask {
                 .for_each(|job| job.answer(committed.clone()));
             match committed {
                 Ok(()) | Err(CommitRefusal::Refused(_)) => {
-                    self.log.after_group(&mut self.conn).await;
+                    self.log.after_group(self.conn.sqlite()).await;
                 }
                 Err(CommitRefusal::Halted(Halt::Fenced { .. })) => return self.close().await,
                 // Closing the connection would try the disk once more: the last connection copies
@@ -287,7 +288,7 @@ impl WriterTask {
         crate::crash::crash_point!("W1");
         let committed = match cut {
             None => sqlx::raw_sql("COMMIT")
-                .execute(&mut self.conn)
+                .execute(self.conn.sqlite())
                 .await
                 .map(|_| ()),
             Some(PowerCut::BrokenDisk(_)) => {
@@ -305,7 +306,7 @@ impl WriterTask {
     }
 
     async fn cut_short(&mut self, final_turn: &'static str) -> std::result::Result<(), GroupEnd> {
-        let _nobody_hears = sqlx::raw_sql(final_turn).execute(&mut self.conn).await;
+        let _nobody_hears = sqlx::raw_sql(final_turn).execute(self.conn.sqlite()).await;
         Err(GroupEnd::PowerCut)
     }
 
@@ -373,7 +374,9 @@ impl WriterTask {
 
     /// Executes a text; the epoch that it returns must be ours.
     async fn execute(&mut self, text: &'static str) -> std::result::Result<(), GroupEnd> {
-        let said = sqlx::raw_sql(text).fetch_optional(&mut self.conn).await?;
+        let said = sqlx::raw_sql(text)
+            .fetch_optional(self.conn.sqlite())
+            .await?;
         match (said.map(|row| row.get::<i64, _>("epoch")), self.epoch) {
             (Some(found), Some(ours)) if found != ours => {
                 tracing::error!(ours, found, "another engine has taken this workspace over");
@@ -395,7 +398,7 @@ impl WriterTask {
     /// Closes the database in order: no log is left, unless another connection still reads it.
     async fn leave(mut self) {
         self.log.close().await;
-        let left = sqlx::raw_sql(CHECKPOINT).execute(&mut self.conn).await;
+        let left = sqlx::raw_sql(CHECKPOINT).execute(self.conn.sqlite()).await;
         // A reader cannot copy the log, and need not.
         if let (Err(error), Some(_engine)) = (left, self.epoch) {
             tracing::warn!(%error, "the log stays beside the database; the next start reads it");
@@ -405,7 +408,7 @@ impl WriterTask {
 
     async fn close(mut self) {
         self.log.close().await;
-        if let Err(error) = sqlx::Connection::close(self.conn).await {
+        if let Err(error) = self.conn.close().await {
             tracing::warn!(%error, "closing the database");
         }
     }
@@ -427,19 +430,17 @@ fn gather(group: &mut Vec<Box<dyn Job>>, begun: usize, mut job: Box<dyn Job>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sqlx::Connection;
+    use crate::store::db;
 
     #[tokio::test]
     async fn a_write_that_panics_is_undone_alone_and_the_writer_lives_on() {
-        let conn = SqliteConnection::connect("sqlite::memory:")
-            .await
-            .expect("a database");
+        let conn = Connection::in_memory().await;
         let writer = GroupWriter::start(conn, None, Log::new(None));
         let run = async |sql: &'static str| {
             writer
                 .write(move |conn| {
                     Box::pin(async move {
-                        sqlx::raw_sql(sql).execute(conn).await?;
+                        db::raw_sql(sql).execute(conn).await?;
                         assert!(!sql.contains("bug"), "a bug");
                         Ok(())
                     })
@@ -452,7 +453,7 @@ mod tests {
         run("INSERT INTO t VALUES ('well')").await.expect("stored");
         let words = writer.write(|conn| {
             Box::pin(async move {
-                Ok(sqlx::query_scalar::<_, String>("SELECT word FROM t")
+                Ok(db::query_scalar::<String>("SELECT word FROM t")
                     .fetch_all(conn)
                     .await?)
             })
@@ -462,13 +463,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_commit_that_stored_nothing_is_refused_the_next_one_is_not() {
-        let conn = SqliteConnection::connect("sqlite::memory:")
-            .await
-            .expect("a database");
+        let conn = Connection::in_memory().await;
         let writer = GroupWriter::start(conn, None, Log::new(None));
         let run = async |sql: &'static str| {
             let write = writer.write(move |conn| {
-                Box::pin(async move { Ok(sqlx::raw_sql(sql).execute(conn).await.map(|_| ())?) })
+                Box::pin(async move { Ok(db::raw_sql(sql).execute(conn).await?) })
             });
             write.await
         };

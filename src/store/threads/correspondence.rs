@@ -8,13 +8,13 @@
 use crate::domain::{
     OwnMail, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, Withheld,
 };
+use crate::store::db::{self, Connection};
 use crate::store::mail::audit_log::audit;
 use crate::store::mail::filed;
 use crate::store::runs::fence::fenced;
 use crate::store::sql::json_list;
 use crate::store::threads::reply_limits::{DAY, HOUR, MailReservation, Sent, minute_of, since};
 use crate::store::{PersonaStore, Result, RunKey, Store, StoreError};
-use sqlx::{Row, SqliteConnection};
 
 /// Increases the counters, deletes expired buckets, and returns the new counts: the highest of any
 /// address in an hour and in a day, and the answers of the thread.
@@ -63,7 +63,7 @@ pub(in crate::store) const END_UNASKED: &str = "
 /// is the run's own when it is `None`. `Some`: a limit is exceeded, nothing is counted, and the
 /// mail must not be queued.
 pub(in crate::store) async fn reserve(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     persona: &PersonaId,
     (run, thread): (&RunId, Option<&ThreadId>),
     wanted: &MailReservation,
@@ -77,7 +77,7 @@ pub(in crate::store) async fn reserve(
     let thread = thread
         .filter(|_| wanted.counts_in_thread)
         .map(ThreadId::as_str);
-    let taken = sqlx::query(RESERVE)
+    let taken = db::query(RESERVE)
         .bind(persona.as_str())
         .bind(&who)
         .bind(minute_of(now));
@@ -95,7 +95,7 @@ pub(in crate::store) async fn reserve(
     };
     let over = wanted.bounds.exceeded_by(sent);
     if over.is_some() {
-        let back = sqlx::query(GIVE_BACK)
+        let back = db::query(GIVE_BACK)
             .bind(persona.as_str())
             .bind(&who)
             .bind(minute_of(now));
@@ -116,7 +116,7 @@ impl Store {
         rfc_message_id: &str,
     ) -> Result<Option<OwnMail>> {
         let personas = json_list(personas.iter().map(|id| id.as_str()));
-        let row = sqlx::query(OWN_MAIL).bind(personas).bind(rfc_message_id);
+        let row = db::query(OWN_MAIL).bind(personas).bind(rfc_message_id);
         let Some(row) = row.fetch_optional(self.readers()).await? else {
             return Ok(None);
         };
@@ -138,7 +138,7 @@ impl PersonaStore {
     pub async fn sent_of_late(&self, wanted: &MailReservation, thread: &ThreadId) -> Result<Sent> {
         let now = self.store.clock().now();
         let who = json_list(wanted.counterparties.iter().map(String::as_str));
-        let sent = sqlx::query(SENT)
+        let sent = db::query(SENT)
             .bind(self.persona.as_str())
             .bind(who)
             .bind(since(now, HOUR));
@@ -164,7 +164,7 @@ impl PersonaStore {
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let end = sqlx::query(END_UNASKED).bind(key.run.as_str()).bind(epoch);
+                    let end = db::query(END_UNASKED).bind(key.run.as_str()).bind(epoch);
                     let end = end
                         .bind(RunState::Cancelled.as_str())
                         .bind(StopReason::RateLimited.as_str());
@@ -172,11 +172,9 @@ impl PersonaStore {
                     fenced(end.rows_affected(), key.run.as_str())?;
                     let (message, disposition) =
                         (key.trigger_message.as_str(), format!("filed:{rule}"));
-                    let file = sqlx::query(FILE_TRIGGER)
-                        .bind(message)
-                        .bind(persona.as_str());
+                    let file = db::query(FILE_TRIGGER).bind(message).bind(persona.as_str());
                     file.bind(&disposition).execute(&mut *conn).await?;
-                    let who = sqlx::query_scalar(COUNTERPARTY)
+                    let who = db::query_scalar(COUNTERPARTY)
                         .bind(message)
                         .fetch_optional(&mut *conn)
                         .await?;

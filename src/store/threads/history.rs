@@ -5,14 +5,13 @@
 //! with the thread.
 
 use crate::domain::{Address, MessageId, RunId, ThreadId, Timestamp, Trust};
+use crate::store::db::{self, Row};
 use crate::store::journal::step::{Executor, Step, StepKind};
 use crate::store::sql::{from_json, json_list, timestamp};
 use crate::store::threads::opened::{MessageFile, is_pdf};
 use crate::store::threads::reply_limits::{DAY, HOUR, Sent, since};
 use crate::store::{PersonaStore, Result, StoreError};
 use serde::{Deserialize, Serialize};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// A message as a run reads it.
 #[derive(Debug, Clone)]
@@ -198,7 +197,7 @@ pub struct TriggerMessage {
 impl PersonaStore {
     /// Returns one message of this persona.
     pub async fn message(&self, id: &MessageId) -> Result<StoredMessage> {
-        let row = sqlx::query(MESSAGE)
+        let row = db::query(MESSAGE)
             .bind(id.as_str())
             .bind(self.persona.as_str());
         let row = row.fetch_optional(self.store.readers()).await?;
@@ -216,7 +215,7 @@ impl PersonaStore {
         before: &StoredMessage,
         readers: &[String],
     ) -> Result<Option<StoredMessage>> {
-        let find = sqlx::query(NEWEST_LETTER)
+        let find = db::query(NEWEST_LETTER)
             .bind(before.thread.as_str())
             .bind(before.seq);
         let find = find.bind(self.persona.as_str()).bind(json_of(readers));
@@ -226,7 +225,7 @@ impl PersonaStore {
 
     /// Returns the attachments of a message, without their bytes.
     pub async fn attachment_infos(&self, message: &MessageId) -> Result<Vec<AttachmentInfo>> {
-        let infos = sqlx::query_scalar(ATTACHMENT_INFOS)
+        let infos = db::query_scalar(ATTACHMENT_INFOS)
             .bind(message.as_str())
             .bind(self.persona.as_str());
         let infos: String = infos.fetch_one(self.store.readers()).await?;
@@ -241,7 +240,7 @@ impl PersonaStore {
         owners: &[Address],
     ) -> Result<TriggerMessage> {
         let now = self.store.clock().now();
-        let row = sqlx::query(TRIGGER)
+        let row = db::query(TRIGGER)
             .bind(id.as_str())
             .bind(self.persona.as_str());
         let owners = json_of(&owners.iter().map(Address::key).collect::<Vec<_>>());
@@ -300,7 +299,7 @@ impl PersonaStore {
         chars_max: u32,
         readers: &[String],
     ) -> Result<Vec<PastMessage>> {
-        let past = sqlx::query_scalar(PAST_MESSAGES)
+        let past = db::query_scalar(PAST_MESSAGES)
             .bind(thread.as_str())
             .bind(self.persona.as_str());
         let past = past
@@ -324,7 +323,7 @@ impl PersonaStore {
             return Ok(Vec::new());
         }
         let ids = json_list(messages.iter().map(|id| id.as_str()));
-        let steps = sqlx::query_scalar(PAST_STEPS)
+        let steps = db::query_scalar(PAST_STEPS)
             .bind(ids)
             .bind(self.persona.as_str())
             .bind(chars_max);
@@ -367,11 +366,11 @@ pub(in crate::store) struct PastStepJson {
 }
 
 /// Reads the columns of [`MESSAGE`].
-pub(in crate::store) fn stored_message(row: &SqliteRow) -> Result<StoredMessage> {
+pub(in crate::store) fn stored_message(row: &Row) -> Result<StoredMessage> {
     Ok(StoredMessage {
         seq: row.get("seq"),
-        id: MessageId::new(row.get::<String, _>("id")),
-        thread: ThreadId::new(row.get::<String, _>("thread_id")),
+        id: MessageId::new(row.get::<String>("id")),
+        thread: ThreadId::new(row.get::<String>("thread_id")),
         direction: row.get("direction"),
         rfc_message_id: row.get("message_id"),
         in_reply_to: row.get("in_reply_to"),
@@ -387,7 +386,7 @@ pub(in crate::store) fn stored_message(row: &SqliteRow) -> Result<StoredMessage>
         fresh_text: row.get("fresh_text"),
         received_at: timestamp(row, "received_at")?,
         trust: row.get("trust"),
-        run: row.get::<Option<String>, _>("run_id").map(RunId::new),
+        run: row.get::<Option<String>>("run_id").map(RunId::new),
         disposition: row.get("disposition"),
         hops: row.get("hops"),
         metadata_json: row.get("metadata_json"),

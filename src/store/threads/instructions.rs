@@ -3,11 +3,10 @@
 //! A row is never changed: what is taken back gets a date, so that it can be told what a past run was shown.
 
 use crate::domain::{PersonaId, ThreadId, Timestamp};
+use crate::store::db::{self, Row};
 use crate::store::sql::{optional_timestamp, persona_id, timestamp};
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// Most instructions in force for one thread, and for one correspondent.
 pub const INSTRUCTIONS_MAX: u32 = 20;
@@ -86,9 +85,7 @@ impl Store {
         let added = self.write(move |conn| {
             Box::pin(async move {
                 let (thread, contact) = scope.columns();
-                let add = sqlx::query(ADD_INSTRUCTION)
-                    .bind(new)
-                    .bind(persona.as_str());
+                let add = db::query(ADD_INSTRUCTION).bind(new).bind(persona.as_str());
                 let add = add.bind(thread).bind(contact).bind(text).bind(by).bind(now);
                 let added = add.bind(INSTRUCTIONS_MAX).execute(conn).await?;
                 Ok(added.rows_affected())
@@ -102,7 +99,7 @@ impl Store {
         let (id, by, now) = (id.to_owned(), by.to_owned(), self.clock().now().to_string());
         self.write(move |conn| {
             Box::pin(async move {
-                let remove = sqlx::query(REMOVE_INSTRUCTION).bind(&id).bind(now).bind(by);
+                let remove = db::query(REMOVE_INSTRUCTION).bind(&id).bind(now).bind(by);
                 match remove.execute(conn).await?.rows_affected() {
                     0 => Err(StoreError::Missing {
                         kind: "instruction",
@@ -122,7 +119,7 @@ impl Store {
         scope: &InstructionScope,
     ) -> Result<Vec<StoredInstruction>> {
         let (thread, contact) = scope.columns();
-        let rows = sqlx::query(INSTRUCTIONS)
+        let rows = db::query(INSTRUCTIONS)
             .bind(persona.as_str())
             .bind(thread)
             .bind(contact);
@@ -141,10 +138,10 @@ impl PersonaStore {
         thread: &ThreadId,
         contact: Option<&str>,
     ) -> Result<Vec<ShownInstruction>> {
-        let rows = sqlx::query(INSTRUCTIONS_IN_FORCE).bind(self.persona.as_str());
+        let rows = db::query(INSTRUCTIONS_IN_FORCE).bind(self.persona.as_str());
         let rows = rows.bind(thread.as_str()).bind(contact);
         let rows = rows.fetch_all(self.store.readers()).await?;
-        let shown = |row: &SqliteRow| ShownInstruction {
+        let shown = |row: &Row| ShownInstruction {
             id: row.get("id"),
             text: row.get("text"),
             given_at: row.get("given_at"),
@@ -154,7 +151,7 @@ impl PersonaStore {
     }
 }
 
-fn stored(row: &SqliteRow) -> Result<StoredInstruction> {
+fn stored(row: &Row) -> Result<StoredInstruction> {
     Ok(StoredInstruction {
         id: row.get("id"),
         persona: persona_id(row)?,

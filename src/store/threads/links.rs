@@ -1,10 +1,9 @@
 //! Letters of a thread as far as their links go: who wrote them, what they say, where one unsubscribes.
 
 use crate::domain::{MessageId, Trust};
+use crate::store::db::{self, Row};
 use crate::store::sql::from_json;
 use crate::store::{PersonaStore, Result};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// Number of newest messages of a thread whose links are looked at.
 const THREAD_MESSAGES_MAX: i64 = 200;
@@ -28,12 +27,12 @@ pub(in crate::store) const THREAD_LINKS: &str = "
 impl PersonaStore {
     /// Returns the letters in the thread of the message that a run answers, newest first.
     pub async fn thread_links(&self, trigger: &MessageId) -> Result<Vec<LinkedLetter>> {
-        let rows = sqlx::query(THREAD_LINKS)
+        let rows = db::query(THREAD_LINKS)
             .bind(trigger.as_str())
             .bind(self.persona.as_str())
             .bind(THREAD_MESSAGES_MAX);
         let rows = rows.fetch_all(self.store.readers()).await?;
-        let letter = |row: &SqliteRow| {
+        let letter = |row: &Row| {
             let unsubscribe: Option<String> = row.get("unsubscribe");
             let unsubscribe = unsubscribe.map(|json| from_json(&json, "metadata of a message"));
             Ok(LinkedLetter {

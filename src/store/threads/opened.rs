@@ -1,11 +1,10 @@
 //! Letters as a tool opens them: one message whole, as far as given addresses may read it, and its attachments.
 
 use crate::domain::{Address, MessageId, ThreadId, Timestamp};
+use crate::store::db::{self, Row};
 use crate::store::sql::{from_json, json_list, timestamp};
 use crate::store::{PersonaStore, Result};
 use serde::Deserialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -156,7 +155,7 @@ impl PersonaStore {
         id: &MessageId,
         rule: ReadersRule<'_>,
     ) -> Result<Option<OpenedMessage>> {
-        let row = sqlx::query(OPEN_MESSAGE)
+        let row = db::query(OPEN_MESSAGE)
             .bind(id.as_str())
             .bind(self.persona.as_str())
             .bind(rule.readers_json())
@@ -170,15 +169,15 @@ impl PersonaStore {
         &self,
         rule: ReadersRule<'_>,
     ) -> Result<Vec<(MessageId, AttachmentRef)>> {
-        let rows = sqlx::query(THREAD_ATTACHMENTS)
+        let rows = db::query(THREAD_ATTACHMENTS)
             .bind(rule.trigger.as_str())
             .bind(self.persona.as_str())
             .bind(rule.readers_json())
             .bind(THREAD_MESSAGES_MAX)
             .bind(THREAD_ATTACHMENTS_MAX);
         let rows = rows.fetch_all(self.store.readers()).await?;
-        let found = |row: &SqliteRow| {
-            let id = MessageId::new(row.try_get::<String, _>("message_id")?);
+        let found = |row: &Row| {
+            let id = MessageId::new(row.try_get::<String>("message_id")?);
             let attachment: String = row.try_get("attachment")?;
             Ok((id, from_json(&attachment, "attachments")?))
         };
@@ -187,7 +186,7 @@ impl PersonaStore {
 
     /// Returns the bytes of an attachment; empty when they were pruned, `None` when there is no such attachment.
     pub async fn attachment_bytes(&self, id: &str) -> Result<Option<Vec<u8>>> {
-        let bytes = sqlx::query_scalar(ATTACHMENT_BYTES)
+        let bytes = db::query_scalar(ATTACHMENT_BYTES)
             .bind(id)
             .bind(self.persona.as_str());
         Ok(bytes.fetch_optional(self.store.readers()).await?)
@@ -200,13 +199,13 @@ impl PersonaStore {
         message: &MessageId,
         (bytes_max, count_max): (u64, u32),
     ) -> Result<Vec<MessageFile>> {
-        let rows = sqlx::query(MESSAGE_FILES)
+        let rows = db::query(MESSAGE_FILES)
             .bind(message.as_str())
             .bind(self.persona.as_str())
             .bind(i64::try_from(bytes_max).unwrap_or(i64::MAX))
             .bind(count_max);
         let rows = rows.fetch_all(self.store.readers()).await?;
-        let file = |row: &SqliteRow| {
+        let file = |row: &Row| {
             let size_bytes: i64 = row.try_get("size_bytes")?;
             Ok(MessageFile {
                 id: row.try_get("id")?,
@@ -214,9 +213,9 @@ impl PersonaStore {
                 content_type: row.try_get("content_type")?,
                 size_bytes: size_bytes.unsigned_abs(),
                 sha256: row.try_get("sha256")?,
-                bytes: row.try_get::<Vec<u8>, _>("bytes")?.into(),
+                bytes: row.try_get::<Vec<u8>>("bytes")?.into(),
                 pruned_at: row
-                    .try_get::<Option<String>, _>("pruned_at")?
+                    .try_get::<Option<String>>("pruned_at")?
                     .and_then(|at| Timestamp::parse(&at)),
             })
         };
@@ -225,7 +224,7 @@ impl PersonaStore {
 
     /// Returns the document that decoders of this version have read from an attachment, as JSON; `None`: none was kept.
     pub async fn attachment_text(&self, id: &str, version: u32) -> Result<Option<String>> {
-        let text = sqlx::query_scalar(ATTACHMENT_TEXT)
+        let text = db::query_scalar(ATTACHMENT_TEXT)
             .bind(id)
             .bind(self.persona.as_str())
             .bind(version);
@@ -244,7 +243,7 @@ impl PersonaStore {
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let keep = sqlx::query(KEEP_ATTACHMENT_TEXT)
+                    let keep = db::query(KEEP_ATTACHMENT_TEXT)
                         .bind(id)
                         .bind(persona.as_str())
                         .bind(version)
@@ -258,11 +257,11 @@ impl PersonaStore {
     }
 }
 
-fn opened(row: &SqliteRow) -> Result<OpenedMessage> {
+fn opened(row: &Row) -> Result<OpenedMessage> {
     let attachments: String = row.try_get("attachments")?;
     Ok(OpenedMessage {
-        id: MessageId::new(row.try_get::<String, _>("id")?),
-        thread_id: ThreadId::new(row.try_get::<String, _>("thread_id")?),
+        id: MessageId::new(row.try_get::<String>("id")?),
+        thread_id: ThreadId::new(row.try_get::<String>("thread_id")?),
         direction: row.try_get("direction")?,
         sender: row.try_get("sender")?,
         recipients_json: row.try_get("recipients_json")?,

@@ -10,6 +10,7 @@
 use crate::domain::{ConversationId, PersonaId, ThreadId, Timestamp};
 use crate::store::budgets::money::FOLD_MONEY;
 use crate::store::commands::resets::FOLD_RESETS;
+use crate::store::db::{self, Connection};
 use crate::store::mail::messages::Content;
 use crate::store::sql::json_list;
 use crate::store::threads::instructions::FOLD_INSTRUCTIONS;
@@ -17,7 +18,6 @@ use crate::store::threads::place::{Company, Place};
 use crate::store::threads::reply_limits::Account;
 use crate::store::threads::sessions::FOLD_SESSIONS;
 use crate::store::{Result, StoreError};
-use sqlx::{Row, SqliteConnection};
 
 /// Inputs for placing a message.
 pub(in crate::store) struct Placing<'a> {
@@ -127,10 +127,10 @@ pub(in crate::store) struct FoundThread {
 /// Finds or creates the conversation and the thread of a message, and merges conversations that it
 /// links.
 pub(in crate::store) async fn find_or_create(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     placing: &Placing<'_>,
 ) -> Result<ThreadId> {
-    let linked = sqlx::query_scalar(LINKED_CONVERSATIONS)
+    let linked = db::query_scalar(LINKED_CONVERSATIONS)
         .bind(placing.persona)
         .bind(placing.ids());
     let linked: String = linked.fetch_one(&mut *conn).await?;
@@ -143,7 +143,7 @@ pub(in crate::store) async fn find_or_create(
         || placing.new_thread.as_str().to_owned(),
         |(thread, _)| thread,
     );
-    let place = sqlx::query(PLACE)
+    let place = db::query(PLACE)
         .bind(placing.persona)
         .bind(placing.ids())
         .bind(conversation);
@@ -162,7 +162,7 @@ pub(in crate::store) async fn find_or_create(
 
 /// Finds the place of a message that is linked to these conversations, which are merged.
 pub(in crate::store) async fn find(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     placing: &Placing<'_>,
     linked: &[String],
 ) -> Result<FoundThread> {
@@ -221,7 +221,7 @@ impl<'a> Placing<'a> {
 }
 
 async fn existing_thread(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     placing: &Placing<'_>,
     conversation: &str,
 ) -> Result<Option<(String, i64)>> {
@@ -229,7 +229,7 @@ async fn existing_thread(
         return Ok(None);
     };
     let nearest = placing.mentioned.last().map(String::as_str);
-    let find = sqlx::query(FIND_THREAD).bind(conversation).bind(joins_as);
+    let find = db::query(FIND_THREAD).bind(conversation).bind(joins_as);
     let find = find
         .bind(nearest)
         .bind(placing.persona)
@@ -246,20 +246,20 @@ async fn existing_thread(
 /// Merges conversations that a late letter links: they become the oldest of them, and threads among
 /// exactly the same participants become one. Threads with different participants stay apart,
 /// whatever their letters quote.
-async fn join(conn: &mut SqliteConnection, oldest: &str, younger: &[String]) -> Result<()> {
+async fn join(conn: &mut Connection, oldest: &str, younger: &[String]) -> Result<()> {
     let gone = json_list(younger.iter().map(String::as_str));
     for sql in [MOVE_THREADS, MOVE_LINKS] {
-        sqlx::query(sql)
+        db::query(sql)
             .bind(oldest)
             .bind(&gone)
             .execute(&mut *conn)
             .await?;
     }
-    sqlx::query(DELETE_CONVERSATIONS)
+    db::query(DELETE_CONVERSATIONS)
         .bind(&gone)
         .execute(&mut *conn)
         .await?;
-    let pairs = sqlx::query(EQUAL_THREADS)
+    let pairs = db::query(EQUAL_THREADS)
         .bind(oldest)
         .fetch_all(&mut *conn)
         .await?;
@@ -276,14 +276,14 @@ async fn join(conn: &mut SqliteConnection, oldest: &str, younger: &[String]) -> 
             FOLD_MEMORY,
             FOLD_INSTRUCTIONS,
         ] {
-            sqlx::query(sql)
+            db::query(sql)
                 .bind(&young)
                 .bind(&old)
                 .execute(&mut *conn)
                 .await?;
         }
         for sql in [FOLD_PARTICIPANTS, FOLD_THREAD] {
-            sqlx::query(sql).bind(&young).execute(&mut *conn).await?;
+            db::query(sql).bind(&young).execute(&mut *conn).await?;
         }
     }
     Ok(())
@@ -315,7 +315,7 @@ pub(in crate::store) fn placing<'a>(
 
 /// Finds or creates the thread of a message.
 pub(in crate::store) async fn place_message(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     persona: &PersonaId,
     place: &Place,
     content: &Content,

@@ -5,12 +5,12 @@
 //! does not know.
 
 use crate::domain::{PersonaId, RunId, ThreadId, Timestamp};
+use crate::store::db::{self, Connection, Row};
 use crate::store::runs::fence::fenced;
 use crate::store::sql::timestamp;
 use crate::store::{PersonaStore, Result, RunKey, Store, StoreError};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sqlx::{Row, SqliteConnection};
 use std::time::Duration;
 
 /// Thread and agent of a session, and the options given to the agent.
@@ -96,16 +96,16 @@ pub(in crate::store) const RUN_MAILS: &str = "
 ///
 /// Errors: [`StoreError::MailsUsedUp`].
 pub(in crate::store) async fn room_for_mail(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (run, persona): (&RunId, &PersonaId),
     max: u32,
 ) -> Result<()> {
-    let mails = sqlx::query(RUN_MAILS)
+    let mails = db::query(RUN_MAILS)
         .bind(run.as_str())
         .bind(persona.as_str())
         .fetch_one(conn)
         .await?;
-    match mails.get::<u32, _>("mails") < max {
+    match mails.get::<u32>("mails") < max {
         true => Ok(()),
         false => Err(StoreError::MailsUsedUp { max }),
     }
@@ -118,9 +118,7 @@ impl Store {
         let before = self.clock().now().minus(unused).to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let forget = sqlx::query(FORGET_SESSIONS)
-                    .bind(before)
-                    .bind(FORGOTTEN_MAX);
+                let forget = db::query(FORGET_SESSIONS).bind(before).bind(FORGOTTEN_MAX);
                 Ok(forget.execute(conn).await?.rows_affected())
             })
         })
@@ -129,11 +127,11 @@ impl Store {
 
     /// Returns the agents' sessions of a thread, the last used first.
     pub async fn thread_sessions(&self, thread: &ThreadId) -> Result<Vec<ThreadSession>> {
-        let rows = sqlx::query(SESSIONS_OF_THREAD)
+        let rows = db::query(SESSIONS_OF_THREAD)
             .bind(thread.as_str())
             .fetch_all(self.readers())
             .await?;
-        let session = |row: &sqlx::sqlite::SqliteRow| {
+        let session = |row: &Row| {
             Ok(ThreadSession {
                 provider: row.get("provider"),
                 model: row.get("model"),
@@ -150,7 +148,7 @@ impl Store {
 impl PersonaStore {
     /// Returns the session that the next call in this thread may resume.
     pub async fn resumable_session(&self, key: &SessionKey) -> Result<Option<KnownSession>> {
-        let find = sqlx::query(RESUMABLE_SESSION)
+        let find = db::query(RESUMABLE_SESSION)
             .bind(self.persona.as_str())
             .bind(key.thread.as_str());
         let find = find
@@ -197,7 +195,7 @@ impl PersonaStore {
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let keep = sqlx::query(KEEP_SESSION)
+                    let keep = db::query(KEEP_SESSION)
                         .bind(run.as_str())
                         .bind(persona.as_str());
                     let keep = keep
@@ -224,7 +222,7 @@ impl PersonaStore {
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let lose = sqlx::query(LOSE_SESSION)
+                    let lose = db::query(LOSE_SESSION)
                         .bind(persona.as_str())
                         .bind(thread.as_str());
                     lose.bind(provider).execute(conn).await?;
@@ -237,10 +235,10 @@ impl PersonaStore {
     /// Returns the number of mails that a run has queued so far, and whether one of them answers
     /// its trigger.
     pub async fn mails_so_far(&self, run: &RunId) -> Result<(u32, bool)> {
-        let mails = sqlx::query(RUN_MAILS)
+        let mails = db::query(RUN_MAILS)
             .bind(run.as_str())
             .bind(self.persona.as_str());
         let mails = mails.fetch_one(self.store.readers()).await?;
-        Ok((mails.get("mails"), mails.get::<i64, _>("replies") > 0))
+        Ok((mails.get("mails"), mails.get::<i64>("replies") > 0))
     }
 }

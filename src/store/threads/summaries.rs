@@ -4,12 +4,12 @@
 //! A row is for those who may read every message in it. It never changes; a later one takes its place.
 
 use crate::domain::{MessageId, PersonaId, RunId, TextLabel, ThreadId, Timestamp, sha256_hex};
+use crate::store::db::{self, Connection};
 use crate::store::sql::{from_json, json_list, timestamp, to_json};
 use crate::store::threads::history::{PastMessage, PastMessageJson, past_message};
 use crate::store::{PersonaStore, Result, Store};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sqlx::{Row, SqliteConnection};
 
 /// Messages after which a summary is tried again that did not pass, or whose run failed.
 const RETRY_AFTER: u32 = 16;
@@ -181,17 +181,17 @@ pub(in crate::store) const TEXTS_OF_INPUTS: &str = "
 
 /// Queues a run for a summary, where the run that ends needs one.
 pub(in crate::store) async fn queue(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (run, new, now): (&RunId, &str, &str),
 ) -> Result<()> {
-    let queue = sqlx::query(QUEUE_SUMMARY).bind(run.as_str()).bind(new);
+    let queue = db::query(QUEUE_SUMMARY).bind(run.as_str()).bind(new);
     queue.bind(now).bind(RETRY_AFTER).execute(conn).await?;
     Ok(())
 }
 
 /// Writes a summary; `ids` are for its row, and for the run that goes on.
 pub(in crate::store) async fn insert(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     (run, persona): (&RunId, &PersonaId),
     new: &NewThreadSummary,
     (ids, now): ([&str; 2], &str),
@@ -201,7 +201,7 @@ pub(in crate::store) async fn insert(
         true => "usable",
         false => "flagged",
     };
-    let insert = sqlx::query(INSERT_SUMMARY).bind(ids[0]).bind(run.as_str());
+    let insert = db::query(INSERT_SUMMARY).bind(ids[0]).bind(run.as_str());
     let insert = insert.bind(persona.as_str()).bind(of.thread.as_str());
     let insert = insert.bind(state).bind(to_json(&new.problems)?);
     let insert = insert
@@ -218,12 +218,10 @@ pub(in crate::store) async fn insert(
         .bind(to_json(&of.label)?)
         .bind(now);
     let written = insert.execute(&mut *conn).await?.rows_affected() > 0;
-    let drop = sqlx::query(DROP_OLD_SUMMARIES).bind(of.thread.as_str());
+    let drop = db::query(DROP_OLD_SUMMARIES).bind(of.thread.as_str());
     drop.bind(KEPT - 1).execute(&mut *conn).await?;
     if written && of.has_more && new.problems.is_empty() {
-        let go_on = sqlx::query(CONTINUE_SUMMARY)
-            .bind(run.as_str())
-            .bind(ids[1]);
+        let go_on = db::query(CONTINUE_SUMMARY).bind(run.as_str()).bind(ids[1]);
         go_on.bind(now).execute(conn).await?;
     }
     Ok(())
@@ -237,7 +235,7 @@ impl PersonaStore {
         before_seq: i64,
         readers: &[String],
     ) -> Result<SummarySoFar> {
-        let find = sqlx::query(SUMMARY_SO_FAR)
+        let find = db::query(SUMMARY_SO_FAR)
             .bind(thread.as_str())
             .bind(self.persona.as_str());
         let find = find
@@ -256,7 +254,7 @@ impl PersonaStore {
                 label: from_json(row.get("label_json"), "label of a summary")?,
             })
         });
-        let problems = sqlx::query_scalar(NEWEST_PROBLEMS).bind(thread.as_str());
+        let problems = db::query_scalar(NEWEST_PROBLEMS).bind(thread.as_str());
         let problems = problems.bind(self.persona.as_str()).bind(before_seq);
         let flagged: Option<u32> = problems.fetch_optional(self.store.readers()).await?;
         Ok(SummarySoFar {
@@ -274,7 +272,7 @@ impl PersonaStore {
         (limit, chars_max): (u32, u32),
         readers: &[String],
     ) -> Result<Vec<PastMessage>> {
-        let find = sqlx::query_scalar(LETTERS_TO_SUMMARISE).bind(thread.as_str());
+        let find = db::query_scalar(LETTERS_TO_SUMMARISE).bind(thread.as_str());
         let find = find
             .bind(self.persona.as_str())
             .bind(after_seq)
@@ -295,7 +293,7 @@ impl Store {
         thread: &ThreadId,
         limit: u32,
     ) -> Result<Vec<StoredThreadSummary>> {
-        let rows = sqlx::query(SUMMARIES_OF_THREAD)
+        let rows = db::query(SUMMARIES_OF_THREAD)
             .bind(thread.as_str())
             .bind(limit);
         let rows = rows.fetch_all(self.readers()).await?;
@@ -303,13 +301,13 @@ impl Store {
         for row in &rows {
             let inputs: Vec<(i64, String)> =
                 from_json(row.get("inputs_json"), "inputs of a summary")?;
-            let texts = sqlx::query(TEXTS_OF_INPUTS).bind(row.get::<&str, _>("inputs_json"));
+            let texts = db::query(TEXTS_OF_INPUTS).bind(row.get::<&str>("inputs_json"));
             let texts = texts.bind(SUMMARISED_CHARS_MAX);
             let texts = texts.fetch_all(self.readers()).await?;
             let (mut made_from, mut changed) = (Vec::new(), Vec::new());
             for text in &texts {
-                let id = MessageId::new(text.get::<String, _>("id"));
-                let digest = sha256_hex(&[text.get::<&str, _>("text").as_bytes()]);
+                let id = MessageId::new(text.get::<String>("id"));
+                let digest = sha256_hex(&[text.get::<&str>("text").as_bytes()]);
                 let seq: i64 = text.get("seq");
                 if !inputs
                     .iter()
@@ -321,12 +319,12 @@ impl Store {
             }
             summaries.push(StoredThreadSummary {
                 id: row.get("id"),
-                run: RunId::new(row.get::<String, _>("run_id")),
+                run: RunId::new(row.get::<String>("run_id")),
                 model: row.get("model"),
                 state: row.get("state"),
                 problems: from_json(row.get("problems_json"), "problems of a summary")?,
                 text: row.get("text"),
-                upto_message: MessageId::new(row.get::<String, _>("upto_message_id")),
+                upto_message: MessageId::new(row.get::<String>("upto_message_id")),
                 generation: row.get("generation"),
                 messages: row.get("messages"),
                 previous: row.get("previous_id"),

@@ -1,11 +1,10 @@
 //! The age of the last backup, for whoever asks whether there is a good one.
 
 use crate::domain::Timestamp;
+use crate::store::db::{self, Row};
 use crate::store::sql::{optional_timestamp, timestamp};
 use crate::store::{Result, Store};
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 pub(in crate::store) const LAST_GOOD_BACKUP: &str = "
     SELECT started_at, finished_at, path, bytes, failure FROM backups
@@ -45,9 +44,9 @@ impl LastBackup {
 impl Store {
     /// Returns the newest good backup and the newest that was tried.
     pub async fn last_backup(&self) -> Result<LastBackup> {
-        let good = sqlx::query(LAST_GOOD_BACKUP).fetch_optional(self.readers());
+        let good = db::query(LAST_GOOD_BACKUP).fetch_optional(self.readers());
         let good = good.await?;
-        let tried = sqlx::query(LAST_TRIED_BACKUP).fetch_optional(self.readers());
+        let tried = db::query(LAST_TRIED_BACKUP).fetch_optional(self.readers());
         let tried = tried.await?;
         Ok(LastBackup {
             good: good.as_ref().map(backup_row).transpose()?,
@@ -56,12 +55,12 @@ impl Store {
     }
 }
 
-fn backup_row(row: &SqliteRow) -> Result<BackupRow> {
+fn backup_row(row: &Row) -> Result<BackupRow> {
     Ok(BackupRow {
         started: timestamp(row, "started_at")?,
         finished: optional_timestamp(row, "finished_at")?,
         path: row.get("path"),
-        bytes: row.get::<i64, _>("bytes").unsigned_abs(),
+        bytes: row.get::<i64>("bytes").unsigned_abs(),
         failure: row.get("failure"),
     })
 }

@@ -5,13 +5,12 @@
 //! it is ever due.
 
 use crate::domain::RunId;
+use crate::store::db::{self, Cell, Connection, Row, Sql};
 use crate::store::journal::packed::{Bodies, Unpacker};
 use crate::store::{Result, Store, StoreError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Column, Row, SqliteConnection, TypeInfo, ValueRef};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most messages of all threads that are exported, the newest first.
@@ -155,7 +154,7 @@ impl Store {
         let ids = json!(ids).to_string();
         let mut rows = Vec::new();
         for (table, sql) in TABLES {
-            let found = sqlx::query(*sql)
+            let found = db::query(*sql)
                 .bind(&ids)
                 .bind(MESSAGES_MAX)
                 .fetch_all(self.readers())
@@ -196,13 +195,13 @@ impl Store {
 
     /// Returns the number of the newest migration.
     pub async fn schema_version(&self) -> Result<i64> {
-        Ok(sqlx::query_scalar(SCHEMA).fetch_one(self.readers()).await?)
+        Ok(db::query_scalar(SCHEMA).fetch_one(self.readers()).await?)
     }
 
     /// Returns the header of the file that this archive was imported from; `None`: the database is
     /// no archive.
     pub async fn archive_header(&self) -> Result<Option<String>> {
-        Ok(sqlx::query_scalar(ARCHIVE_HEADER)
+        Ok(db::query_scalar(ARCHIVE_HEADER)
             .fetch_optional(self.readers())
             .await?)
     }
@@ -216,7 +215,7 @@ impl Store {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                if !sqlx::query_scalar::<_, bool>(IS_EMPTY)
+                if !db::query_scalar::<bool>(IS_EMPTY)
                     .fetch_one(&mut *conn)
                     .await?
                 {
@@ -231,7 +230,7 @@ impl Store {
                 }
                 let mut known = BTreeMap::new();
                 for (table, _) in TABLES {
-                    let columns = sqlx::query_scalar(COLUMNS)
+                    let columns = db::query_scalar(COLUMNS)
                         .bind(table)
                         .fetch_all(&mut *conn)
                         .await?;
@@ -243,7 +242,7 @@ impl Store {
                 for row in &rows {
                     insert(conn, row, &known).await?;
                 }
-                sqlx::query(MARK_ARCHIVE)
+                db::query(MARK_ARCHIVE)
                     .bind(&header_json)
                     .bind(&now)
                     .execute(conn)
@@ -256,7 +255,7 @@ impl Store {
 }
 
 async fn insert(
-    conn: &mut SqliteConnection,
+    conn: &mut Connection,
     row: &BundleRow,
     known: &BTreeMap<String, BTreeSet<String>>,
 ) -> Result<()> {
@@ -279,7 +278,7 @@ async fn insert(
         names.join(", "),
         places.join(", ")
     );
-    let mut query = sqlx::query(sqlx::AssertSqlSafe(sql));
+    let mut query = db::query(Sql::built(sql));
     for cell in row.cells.values() {
         query = match cell {
             Value::Null => query.bind(None::<String>),
@@ -321,22 +320,14 @@ pub(in crate::store) fn put_bodies(cells: &mut Map<String, Value>, bodies: Bodie
     }
 }
 
-fn cells(row: &SqliteRow) -> Result<Map<String, Value>> {
-    let mut cells = Map::new();
-    for column in row.columns() {
-        let (index, name) = (column.ordinal(), column.name().to_owned());
-        let raw = row.try_get_raw(index)?;
-        let kind = raw.type_info().name().to_owned();
-        let value = match kind.as_str() {
-            _ if raw.is_null() => Value::Null,
-            "INTEGER" => json!(row.try_get_unchecked::<i64, _>(index)?),
-            "REAL" => json!(row.try_get_unchecked::<f64, _>(index)?),
-            "BLOB" => {
-                json!({ "base64": STANDARD.encode(row.try_get_unchecked::<Vec<u8>, _>(index)?) })
-            }
-            _ => json!(row.try_get_unchecked::<String, _>(index)?),
-        };
-        cells.insert(name, value);
-    }
-    Ok(cells)
+fn cells(row: &Row) -> Result<Map<String, Value>> {
+    let value = |cell| match cell {
+        Cell::Null => Value::Null,
+        Cell::Integer(whole) => json!(whole),
+        Cell::Real(real) => json!(real),
+        Cell::Text(text) => json!(text),
+        Cell::Bytes(bytes) => json!({ "base64": STANDARD.encode(bytes) }),
+    };
+    let cells = row.cells()?.into_iter();
+    Ok(cells.map(|(name, cell)| (name, value(cell))).collect())
 }

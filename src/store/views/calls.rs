@@ -1,9 +1,9 @@
 //! Recorded calls of tools: with the decisions on them, for the policy's preview, and by words in them.
 
 use crate::domain::{ApprovalState, PersonaId, RunId, Timestamp};
+use crate::store::db;
 use crate::store::sql::{instant, json_list, persona_id};
 use crate::store::{Result, Store};
-use sqlx::Row;
 
 /// Rows that one read returns at most.
 const PAGE: i64 = 2000;
@@ -47,13 +47,13 @@ impl Store {
         words: &[String],
         (looked_at, limit): (u32, u32),
     ) -> Result<Vec<(RunId, String)>> {
-        let rows = sqlx::query(RUNS_WITH_WORDS)
+        let rows = db::query(RUNS_WITH_WORDS)
             .bind(json_list(words.iter().map(String::as_str)))
             .bind(looked_at)
             .bind(limit);
         let rows = rows.fetch_all(self.readers()).await?;
         let found = rows.iter().map(|row| {
-            let run = RunId::new(row.get::<String, _>("run_id"));
+            let run = RunId::new(row.get::<String>("run_id"));
             (run, row.get("tool_name"))
         });
         Ok(found.collect())
@@ -61,14 +61,14 @@ impl Store {
 
     /// Returns the calls of tools before a position (`i64::MAX`: all), the newest first; a page of two thousand.
     pub async fn judged_calls(&self, before: i64) -> Result<Vec<JudgedCallRow>> {
-        let page = sqlx::query(JUDGED_CALLS).bind(before).bind(PAGE);
+        let page = db::query(JUDGED_CALLS).bind(before).bind(PAGE);
         let rows = page.fetch_all(self.readers()).await?;
         rows.iter()
             .map(|row| {
                 let approval: Option<String> = row.get("approval");
                 Ok(JudgedCallRow {
                     position: row.get("position"),
-                    run: RunId::new(row.get::<String, _>("run_id")),
+                    run: RunId::new(row.get::<String>("run_id")),
                     persona: persona_id(row)?,
                     tool: row.get("tool_name"),
                     call_id: row.get("tool_call_id"),

@@ -1,10 +1,9 @@
 //! Events of the feed with how much there was: bytes, tokens, recipients. Without a word of what was written.
 
+use crate::store::db::{self, Row};
 use crate::store::feed::{FeedEvent, event};
 use crate::store::{Result, Store};
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// An event, and the sizes of the rows that it names. A size that is not known, or not of this kind of event, is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -58,14 +57,14 @@ impl Store {
     /// Returns these events with their sizes, in order.
     pub async fn event_sizes(&self, events: &[FeedEvent]) -> Result<Vec<SizedEvent>> {
         let numbers: Vec<i64> = events.iter().map(|event| event.seq).collect();
-        let sizes = sqlx::query(EVENT_SIZES).bind(serde_json::json!(numbers).to_string());
+        let sizes = db::query(EVENT_SIZES).bind(serde_json::json!(numbers).to_string());
         let rows = sizes.fetch_all(self.readers()).await?;
         rows.iter().map(sized).collect()
     }
 }
 
-fn sized(row: &SqliteRow) -> Result<SizedEvent> {
-    let size = |column: &str| row.get::<Option<i64>, _>(column).map(i64::unsigned_abs);
+fn sized(row: &Row) -> Result<SizedEvent> {
+    let size = |column: &str| row.get::<Option<i64>>(column).map(i64::unsigned_abs);
     Ok(SizedEvent {
         event: event(row)?,
         letter_bytes: size("letter_bytes"),

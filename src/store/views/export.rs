@@ -3,13 +3,14 @@
 
 use crate::domain::PersonaId;
 use crate::store::Result;
+use crate::store::db::{self, Connection, Sql};
 use crate::store::journal::packed::Unpacker;
 use crate::store::sql::{from_json, persona_id};
 use crate::store::views::bundles::put_bodies;
 use futures_util::TryStreamExt;
 use serde_json::{Map, Value};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{AssertSqlSafe, ConnectOptions, Row};
+use sqlx::ConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
 use std::borrow::Cow;
 use std::io;
 use std::path::Path;
@@ -122,7 +123,7 @@ pub struct ExportedMail<'a> {
 
 /// A database that no process changes.
 pub struct ExportSnapshot {
-    conn: SqliteConnection,
+    conn: Connection,
 }
 
 impl ExportSnapshot {
@@ -133,7 +134,7 @@ impl ExportSnapshot {
             .create_if_missing(false);
         let options = options.row_buffer_size(2).disable_statement_logging();
         Ok(Self {
-            conn: options.connect().await?,
+            conn: options.connect().await?.into(),
         })
     }
 
@@ -144,7 +145,7 @@ impl ExportSnapshot {
 
     /// Returns the personas that have rows, those whose folder is gone among them.
     pub async fn personas(&mut self) -> Result<Vec<PersonaId>> {
-        let rows = sqlx::query(PERSONAS_WITH_ROWS)
+        let rows = db::query(PERSONAS_WITH_ROWS)
             .fetch_all(&mut self.conn)
             .await?;
         rows.iter().map(persona_id).collect()
@@ -161,7 +162,7 @@ impl ExportSnapshot {
         let Some((table, whose)) = TABLES.iter().find(|(name, _)| *name == table) else {
             return Ok(Ok(0));
         };
-        let columns = sqlx::query_scalar(COLUMNS).bind(*table);
+        let columns = db::query_scalar(COLUMNS).bind(*table);
         let columns: Vec<String> = columns.fetch_all(&mut self.conn).await?;
         let field = |name: &String| match name.ends_with("_json") {
             true => {
@@ -173,7 +174,7 @@ impl ExportSnapshot {
         let bodies = bodies_of(table);
         let sql =
             format!("SELECT json_object({fields}) AS row_json{bodies} FROM {table} WHERE {whose}");
-        let mut rows = sqlx::query(AssertSqlSafe(sql))
+        let mut rows = db::query(Sql::built(sql))
             .bind(persona.as_str())
             .fetch(&mut self.conn);
         let (mut count, mut unpacker) = (0, Unpacker::default());
@@ -199,7 +200,7 @@ impl ExportSnapshot {
         persona: &PersonaId,
         mut each: impl FnMut(u64, ExportedMail<'_>) -> io::Result<()>,
     ) -> Result<io::Result<u64>> {
-        let mut rows = sqlx::query(MAILS)
+        let mut rows = db::query(MAILS)
             .bind(persona.as_str())
             .fetch(&mut self.conn);
         let mut count = 0;

@@ -1,12 +1,11 @@
 //! Events of the feed with what a person wants to read of them, as the rows say it now.
 
 use crate::domain::{RunState, Timestamp, Trigger};
+use crate::store::db::{self, Row};
 use crate::store::feed::{FeedEvent, FeedFilter, event};
 use crate::store::sql::{from_json, optional_timestamp};
 use crate::store::{Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// An event, and facts of the rows that it names. A fact that is not known, or not of this kind of event, is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -98,7 +97,7 @@ impl Store {
     /// Returns these events with what their rows say, in order.
     pub async fn feed_lines(&self, events: &[FeedEvent]) -> Result<Vec<FeedLine>> {
         let numbers: Vec<i64> = events.iter().map(|event| event.seq).collect();
-        let lines = sqlx::query(FEED_LINES).bind(serde_json::json!(numbers).to_string());
+        let lines = db::query(FEED_LINES).bind(serde_json::json!(numbers).to_string());
         let rows = lines.fetch_all(self.readers()).await?;
         rows.iter().map(line).collect()
     }
@@ -106,7 +105,7 @@ impl Store {
     /// Returns the number after which the newest `count` events of a selection begin.
     pub async fn feed_before_newest(&self, filter: &FeedFilter, count: u32) -> Result<i64> {
         let newest = self.feed_newest().await?;
-        let first = sqlx::query_scalar(FEED_NEWEST_LINES)
+        let first = db::query_scalar(FEED_NEWEST_LINES)
             .bind(
                 filter
                     .persona
@@ -121,9 +120,9 @@ impl Store {
     }
 }
 
-fn line(row: &SqliteRow) -> Result<FeedLine> {
+fn line(row: &Row) -> Result<FeedLine> {
     let event = event(row)?;
-    let text = |column: &str| row.get::<Option<String>, _>(column);
+    let text = |column: &str| row.get::<Option<String>>(column);
     let (subject, state) = (event.kind.subject(), event.kind.state());
     let is = |wanted: &str| subject == wanted;
     // A later attempt has another error, or none any more.

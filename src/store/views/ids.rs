@@ -1,6 +1,7 @@
 //! Rows found by a piece of their id, as lists show ids.
 
 use crate::domain::{DeliveryId, RunId, ThreadId};
+use crate::store::db;
 use crate::store::{Result, Store, StoreError};
 
 /// Fewest characters, from the beginning or the end of an id, that identify a row.
@@ -72,15 +73,13 @@ impl Store {
         }
         // `~` sorts after every character of an id.
         let (from, until) = (wanted.clone(), format!("{wanted}~"));
-        let found = sqlx::query_scalar(beginning)
+        let found = db::query_scalar(beginning)
             .bind(from)
             .bind(until)
             .bind(CANDIDATES_MAX);
         let mut found: Vec<String> = found.fetch_all(self.readers()).await?;
         if found.is_empty() {
-            let ends = sqlx::query_scalar(ending)
-                .bind(&wanted)
-                .bind(CANDIDATES_MAX);
+            let ends = db::query_scalar(ending).bind(&wanted).bind(CANDIDATES_MAX);
             found = ends.fetch_all(self.readers()).await?;
         }
         match found.len() {

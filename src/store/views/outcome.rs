@@ -1,10 +1,9 @@
 //! What has become of threads: the same answer for the mark of a list and for its filter.
 
 use crate::domain::{RunState, ThreadId, ThreadOutcome};
+use crate::store::db::{self, Row};
 use crate::store::sql::json_list;
 use crate::store::{Result, Store};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::collections::HashMap;
 
 /// The first condition on open runs is the one of the index `runs_open_by_thread`.
@@ -28,18 +27,18 @@ impl Store {
         ids: &[ThreadId],
     ) -> Result<HashMap<ThreadId, ThreadOutcome>> {
         let ids = json_list(ids.iter().map(ThreadId::as_str));
-        let rows = sqlx::query(OUTCOMES).bind(ids).fetch_all(self.readers());
+        let rows = db::query(OUTCOMES).bind(ids).fetch_all(self.readers());
         let rows = rows.await?;
         let found = rows
             .iter()
-            .map(|row| (ThreadId::new(row.get::<String, _>("id")), outcome(row)));
+            .map(|row| (ThreadId::new(row.get::<String>("id")), outcome(row)));
         Ok(found.collect())
     }
 }
 
 /// Decides by what a person must know first: what waits for them, then what goes on, then how it ended.
-fn outcome(row: &SqliteRow) -> ThreadOutcome {
-    let word = |column: &str| row.get::<Option<String>, _>(column).unwrap_or_default();
+fn outcome(row: &Row) -> ThreadOutcome {
+    let word = |column: &str| row.get::<Option<String>>(column).unwrap_or_default();
     let (run_state, disposition, mail) = (
         RunState::parse(&word("run_state")),
         word("disposition"),

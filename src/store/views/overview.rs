@@ -6,12 +6,11 @@ use crate::domain::{
     ConversationId, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId,
     ThreadOutcome, Timestamp, Trust,
 };
+use crate::store::db::{self, Row};
 use crate::store::sql::{json_list, optional_timestamp, persona_id, timestamp};
 use crate::store::{Result, Store, StoreError};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::collections::HashMap;
 
 /// Most threads that are looked at for those whose last run is in a state.
@@ -103,7 +102,7 @@ impl Store {
         conversation: &ConversationId,
         limit: u32,
     ) -> Result<Vec<ThreadOverview>> {
-        let ids = sqlx::query_scalar(SIBLING_THREADS)
+        let ids = db::query_scalar(SIBLING_THREADS)
             .bind(conversation.as_str())
             .bind(limit);
         let ids: Vec<String> = ids.fetch_all(self.readers()).await?;
@@ -113,7 +112,7 @@ impl Store {
 
     /// Returns the persona and the thread of a message. Errors: [`StoreError::Missing`].
     pub async fn place_of_message(&self, id: &MessageId) -> Result<(PersonaId, ThreadId)> {
-        let row = sqlx::query(PLACE_OF_MESSAGE).bind(id.as_str());
+        let row = db::query(PLACE_OF_MESSAGE).bind(id.as_str());
         let row = row.fetch_optional(self.readers()).await?;
         let row = row.ok_or_else(|| StoreError::Missing {
             kind: "message",
@@ -121,7 +120,7 @@ impl Store {
         })?;
         Ok((
             persona_id(&row)?,
-            ThreadId::new(row.get::<String, _>("thread_id")),
+            ThreadId::new(row.get::<String>("thread_id")),
         ))
     }
 
@@ -137,18 +136,18 @@ impl Store {
             false => LOOKED_AT_MAX,
         };
         let rows = match &filter.persona {
-            None => sqlx::query(OVERVIEW_IDS).bind(at).bind(id).bind(looked_at),
-            Some(persona) => sqlx::query(OVERVIEW_IDS_OF)
+            None => db::query(OVERVIEW_IDS).bind(at).bind(id).bind(looked_at),
+            Some(persona) => db::query(OVERVIEW_IDS_OF)
                 .bind(at)
                 .bind(id)
                 .bind(looked_at)
                 .bind(persona.as_str()),
         };
         let rows = rows.fetch_all(self.readers()).await?;
-        let key = |row: &SqliteRow| -> Result<(Timestamp, ThreadId)> {
+        let key = |row: &Row| -> Result<(Timestamp, ThreadId)> {
             Ok((
                 timestamp(row, "updated_at")?,
-                ThreadId::new(row.get::<String, _>("id")),
+                ThreadId::new(row.get::<String>("id")),
             ))
         };
         let mut wanted = rows.iter().map(key).collect::<Result<Vec<_>>>()?;
@@ -184,11 +183,11 @@ impl Store {
         outcomes: &HashMap<ThreadId, ThreadOutcome>,
     ) -> Result<Vec<ThreadOverview>> {
         let ids = json_list(ids.iter().map(ThreadId::as_str));
-        let rows = sqlx::query(OVERVIEWS).bind(ids);
+        let rows = db::query(OVERVIEWS).bind(ids);
         let rows = rows.fetch_all(self.readers()).await?;
         let mut overviews = Vec::with_capacity(rows.len());
         for row in &rows {
-            let id = ThreadId::new(row.get::<String, _>("id"));
+            let id = ThreadId::new(row.get::<String>("id"));
             // A thread that came between the two reads has no run yet.
             let outcome = outcomes.get(&id).copied();
             overviews.push(overview(row, id, outcome.unwrap_or(ThreadOutcome::Quiet))?);
@@ -197,8 +196,8 @@ impl Store {
     }
 }
 
-fn overview(row: &SqliteRow, id: ThreadId, outcome: ThreadOutcome) -> Result<ThreadOverview> {
-    let word = |column: &str| row.get::<Option<String>, _>(column);
+fn overview(row: &Row, id: ThreadId, outcome: ThreadOutcome) -> Result<ThreadOverview> {
+    let word = |column: &str| row.get::<Option<String>>(column);
     let run = match word("run_id") {
         None => None,
         Some(id) => Some(LastRun {
@@ -216,7 +215,7 @@ fn overview(row: &SqliteRow, id: ThreadId, outcome: ThreadOutcome) -> Result<Thr
     };
     Ok(ThreadOverview {
         id,
-        conversation: ConversationId::new(row.get::<String, _>("conversation_id")),
+        conversation: ConversationId::new(row.get::<String>("conversation_id")),
         persona: persona_id(row)?,
         subject: row.get("subject"),
         sender: word("sender"),

@@ -3,13 +3,12 @@
 
 use crate::domain::{RunId, Timestamp, TokenUsage};
 use crate::store::budgets::usage_row::usage;
+use crate::store::db::{self, Row};
 use crate::store::journal::packed::{Bodies, Unpacker};
 use crate::store::journal::step::{Executor, Step, StepKind};
 use crate::store::sql::{optional_timestamp, timestamp};
 use crate::store::threads::history::{StoredMessage, stored_message};
 use crate::store::{PersonaStore, Result};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// One provider call.
 #[derive(Debug, Clone)]
@@ -62,7 +61,7 @@ pub(in crate::store) const CONTEXT_REPORT: &str =
 impl PersonaStore {
     /// Returns every provider call of a run, failed ones included, in order.
     pub async fn turns_of_run(&self, run: &RunId) -> Result<Vec<StoredTurn>> {
-        let rows = sqlx::query(TURNS_OF_RUN)
+        let rows = db::query(TURNS_OF_RUN)
             .bind(run.as_str())
             .bind(self.persona.as_str());
         let mut unpacker = Unpacker::default();
@@ -75,10 +74,10 @@ impl PersonaStore {
 
     /// Returns the steps of a run with the instants at which they were committed, in order.
     pub async fn timed_steps_of_run(&self, run: &RunId) -> Result<Vec<(Step, Timestamp)>> {
-        let rows = sqlx::query(TIMED_STEPS)
+        let rows = db::query(TIMED_STEPS)
             .bind(run.as_str())
             .bind(self.persona.as_str());
-        let step = |row: &SqliteRow| {
+        let step = |row: &Row| {
             let step = Step {
                 kind: StepKind::of(row.get("event_type")),
                 executor: Executor::of(row.get("executor")),
@@ -97,7 +96,7 @@ impl PersonaStore {
 
     /// Returns the messages that a run wrote, withheld ones included, in order.
     pub async fn mails_of_run(&self, run: &RunId) -> Result<Vec<StoredMessage>> {
-        let rows = sqlx::query(MAILS_OF_RUN)
+        let rows = db::query(MAILS_OF_RUN)
             .bind(run.as_str())
             .bind(self.persona.as_str());
         rows.fetch_all(self.store.readers())
@@ -109,14 +108,14 @@ impl PersonaStore {
 
     /// Returns the report of the run's resolvers, as JSON; `None` before its first turn.
     pub async fn context_report(&self, run: &RunId) -> Result<Option<String>> {
-        let report = sqlx::query_scalar(CONTEXT_REPORT)
+        let report = db::query_scalar(CONTEXT_REPORT)
             .bind(run.as_str())
             .bind(self.persona.as_str());
         Ok(report.fetch_optional(self.store.readers()).await?.flatten())
     }
 }
 
-fn stored_turn(row: &SqliteRow, bodies: Bodies) -> Result<StoredTurn> {
+fn stored_turn(row: &Row, bodies: Bodies) -> Result<StoredTurn> {
     Ok(StoredTurn {
         turn_index: row.get("turn_index"),
         attempt: row.get("attempt"),

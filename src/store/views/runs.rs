@@ -7,12 +7,11 @@ use crate::domain::{
     TokenUsage, Trigger,
 };
 use crate::store::budgets::usage_row::usage;
+use crate::store::db::{self, Row};
 use crate::store::sql::{json_list, optional_timestamp, persona_id, timestamp};
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// Filter of a listing of runs.
 #[derive(Debug, Clone, Default)]
@@ -125,15 +124,15 @@ pub(in crate::store) const RUNS_ENDED: &str =
 
 pub(in crate::store) const NEWEST_RUN: &str = "SELECT id FROM runs ORDER BY seq DESC LIMIT 1";
 
-pub(in crate::store) fn run_summary(row: &SqliteRow) -> Result<RunSummary> {
+pub(in crate::store) fn run_summary(row: &Row) -> Result<RunSummary> {
     let unreadable = |what| move || StoreError::Unreadable { what };
-    let word = |column: &str| row.get::<Option<String>, _>(column);
+    let word = |column: &str| row.get::<Option<String>>(column);
     Ok(RunSummary {
-        id: RunId::new(row.get::<String, _>("id")),
+        id: RunId::new(row.get::<String>("id")),
         persona: persona_id(row)?,
-        thread: ThreadId::new(row.get::<String, _>("thread_id")),
+        thread: ThreadId::new(row.get::<String>("thread_id")),
         trigger: Trigger::parse(row.get("trigger")).ok_or_else(unreadable("trigger of a run"))?,
-        trigger_message: MessageId::new(row.get::<String, _>("trigger_message_id")),
+        trigger_message: MessageId::new(row.get::<String>("trigger_message_id")),
         subject: row.get("subject"),
         sender: row.get("sender"),
         profile: row.get("profile"),
@@ -173,7 +172,7 @@ impl Store {
         };
         let states = json_list(filter.states.iter().map(|state| state.as_str()));
         let instant = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
-        let page = sqlx::query_scalar(sql)
+        let page = db::query_scalar(sql)
             .bind(filter.limit)
             .bind(filter.offset)
             .bind(states);
@@ -200,7 +199,7 @@ impl Store {
     /// Returns these runs, the newest first.
     pub async fn run_summaries(&self, ids: &[RunId]) -> Result<Vec<RunSummary>> {
         let ids = json_list(ids.iter().map(RunId::as_str));
-        let rows = sqlx::query(RUN_SUMMARIES)
+        let rows = db::query(RUN_SUMMARIES)
             .bind(ids)
             .fetch_all(self.readers())
             .await?;
@@ -209,15 +208,15 @@ impl Store {
 
     /// Counts the runs that have ended since that instant, by state.
     pub async fn runs_ended_since(&self, since: Timestamp) -> Result<Vec<(RunState, u64)>> {
-        let rows = sqlx::query(RUNS_ENDED)
+        let rows = db::query(RUNS_ENDED)
             .bind(since.to_string())
             .fetch_all(self.readers())
             .await?;
-        let count = |row: &SqliteRow| {
+        let count = |row: &Row| {
             let state = RunState::parse(row.get("state")).ok_or(StoreError::Unreadable {
                 what: "state of a run",
             })?;
-            Ok((state, row.get::<i64, _>("runs").unsigned_abs()))
+            Ok((state, row.get::<i64>("runs").unsigned_abs()))
         };
         rows.iter().map(count).collect()
     }
@@ -225,7 +224,7 @@ impl Store {
     /// Counts the runs that were queued since that instant, or ever.
     pub async fn count_runs_since(&self, since: Option<Timestamp>) -> Result<u64> {
         let since = since.map_or_else(String::new, |since| since.to_string());
-        let count: i64 = sqlx::query_scalar(RUNS_SINCE)
+        let count: i64 = db::query_scalar(RUNS_SINCE)
             .bind(since)
             .fetch_one(self.readers())
             .await?;
@@ -234,7 +233,7 @@ impl Store {
 
     /// Returns the run that was queued last.
     pub async fn newest_run(&self) -> Result<Option<RunId>> {
-        let id: Option<String> = sqlx::query_scalar(NEWEST_RUN)
+        let id: Option<String> = db::query_scalar(NEWEST_RUN)
             .fetch_optional(self.readers())
             .await?;
         Ok(id.map(RunId::new))
@@ -244,7 +243,7 @@ impl Store {
 impl PersonaStore {
     /// Returns the last `limit` runs of a thread, oldest first.
     pub async fn thread_runs(&self, thread: &ThreadId, limit: u32) -> Result<Vec<RunSummary>> {
-        let ids = sqlx::query_scalar(RUNS_OF_THREAD)
+        let ids = db::query_scalar(RUNS_OF_THREAD)
             .bind(thread.as_str())
             .bind(self.persona.as_str());
         let ids: Vec<String> = ids.bind(limit).fetch_all(self.store.readers()).await?;

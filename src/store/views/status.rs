@@ -1,11 +1,10 @@
 //! What waits and what failed, as counts: cheap whatever the size of the database.
 
 use crate::domain::{PersonaId, Timestamp};
+use crate::store::db::{self, Row};
 use crate::store::sql::persona_id;
 use crate::store::{Result, Store};
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::time::Duration;
 
 /// Numbers of what waits.
@@ -117,15 +116,15 @@ pub const ROW_AHEAD_MAX: Duration = Duration::from_secs(60);
 impl Store {
     /// Returns the instant of the newest row by the clock of this machine; `None`: nothing was stored yet.
     pub async fn newest_instant(&self) -> Result<Option<Timestamp>> {
-        let newest = sqlx::query_scalar(NEWEST_INSTANT);
+        let newest = db::query_scalar(NEWEST_INSTANT);
         let newest: String = newest.fetch_one(self.readers()).await?;
         Ok(Timestamp::parse(&newest))
     }
 
     /// Counts what waits.
     pub async fn waiting_work(&self) -> Result<WaitingWork> {
-        let row = sqlx::query(WAITING_WORK).fetch_one(self.readers()).await?;
-        let count = |column: &str| row.get::<i64, _>(column).unsigned_abs();
+        let row = db::query(WAITING_WORK).fetch_one(self.readers()).await?;
+        let count = |column: &str| row.get::<i64>(column).unsigned_abs();
         Ok(WaitingWork {
             letters_held: count("letters_held"),
             runs_queued: count("runs_queued"),
@@ -143,9 +142,9 @@ impl Store {
 
     /// Counts what has failed since that instant.
     pub async fn failed_work(&self, since: Timestamp) -> Result<FailedWork> {
-        let rows = sqlx::query(FAILED_WORK).bind(since.to_string());
+        let rows = db::query(FAILED_WORK).bind(since.to_string());
         let row = rows.fetch_one(self.readers()).await?;
-        let count = |column: &str| row.get::<i64, _>(column).unsigned_abs();
+        let count = |column: &str| row.get::<i64>(column).unsigned_abs();
         Ok(FailedWork {
             since,
             runs: count("runs"),
@@ -167,13 +166,13 @@ impl Store {
 
     /// Returns what the records tell of the installation.
     pub async fn install_records(&self) -> Result<InstallRecords> {
-        let size = sqlx::query(DATABASE_SIZE).fetch_one(self.readers()).await?;
-        let bytes = |column: &str| size.get::<i64, _>(column).unsigned_abs();
-        let personas = sqlx::query(PERSONA_RECORDS).fetch_all(self.readers());
-        let records = |row: &SqliteRow| -> Result<PersonaRecords> {
+        let size = db::query(DATABASE_SIZE).fetch_one(self.readers()).await?;
+        let bytes = |column: &str| size.get::<i64>(column).unsigned_abs();
+        let personas = db::query(PERSONA_RECORDS).fetch_all(self.readers());
+        let records = |row: &Row| -> Result<PersonaRecords> {
             Ok(PersonaRecords {
                 persona: persona_id(row)?,
-                open_runs: row.get::<i64, _>("open_runs").unsigned_abs(),
+                open_runs: row.get::<i64>("open_runs").unsigned_abs(),
             })
         };
         Ok(InstallRecords {

@@ -1,13 +1,12 @@
 //! What each run of a thread did, in short: its turns, its calls, its mails. Without requests, answers and bytes.
 
 use crate::domain::{DeliveryId, MessageId, RunId, ThreadId, Timestamp};
+use crate::store::db::{self, Row};
 use crate::store::deliveries::delivery_state::DeliveryState;
 use crate::store::sql::{json_list, optional_timestamp, timestamp};
 use crate::store::views::runs::RunSummary;
 use crate::store::{PersonaStore, Result, StoreError};
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// A run in short.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -103,30 +102,30 @@ impl PersonaStore {
         let mut strips: Vec<RunStrip> = runs.into_iter().map(strip).collect();
         let ids = json_list(strips.iter().map(|strip| strip.run.id.as_str()));
         let readers = self.store.readers();
-        let found = |strips: &mut Vec<RunStrip>, row: &SqliteRow, column: &str| {
-            let run = RunId::new(row.get::<String, _>(column));
+        let found = |strips: &mut Vec<RunStrip>, row: &Row, column: &str| {
+            let run = RunId::new(row.get::<String>(column));
             strips.iter().position(|strip| strip.run.id == run)
         };
-        let rows = sqlx::query(CONTEXT_SIZES).bind(&ids);
+        let rows = db::query(CONTEXT_SIZES).bind(&ids);
         for row in rows.fetch_all(readers).await? {
             if let Some(at) = found(&mut strips, &row, "id") {
                 strips[at].context_tokens = tokens(&row, "used");
                 strips[at].context_budget_tokens = tokens(&row, "budget");
             }
         }
-        let rows = sqlx::query(TURN_STRIPS).bind(&ids);
+        let rows = db::query(TURN_STRIPS).bind(&ids);
         for row in rows.fetch_all(readers).await? {
             if let Some(at) = found(&mut strips, &row, "run_id") {
                 strips[at].turns.push(turn(&row)?);
             }
         }
-        let rows = sqlx::query(CALL_STRIPS).bind(&ids);
+        let rows = db::query(CALL_STRIPS).bind(&ids);
         for row in rows.fetch_all(readers).await? {
             if let Some(at) = found(&mut strips, &row, "run_id") {
                 strips[at].calls.push(call(&row)?);
             }
         }
-        let rows = sqlx::query(MAIL_STRIPS).bind(&ids);
+        let rows = db::query(MAIL_STRIPS).bind(&ids);
         for row in rows.fetch_all(readers).await? {
             if let Some(at) = found(&mut strips, &row, "run_id") {
                 strips[at].mails.push(mail(&row)?);
@@ -148,13 +147,13 @@ fn strip(run: RunSummary) -> RunStrip {
     }
 }
 
-fn tokens(row: &SqliteRow, column: &str) -> Option<u64> {
-    row.get::<Option<i64>, _>(column)
+fn tokens(row: &Row, column: &str) -> Option<u64> {
+    row.get::<Option<i64>>(column)
         .and_then(|tokens| u64::try_from(tokens).ok())
 }
 
-fn turn(row: &SqliteRow) -> Result<TurnStrip> {
-    let number = |column: &str| row.get::<i64, _>(column).unsigned_abs();
+fn turn(row: &Row) -> Result<TurnStrip> {
+    let number = |column: &str| row.get::<i64>(column).unsigned_abs();
     Ok(TurnStrip {
         turn_index: row.get("turn_index"),
         attempt: row.get("attempt"),
@@ -171,7 +170,7 @@ fn turn(row: &SqliteRow) -> Result<TurnStrip> {
     })
 }
 
-fn call(row: &SqliteRow) -> Result<CallStrip> {
+fn call(row: &Row) -> Result<CallStrip> {
     Ok(CallStrip {
         id: row.get("tool_call_id"),
         tool: row.get("tool_name"),
@@ -182,10 +181,10 @@ fn call(row: &SqliteRow) -> Result<CallStrip> {
     })
 }
 
-fn mail(row: &SqliteRow) -> Result<MailStrip> {
+fn mail(row: &Row) -> Result<MailStrip> {
     Ok(MailStrip {
-        delivery: DeliveryId::new(row.get::<String, _>("id")),
-        message: MessageId::new(row.get::<String, _>("message_id")),
+        delivery: DeliveryId::new(row.get::<String>("id")),
+        message: MessageId::new(row.get::<String>("message_id")),
         state: DeliveryState::parse(row.get("state")).ok_or(StoreError::Unreadable {
             what: "state of a delivery",
         })?,

@@ -4,12 +4,11 @@
 
 use crate::domain::mail::filed;
 use crate::domain::{ConversationId, PersonaId, ThreadId, Timestamp, Withheld};
+use crate::store::db::{self, Row};
 use crate::store::sql::{json_list, persona_id, timestamp};
 use crate::store::threads::history::{AttachmentInfo, StoredMessage, stored_message};
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::collections::HashMap;
 
 /// Filter of a listing of threads.
@@ -83,9 +82,7 @@ impl Store {
         } else {
             LATEST_THREADS
         };
-        let page = sqlx::query_scalar(sql)
-            .bind(filter.limit)
-            .bind(filter.offset);
+        let page = db::query_scalar(sql).bind(filter.limit).bind(filter.offset);
         let page = match &filter.persona {
             Some(persona) => page.bind(persona.as_str()),
             None => page,
@@ -105,7 +102,7 @@ impl Store {
 
     async fn thread_summaries(&self, ids: &[String]) -> Result<Vec<ThreadSummary>> {
         let ids = json_list(ids.iter().map(String::as_str));
-        let rows = sqlx::query(THREAD_SUMMARIES)
+        let rows = db::query(THREAD_SUMMARIES)
             .bind(ids)
             .fetch_all(self.readers())
             .await?;
@@ -114,7 +111,7 @@ impl Store {
 
     /// Reports whether a row was ever stored for a persona.
     pub async fn knows_persona(&self, persona: &PersonaId) -> Result<bool> {
-        let knows = sqlx::query_scalar(KNOWS_PERSONA).bind(persona.as_str());
+        let knows = db::query_scalar(KNOWS_PERSONA).bind(persona.as_str());
         Ok(knows.fetch_one(self.readers()).await?)
     }
 }
@@ -122,7 +119,7 @@ impl Store {
 impl PersonaStore {
     /// Reports whether the thread belongs to the persona.
     pub async fn has_thread(&self, thread: &ThreadId) -> Result<bool> {
-        let has = sqlx::query_scalar(HAS_THREAD)
+        let has = db::query_scalar(HAS_THREAD)
             .bind(thread.as_str())
             .bind(self.persona.as_str());
         Ok(has.fetch_one(self.store.readers()).await?)
@@ -134,7 +131,7 @@ impl PersonaStore {
         thread: &ThreadId,
         limit: u32,
     ) -> Result<Vec<ThreadMessage>> {
-        let rows = sqlx::query(MESSAGES_OF_THREAD)
+        let rows = db::query(MESSAGES_OF_THREAD)
             .bind(thread.as_str())
             .bind(self.persona.as_str());
         let rows = rows.bind(limit).fetch_all(self.store.readers()).await?;
@@ -145,7 +142,7 @@ impl PersonaStore {
             .collect::<Result<Vec<_>>>()?;
         let ids = json_list(messages.iter().map(|message| message.id.as_str()));
         let mut attachments: HashMap<String, Vec<AttachmentInfo>> = HashMap::new();
-        let rows = sqlx::query(ATTACHMENTS_OF)
+        let rows = db::query(ATTACHMENTS_OF)
             .bind(ids)
             .bind(self.persona.as_str());
         for row in rows.fetch_all(self.store.readers()).await? {
@@ -155,7 +152,7 @@ impl PersonaStore {
                 .push(AttachmentInfo {
                     filename: row.get("filename"),
                     content_type: row.get("content_type"),
-                    size_bytes: row.get::<i64, _>("size_bytes").unsigned_abs(),
+                    size_bytes: row.get::<i64>("size_bytes").unsigned_abs(),
                 });
         }
         let with_attachments = |message: StoredMessage| {
@@ -169,15 +166,15 @@ impl PersonaStore {
     }
 }
 
-fn thread_summary(row: &SqliteRow) -> Result<ThreadSummary> {
+fn thread_summary(row: &Row) -> Result<ThreadSummary> {
     let mut participants: Vec<String> =
         serde_json::from_str(row.get("people")).map_err(|_| StoreError::Unreadable {
             what: "participants of a thread",
         })?;
     participants.sort();
     Ok(ThreadSummary {
-        id: ThreadId::new(row.get::<String, _>("id")),
-        conversation: ConversationId::new(row.get::<String, _>("conversation_id")),
+        id: ThreadId::new(row.get::<String>("id")),
+        conversation: ConversationId::new(row.get::<String>("conversation_id")),
         persona: persona_id(row)?,
         subject: row.get("subject"),
         participants,
@@ -185,7 +182,7 @@ fn thread_summary(row: &SqliteRow) -> Result<ThreadSummary> {
         runs: row.get("runs"),
         open_runs: row.get("open_runs"),
         held: row
-            .get::<Option<String>, _>("disposition")
+            .get::<Option<String>>("disposition")
             .filter(|disposition| is_held(disposition)),
         created_at: timestamp(row, "created_at")?,
         updated_at: timestamp(row, "updated_at")?,

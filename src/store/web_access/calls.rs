@@ -1,7 +1,7 @@
 //! Requests of the API that carry an `Idempotency-Key`: sent again within a day, they get the answer of the first one.
 
+use crate::store::db::{self};
 use crate::store::{Result, Store};
-use sqlx::Row;
 use std::time::Duration;
 
 /// Time for which an answer is kept.
@@ -63,9 +63,9 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 let old = now.minus(API_CALL_KEPT).to_string();
-                let forget = sqlx::query(FORGET_CALLS).bind(old);
+                let forget = db::query(FORGET_CALLS).bind(old);
                 forget.execute(&mut *conn).await?;
-                let begin = sqlx::query(BEGIN_CALL)
+                let begin = db::query(BEGIN_CALL)
                     .bind(&call.caller)
                     .bind(&call.key)
                     .bind(&call.request_sha256)
@@ -74,12 +74,12 @@ impl Store {
                 if begin.execute(&mut *conn).await?.rows_affected() > 0 {
                     return Ok(ApiCallState::New);
                 }
-                let find = sqlx::query(CALL_OF_KEY).bind(&call.caller).bind(&call.key);
+                let find = db::query(CALL_OF_KEY).bind(&call.caller).bind(&call.key);
                 let row = find.fetch_one(&mut *conn).await?;
-                if row.get::<String, _>("request_sha256") != call.request_sha256 {
+                if row.get::<String>("request_sha256") != call.request_sha256 {
                     return Ok(ApiCallState::Other);
                 }
-                Ok(match row.get::<Option<String>, _>("answer") {
+                Ok(match row.get::<Option<String>>("answer") {
                     Some(answer) => ApiCallState::Answered(answer),
                     None => ApiCallState::Unknown,
                 })
@@ -94,11 +94,11 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 let end = match &answer {
-                    Some(answer) => sqlx::query(ANSWER_CALL)
+                    Some(answer) => db::query(ANSWER_CALL)
                         .bind(&call.caller)
                         .bind(&call.key)
                         .bind(answer),
-                    None => sqlx::query(DROP_CALL).bind(&call.caller).bind(&call.key),
+                    None => db::query(DROP_CALL).bind(&call.caller).bind(&call.key),
                 };
                 end.execute(&mut *conn).await?;
                 Ok(())

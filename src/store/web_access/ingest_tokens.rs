@@ -2,6 +2,7 @@
 
 use super::sessions::digest;
 use crate::domain::{Timestamp, sha256_hex};
+use crate::store::db::{self};
 use crate::store::{Result, Store};
 
 pub(in crate::store) const CLAIM_INGEST_TOKEN: &str = "
@@ -23,10 +24,10 @@ impl Store {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let claim = sqlx::query(CLAIM_INGEST_TOKEN).bind(&digest).bind(&body);
+                let claim = db::query(CLAIM_INGEST_TOKEN).bind(&digest).bind(&body);
                 let claim = claim.bind(ends_at.to_string()).bind(now);
                 claim.execute(&mut *conn).await?;
-                let found = sqlx::query_scalar(INGEST_TOKEN).bind(&digest);
+                let found = db::query_scalar(INGEST_TOKEN).bind(&digest);
                 let found: String = found.fetch_one(conn).await?;
                 Ok(found == body)
             })

@@ -1,12 +1,11 @@
 //! One-time codes and the sessions of browsers that they open.
 
 use crate::domain::{Timestamp, sha256_hex};
+use crate::store::db::{self, Row};
 use crate::store::mail::audit_log::audit;
 use crate::store::sql::{json_list, optional_timestamp, timestamp};
 use crate::store::{Result, Store};
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::time::Duration;
 
 /// Time in which a one-time code is good.
@@ -85,9 +84,9 @@ impl Store {
         let (listener, asked_by) = (listener.to_owned(), asked_by.to_owned());
         self.write(move |conn| {
             Box::pin(async move {
-                let forget = sqlx::query(FORGET_LOGINS).bind(now.to_string());
+                let forget = db::query(FORGET_LOGINS).bind(now.to_string());
                 forget.execute(&mut *conn).await?;
-                let add = sqlx::query(ADD_LOGIN)
+                let add = db::query(ADD_LOGIN)
                     .bind(digest)
                     .bind(listener)
                     .bind(asked_by)
@@ -105,7 +104,7 @@ impl Store {
         let (id, now) = (self.clock().new_id(), self.clock().now());
         self.write(move |conn| {
             Box::pin(async move {
-                let used = sqlx::query_scalar(USE_LOGIN)
+                let used = db::query_scalar(USE_LOGIN)
                     .bind(digest(&new.code))
                     .bind(&new.listener)
                     .bind(now.to_string());
@@ -114,7 +113,7 @@ impl Store {
                     return Ok(None);
                 };
                 let browser = crate::text::truncated(&new.browser, BROWSER_CHARS_MAX);
-                let add = sqlx::query(ADD_SESSION)
+                let add = db::query(ADD_SESSION)
                     .bind(&id)
                     .bind(digest(&new.secret))
                     .bind(&new.form_token)
@@ -133,14 +132,14 @@ impl Store {
 
     /// Returns the session of a secret, good or not.
     pub async fn web_session(&self, secret: &str) -> Result<Option<WebSession>> {
-        let find = sqlx::query(SESSION_OF_SECRET).bind(digest(secret));
+        let find = db::query(SESSION_OF_SECRET).bind(digest(secret));
         let row = find.fetch_optional(self.readers()).await?;
         row.as_ref().map(session).transpose()
     }
 
     /// Returns the last sessions, the newest first.
     pub async fn web_sessions(&self, limit: u32) -> Result<Vec<WebSession>> {
-        let rows = sqlx::query(WEB_SESSIONS).bind(limit);
+        let rows = db::query(WEB_SESSIONS).bind(limit);
         let rows = rows.fetch_all(self.readers()).await?;
         rows.iter().map(session).collect()
     }
@@ -150,10 +149,7 @@ impl Store {
         let (old, new, now) = (digest(old), digest(new), self.clock().now());
         self.write(move |conn| {
             Box::pin(async move {
-                let rotate = sqlx::query(ROTATE)
-                    .bind(old)
-                    .bind(new)
-                    .bind(now.to_string());
+                let rotate = db::query(ROTATE).bind(old).bind(new).bind(now.to_string());
                 Ok(rotate.execute(&mut *conn).await?.rows_affected() > 0)
             })
         })
@@ -165,7 +161,7 @@ impl Store {
         let (id, now) = (id.to_owned(), self.clock().now());
         self.write(move |conn| {
             Box::pin(async move {
-                let end = sqlx::query(END_SESSION).bind(&id).bind(now.to_string());
+                let end = db::query(END_SESSION).bind(&id).bind(now.to_string());
                 let ended = end.execute(&mut *conn).await?.rows_affected() > 0;
                 if ended {
                     let decision = format!("logout:{by}");
@@ -182,7 +178,7 @@ impl Store {
         let now = self.clock().now();
         self.write(move |conn| {
             Box::pin(async move {
-                let end = sqlx::query(END_SESSIONS).bind(now.to_string());
+                let end = db::query(END_SESSIONS).bind(now.to_string());
                 let ended = end.execute(&mut *conn).await?.rows_affected();
                 if ended > 0 {
                     audit(conn, None, ("web_session", "all"), "logout:cli", now).await?;
@@ -199,7 +195,7 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 let ids = json_list(ids.iter().map(String::as_str));
-                let note = sqlx::query(NOTE_USES).bind(ids).bind(now.to_string());
+                let note = db::query(NOTE_USES).bind(ids).bind(now.to_string());
                 note.execute(&mut *conn).await?;
                 Ok(())
             })
@@ -213,7 +209,7 @@ pub(in crate::store) fn digest(secret: &str) -> String {
     sha256_hex(&[secret.as_bytes()])
 }
 
-fn session(row: &SqliteRow) -> Result<WebSession> {
+fn session(row: &Row) -> Result<WebSession> {
     Ok(WebSession {
         id: row.get("id"),
         form_token: row.get("form_token"),

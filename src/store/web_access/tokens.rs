@@ -2,12 +2,11 @@
 
 use super::sessions::digest;
 use crate::domain::{PersonaId, Timestamp};
+use crate::store::db::{self, Row};
 use crate::store::mail::audit_log::audit;
 use crate::store::sql::{from_json, optional_timestamp, timestamp, to_json};
 use crate::store::{Result, Store};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use std::fmt;
 use std::time::Duration;
 
@@ -189,7 +188,7 @@ impl Store {
         let (id, now) = (self.clock().new_id(), self.clock().now());
         self.write(move |conn| {
             Box::pin(async move {
-                let add = sqlx::query(ADD_TOKEN)
+                let add = db::query(ADD_TOKEN)
                     .bind(&id)
                     .bind(digest(&new.secret))
                     .bind(&new.name)
@@ -207,14 +206,14 @@ impl Store {
 
     /// Returns the key of a secret, good or not.
     pub async fn web_token(&self, secret: &str) -> Result<Option<WebToken>> {
-        let find = sqlx::query(TOKEN_OF_SECRET).bind(digest(secret));
+        let find = db::query(TOKEN_OF_SECRET).bind(digest(secret));
         let row = find.fetch_optional(self.readers()).await?;
         row.as_ref().map(token).transpose()
     }
 
     /// Returns the last keys, the newest first.
     pub async fn web_tokens(&self, limit: u32) -> Result<Vec<WebToken>> {
-        let rows = sqlx::query(WEB_TOKENS).bind(limit);
+        let rows = db::query(WEB_TOKENS).bind(limit);
         let rows = rows.fetch_all(self.readers()).await?;
         rows.iter().map(token).collect()
     }
@@ -224,7 +223,7 @@ impl Store {
         let (id, now) = (id.to_owned(), self.clock().now());
         self.write(move |conn| {
             Box::pin(async move {
-                let revoke = sqlx::query(REVOKE_TOKEN).bind(&id).bind(now.to_string());
+                let revoke = db::query(REVOKE_TOKEN).bind(&id).bind(now.to_string());
                 let revoked = revoke.execute(&mut *conn).await?.rows_affected() > 0;
                 if revoked {
                     let decision = format!("revoke:{by}");
@@ -241,7 +240,7 @@ impl Store {
         let (id, now) = (id.to_owned(), self.clock().now());
         self.write(move |conn| {
             Box::pin(async move {
-                let note = sqlx::query(NOTE_TOKEN_USE).bind(id).bind(now.to_string());
+                let note = db::query(NOTE_TOKEN_USE).bind(id).bind(now.to_string());
                 note.execute(&mut *conn).await?;
                 Ok(())
             })
@@ -250,7 +249,7 @@ impl Store {
     }
 }
 
-fn token(row: &SqliteRow) -> Result<WebToken> {
+fn token(row: &Row) -> Result<WebToken> {
     Ok(WebToken {
         id: row.get("id"),
         name: row.get("name"),

@@ -2,10 +2,10 @@
 
 use super::record::{WebhookDelivery, webhook_delivery};
 use crate::domain::Timestamp;
+use crate::store::db::{self, Connection};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::{Result, Store};
 use crate::text::{one_line, truncated};
-use sqlx::SqliteConnection;
 
 /// Most characters of an error that are kept.
 const ERROR_CHARS_MAX: usize = 300;
@@ -62,7 +62,7 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<WebhookDelivery>> {
         let now = self.clock().now().to_string();
-        let due = sqlx::query(DUE_DELIVERIES).bind(webhook).bind(now);
+        let due = db::query(DUE_DELIVERIES).bind(webhook).bind(now);
         let rows = due.bind(limit).fetch_all(self.readers()).await?;
         rows.iter().map(webhook_delivery).collect()
     }
@@ -75,11 +75,7 @@ impl Store {
     }
 }
 
-async fn record(
-    conn: &mut SqliteConnection,
-    outcome: &WebhookOutcome,
-    now: Timestamp,
-) -> Result<()> {
+async fn record(conn: &mut Connection, outcome: &WebhookOutcome, now: Timestamp) -> Result<()> {
     let now_text = now.to_string();
     let (state, at, rests_until) = match &outcome.next {
         WebhookNext::Done => ("done", None, None),
@@ -87,7 +83,7 @@ async fn record(
         WebhookNext::Failed | WebhookNext::Disabled { .. } => ("failed", None, None),
     };
     let error = outcome.error.as_deref();
-    let note = sqlx::query(NOTE_ATTEMPT)
+    let note = db::query(NOTE_ATTEMPT)
         .bind(&outcome.id)
         .bind(state)
         .bind(at.map(Timestamp::to_string))
@@ -100,10 +96,10 @@ async fn record(
         _ => None,
     };
     let webhook = match outcome.next {
-        WebhookNext::Done => sqlx::query(NOTE_SUCCESS)
+        WebhookNext::Done => db::query(NOTE_SUCCESS)
             .bind(&outcome.webhook)
             .bind(&now_text),
-        _ => sqlx::query(NOTE_FAILURE)
+        _ => db::query(NOTE_FAILURE)
             .bind(&outcome.webhook)
             .bind(rests_until.map(Timestamp::to_string))
             .bind(reason.is_some().then_some(&now_text))

@@ -1,6 +1,7 @@
 //! What an operator sees of webhooks and does with them.
 
 use super::record::{NewWebhookDelivery, WebhookDelivery, WebhookDeliveryState, webhook_delivery};
+use crate::store::db::{self};
 use crate::store::sql::to_json;
 use crate::store::{Result, Store, StoreError};
 
@@ -43,7 +44,7 @@ impl Store {
         filter: &WebhookDeliveryFilter,
         limit: u32,
     ) -> Result<Vec<WebhookDelivery>> {
-        let rows = sqlx::query(WEBHOOK_DELIVERIES)
+        let rows = db::query(WEBHOOK_DELIVERIES)
             .bind(&filter.webhook)
             .bind(filter.state.map(WebhookDeliveryState::as_str))
             .bind(limit)
@@ -62,13 +63,13 @@ impl Store {
         let (queued, now) = (id.clone(), self.clock().now().to_string());
         self.write(move |conn| {
             Box::pin(async move {
-                let retry = sqlx::query(RETRY_WEBHOOK_DELIVERY).bind(queued).bind(now);
+                let retry = db::query(RETRY_WEBHOOK_DELIVERY).bind(queued).bind(now);
                 retry.execute(conn).await?;
                 Ok(())
             })
         })
         .await?;
-        let row = sqlx::query(WEBHOOK_DELIVERY).bind(&id);
+        let row = db::query(WEBHOOK_DELIVERY).bind(&id);
         let row = row.fetch_optional(self.readers()).await?;
         webhook_delivery(&row.ok_or(StoreError::Missing { kind, id })?)
     }
@@ -82,7 +83,7 @@ impl Store {
         let (webhook, now) = (webhook.to_owned(), self.clock().now().to_string());
         self.write(move |conn| {
             Box::pin(async move {
-                let replay = sqlx::query(REPLAY).bind(webhook);
+                let replay = db::query(REPLAY).bind(webhook);
                 let replay = replay.bind(to_json(&deliveries)?).bind(now);
                 replay.execute(conn).await?;
                 Ok(())
@@ -105,10 +106,10 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 if from_now {
-                    let forget = sqlx::query(FORGET_BACKLOG).bind(&name);
+                    let forget = db::query(FORGET_BACKLOG).bind(&name);
                     forget.execute(&mut *conn).await?;
                 }
-                let enable = sqlx::query(ENABLE_WEBHOOK).bind(&name).bind(now);
+                let enable = db::query(ENABLE_WEBHOOK).bind(&name).bind(now);
                 enable.execute(conn).await?;
                 Ok(())
             })

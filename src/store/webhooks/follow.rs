@@ -3,10 +3,10 @@
 
 use super::record::{NewWebhookDelivery, WebhookStatus, webhook_status};
 use crate::domain::Timestamp;
+use crate::store::db::{self, Connection};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::sql::{json_list, to_json};
 use crate::store::{Result, Store};
-use sqlx::SqliteConnection;
 
 /// A page of the feed, as one webhook is to be told of it.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl Store {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let open = sqlx::query(OPEN_WEBHOOKS).bind(names).bind(now);
+                let open = db::query(OPEN_WEBHOOKS).bind(names).bind(now);
                 open.bind(latest_wait.to_string()).execute(conn).await?;
                 Ok(())
             })
@@ -62,13 +62,13 @@ impl Store {
 
     /// Returns all webhooks that an engine has met.
     pub async fn webhooks(&self) -> Result<Vec<WebhookStatus>> {
-        let rows = sqlx::query(WEBHOOKS).fetch_all(self.readers()).await?;
+        let rows = db::query(WEBHOOKS).fetch_all(self.readers()).await?;
         rows.iter().map(webhook_status).collect()
     }
 
     /// Returns one webhook; `None`: no engine has met it.
     pub async fn webhook(&self, name: &str) -> Result<Option<WebhookStatus>> {
-        let row = sqlx::query(WEBHOOK).bind(name);
+        let row = db::query(WEBHOOK).bind(name);
         let row = row.fetch_optional(self.readers()).await?;
         row.as_ref().map(webhook_status).transpose()
     }
@@ -82,8 +82,8 @@ impl Store {
     }
 }
 
-async fn take(conn: &mut SqliteConnection, page: &WebhookPage, now: Timestamp) -> Result<bool> {
-    let moved = sqlx::query(MOVE_WEBHOOK)
+async fn take(conn: &mut Connection, page: &WebhookPage, now: Timestamp) -> Result<bool> {
+    let moved = db::query(MOVE_WEBHOOK)
         .bind(&page.webhook)
         .bind(page.from_seq)
         .bind(page.through_seq)
@@ -93,7 +93,7 @@ async fn take(conn: &mut SqliteConnection, page: &WebhookPage, now: Timestamp) -
         return Ok(false);
     }
     if !page.deliveries.is_empty() {
-        let add = sqlx::query(ADD_DELIVERIES).bind(&page.webhook);
+        let add = db::query(ADD_DELIVERIES).bind(&page.webhook);
         let add = add.bind(to_json(&page.deliveries)?).bind(now.to_string());
         add.execute(&mut *conn).await?;
     }

@@ -1,11 +1,10 @@
 //! Rows of webhooks and of what they are told.
 
 use crate::domain::{PersonaId, Timestamp, WebhookEvent};
+use crate::store::db::Row;
 use crate::store::sql::{optional_timestamp, persona_id, timestamp};
 use crate::store::{Result, StoreError};
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 /// State of what a webhook is to be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -93,7 +92,7 @@ pub struct WebhookDelivery {
     pub finished_at: Option<Timestamp>,
 }
 
-pub(in crate::store) fn webhook_status(row: &SqliteRow) -> Result<WebhookStatus> {
+pub(in crate::store) fn webhook_status(row: &Row) -> Result<WebhookStatus> {
     Ok(WebhookStatus {
         name: row.get("name"),
         through_seq: row.get("through_seq"),
@@ -106,7 +105,7 @@ pub(in crate::store) fn webhook_status(row: &SqliteRow) -> Result<WebhookStatus>
     })
 }
 
-pub(in crate::store) fn webhook_delivery(row: &SqliteRow) -> Result<WebhookDelivery> {
+pub(in crate::store) fn webhook_delivery(row: &Row) -> Result<WebhookDelivery> {
     let state = WebhookDeliveryState::parse(row.get("state"));
     let persona: Option<String> = row.get("persona_id");
     Ok(WebhookDelivery {

@@ -13,7 +13,7 @@ use attache::domain::{Address, Arrival, Email, Envelope, Letter, Mailbox, Timest
 use attache::gateway::intake_contract::{Accepted, CopyOutcome, Refusal};
 use attache::providers::RequestEncoder;
 use attache::replay::verify::{Outcome, Verified, Verifier};
-use attache::store::audit::{AuditScope, examine};
+use attache::store::audit::{Audit, AuditScope, Findings};
 use attache::store::{OpenError, RunFilter, Store};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
@@ -387,7 +387,7 @@ pub async fn audit(rows: &mut SqliteConnection) {
         bytes: true,
         at_rest: true,
     };
-    let findings = examine(rows, everything).await.expect("an audit");
+    let findings = examined(rows, everything).await;
     assert!(findings.broken.is_empty(), "{:#?}", findings.broken);
     let untold: Vec<String> = sqlx::query_scalar(UNTOLD)
         .fetch_all(rows)
@@ -397,6 +397,14 @@ pub async fn audit(rows: &mut SqliteConnection) {
         untold.is_empty(),
         "the feed tells another state of {untold:#?}"
     );
+}
+
+/// The audit of the database behind a connection.
+pub async fn examined(rows: &mut SqliteConnection, wanted: AuditScope) -> Findings {
+    let file = sqlx::query_scalar("SELECT file FROM pragma_database_list WHERE name = 'main'");
+    let file: String = file.fetch_one(rows).await.expect("a file");
+    let mut audit = Audit::open(file.as_ref()).await.expect("a database");
+    audit.examine(wanted).await.expect("an audit")
 }
 
 /// Runs and mails whose newest event tells another state than their rows. Rows that a test wrote itself have none.

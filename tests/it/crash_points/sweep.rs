@@ -6,11 +6,11 @@ use super::engine::{self, Engine, SIGABRT};
 use super::model::Model;
 use super::workloads::{self, Workload};
 use super::{letters, state};
-use crate::app::{Workspace, audit, behind_relay};
+use crate::app::{Workspace, audit, behind_relay, examined};
 use crate::imap;
 use crate::outbound::server::{Fault, Script, Server as Sink, Verb};
 use attache::clock::{Clock, SystemClock};
-use attache::store::audit::{AuditScope, examine};
+use attache::store::audit::AuditScope;
 use serde_json::json;
 use sqlx::{Row, SqliteConnection};
 use std::collections::{BTreeMap, BTreeSet};
@@ -304,15 +304,14 @@ pub async fn play(workload: &'static Workload, template: &Template, plan: Plan) 
 
 /// What `attache doctor --audit` says of a workspace whose engine has just died.
 async fn complaints(rows: &mut SqliteConnection) -> Vec<String> {
-    let findings = examine(
+    let findings = examined(
         rows,
         AuditScope {
             bytes: true,
             at_rest: false,
         },
     )
-    .await
-    .expect("an audit");
+    .await;
     assert!(
         findings.made > 40,
         "only {} checks were made",

@@ -2,13 +2,13 @@
 //! and verified later (decision D-52).
 
 use super::world::{STRANGER, World, silent};
-use crate::app::{TestApp, letter};
+use crate::app::{TestApp, examined, letter};
 use crate::dns::Record;
 use attache::clock::Clock;
 use attache::domain::{Arrival, Letter, MailboxUid, MessageId, Via};
 use attache::gateway::intake::Intake;
 use attache::gateway::intake_contract::{CopyOutcome, LetterIntake as _, Refusal};
-use attache::store::audit::{self, AuditScope};
+use attache::store::audit::AuditScope;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,7 +146,7 @@ async fn a_letter_is_held_over_a_restart_until_its_sender_is_known() {
         2
     );
     let mut rows = app.workspace.rows().await;
-    let found = audit::examine(&mut rows, UNASKED).await.expect("an audit");
+    let found = examined(&mut rows, UNASKED).await;
     assert_eq!(found.pending.letters, 2, "`doctor` tells of them");
     drop(rows);
     // Still nobody answers.

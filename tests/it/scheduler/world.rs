@@ -1,12 +1,13 @@
 //! A workspace with one persona, a clock that is told, and a scheduler over a real database.
 
+use crate::app::examined;
 use crate::recording_intake::persona;
 use attache::clock::{Clock, ManualClock};
 use attache::config::{Persona, Personas};
 use attache::domain::{Address, ErrorClass, Timestamp};
 use attache::scheduler::schedule_file::WorkspaceNames;
 use attache::scheduler::{Scheduler, SyncReport, TickReport};
-use attache::store::audit::{AuditScope, examine};
+use attache::store::audit::AuditScope;
 use attache::store::{ClaimedRun, ListPage, RunFailure, Store, StoredResponsibility, StoredSlot};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Row, SqliteConnection};
@@ -209,9 +210,7 @@ impl World {
             bytes: false,
             at_rest: false,
         };
-        let findings = examine(&mut self.rows().await, wanted)
-            .await
-            .expect("an audit");
+        let findings = examined(&mut self.rows().await, wanted).await;
         assert!(findings.broken.is_empty(), "{:#?}", findings.broken);
     }
 

@@ -1,0 +1,23 @@
+//! Access to the database for every statement of the store, whichever database it is.
+//!
+//! - `sql`: the text of a statement.
+//! - `argument`: values that are bound to its parameters.
+//! - `row`: a row of its result, read by name.
+//! - `connection`: a connection, and the pool of those that read.
+//! - `query`: a statement with its arguments, and its execution.
+//!
+//! The names are those of sqlx, so that its documentation is true here. Not here: opening, settings,
+//! transactions and backups of one database, which are in `sqlite`.
+
+mod sql;
+mod argument;
+mod row;
+mod connection;
+mod query;
+
+pub(in crate::store) use sqlx::Error;
+
+pub(in crate::store) use connection::{Connection, ConnectionSource, Pool};
+pub(in crate::store) use query::{Query, query, query_scalar, raw_sql};
+pub(in crate::store) use row::{Cell, Row};
+pub(in crate::store) use sql::Sql;

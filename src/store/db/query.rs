@@ -1,0 +1,225 @@
+//! A statement with its arguments, and its execution.
+
+use super::argument::{Argument, IntoArgument};
+use super::connection::{Connection, ConnectionSource, Pool};
+use super::row::{FromColumn, Row};
+use super::sql::Sql;
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt};
+use sqlx::sqlite::{Sqlite, SqliteArguments};
+use std::future::Future;
+use std::marker::PhantomData;
+
+/// Returns a statement that is executed as a prepared one.
+pub(in crate::store) fn query(sql: impl Into<Sql>) -> Query {
+    Query {
+        sql: sql.into(),
+        arguments: Vec::new(),
+    }
+}
+
+/// Returns a statement of which the first column is read.
+pub(in crate::store) fn query_scalar<T>(sql: impl Into<Sql>) -> ScalarQuery<T> {
+    ScalarQuery {
+        query: query(sql),
+        column: PhantomData,
+    }
+}
+
+/// Returns statements without parameters that are not prepared, such as those that steer a
+/// transaction.
+pub(in crate::store) fn raw_sql(sql: impl Into<Sql>) -> RawSql {
+    RawSql(sql.into())
+}
+
+/// A statement and the values of its parameters, in the order of their numbers.
+#[must_use = "a statement does nothing until it is executed"]
+pub(in crate::store) struct Query {
+    sql: Sql,
+    arguments: Vec<Argument>,
+}
+
+/// Number of rows that a statement wrote.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct QueryResult {
+    rows_affected: u64,
+}
+
+impl QueryResult {
+    pub fn rows_affected(self) -> u64 {
+        self.rows_affected
+    }
+}
+
+type SqliteQuery = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
+
+impl Query {
+    /// Binds the value of the next parameter.
+    pub fn bind(mut self, value: impl IntoArgument) -> Self {
+        self.arguments.push(value.into_argument());
+        self
+    }
+
+    /// Executes the statement; its rows are not read.
+    pub fn execute<'c>(
+        self,
+        on: impl Into<ConnectionSource<'c>>,
+    ) -> impl Future<Output = Result<QueryResult, sqlx::Error>> + Send + 'c {
+        let on = on.into();
+        async move {
+            let query = self.sqlite()?;
+            let done = match on {
+                ConnectionSource::Connection(Connection::Sqlite(conn)) => {
+                    query.execute(&mut **conn).await?
+                }
+                ConnectionSource::Pool(Pool::Sqlite(pool)) => query.execute(pool).await?,
+            };
+            Ok(QueryResult {
+                rows_affected: done.rows_affected(),
+            })
+        }
+    }
+
+    /// Returns all rows.
+    pub fn fetch_all<'c>(
+        self,
+        on: impl Into<ConnectionSource<'c>>,
+    ) -> impl Future<Output = Result<Vec<Row>, sqlx::Error>> + Send + 'c {
+        let on = on.into();
+        async move {
+            let query = self.sqlite()?;
+            let rows = match on {
+                ConnectionSource::Connection(Connection::Sqlite(conn)) => {
+                    query.fetch_all(&mut **conn).await?
+                }
+                ConnectionSource::Pool(Pool::Sqlite(pool)) => query.fetch_all(pool).await?,
+            };
+            Ok(rows.into_iter().map(Row::Sqlite).collect())
+        }
+    }
+
+    /// Returns the first row.
+    ///
+    /// Errors: there is none.
+    pub fn fetch_one<'c>(
+        self,
+        on: impl Into<ConnectionSource<'c>>,
+    ) -> impl Future<Output = Result<Row, sqlx::Error>> + Send + 'c {
+        let first = self.fetch_optional(on);
+        async move { first.await?.ok_or(sqlx::Error::RowNotFound) }
+    }
+
+    /// Returns the first row, if there is one.
+    pub fn fetch_optional<'c>(
+        self,
+        on: impl Into<ConnectionSource<'c>>,
+    ) -> impl Future<Output = Result<Option<Row>, sqlx::Error>> + Send + 'c {
+        let on = on.into();
+        async move {
+            let query = self.sqlite()?;
+            let row = match on {
+                ConnectionSource::Connection(Connection::Sqlite(conn)) => {
+                    query.fetch_optional(&mut **conn).await?
+                }
+                ConnectionSource::Pool(Pool::Sqlite(pool)) => query.fetch_optional(pool).await?,
+            };
+            Ok(row.map(Row::Sqlite))
+        }
+    }
+
+    /// Returns the rows one after the other, as they are read.
+    pub fn fetch<'c>(
+        self,
+        on: impl Into<ConnectionSource<'c>>,
+    ) -> BoxStream<'c, Result<Row, sqlx::Error>> {
+        let query = match self.sqlite() {
+            Ok(query) => query,
+            Err(error) => return futures_util::stream::iter([Err(error)]).boxed(),
+        };
+        match on.into() {
+            ConnectionSource::Connection(Connection::Sqlite(conn)) => {
+                query.fetch(&mut **conn).map_ok(Row::Sqlite).boxed()
+            }
+            ConnectionSource::Pool(Pool::Sqlite(pool)) => {
+                query.fetch(pool).map_ok(Row::Sqlite).boxed()
+            }
+        }
+    }
+
+    fn sqlite(self) -> Result<SqliteQuery, sqlx::Error> {
+        let mut arguments = SqliteArguments::default();
+        for argument in self.arguments {
+            argument.add_to(&mut arguments)?;
+        }
+        Ok(sqlx::query_with(self.sql.sqlite(), arguments))
+    }
+}
+
+/// A statement of which the first column is read.
+#[must_use = "a statement does nothing until it is executed"]
+pub(in crate::store) struct ScalarQuery<T> {
+    query: Query,
+    column: PhantomData<fn() -> T>,
+}
+
+impl<T: for<'r> FromColumn<'r> + Send + 'static> ScalarQuery<T> {
+    /// Binds the value of the next parameter.
+    pub fn bind(mut self, value: impl IntoArgument) -> Self {
+        self.query = self.query.bind(value);
+        self
+    }
+
+    /// Returns the first column of all rows.
+    pub fn fetch_all<'c>(
+        self,
+        on: impl Into<ConnectionSource<'c>>,
+    ) -> impl Future<Output = Result<Vec<T>, sqlx::Error>> + Send + 'c {
+        let rows = self.query.fetch_all(on);
+        async move { rows.await?.iter().map(Row::first).collect() }
+    }
+
+    /// Returns the first column of the first row.
+    ///
+    /// Errors: there is none.
+    pub fn fetch_one<'c>(
+        self,
+        on: impl Into<ConnectionSource<'c>>,
+    ) -> impl Future<Output = Result<T, sqlx::Error>> + Send + 'c {
+        let row = self.query.fetch_one(on);
+        async move { row.await?.first() }
+    }
+
+    /// Returns the first column of the first row, if there is one.
+    pub fn fetch_optional<'c>(
+        self,
+        on: impl Into<ConnectionSource<'c>>,
+    ) -> impl Future<Output = Result<Option<T>, sqlx::Error>> + Send + 'c {
+        let row = self.query.fetch_optional(on);
+        async move { row.await?.as_ref().map(Row::first).transpose() }
+    }
+
+    /// Returns the first column of the rows, one after the other.
+    pub fn fetch<'c>(
+        self,
+        on: impl Into<ConnectionSource<'c>>,
+    ) -> BoxStream<'c, Result<T, sqlx::Error>> {
+        let rows = self.query.fetch(on);
+        rows.and_then(|row| std::future::ready(row.first())).boxed()
+    }
+}
+
+/// Statements that are not prepared.
+#[must_use = "a statement does nothing until it is executed"]
+pub(in crate::store) struct RawSql(Sql);
+
+impl RawSql {
+    /// Executes the statements in order.
+    pub async fn execute(self, conn: &mut Connection) -> Result<(), sqlx::Error> {
+        match conn {
+            Connection::Sqlite(conn) => {
+                sqlx::raw_sql(self.0.sqlite()).execute(&mut **conn).await?;
+            }
+        }
+        Ok(())
+    }
+}
