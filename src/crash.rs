@@ -1,6 +1,6 @@
 //! Points at which a test may kill the engine: `crash_point!("I3")` on the line in question.
 //!
-//! With the cargo feature `chaos`, `ATTACHE_CRASH=I3:2` aborts the process when it reaches I3 for
+//! With debug assertions, `ATTACHE_CRASH=I3:2` aborts the process when it reaches I3 for
 //! the second time. Without it a point expands to nothing, and the shipped binary has neither the
 //! points nor the variable (decision D-36). A point needs a line in `POINTS`, at least one call
 //! site, and a workload of the sweep (`tests/it/crash_points/`) that reaches it.

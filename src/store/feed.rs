@@ -6,7 +6,7 @@
 //! has seen number N has seen every smaller one, and none appears below N later (decision D-104).
 
 use crate::domain::{DeliveryId, FeedKind, MessageId, PersonaId, RunId, ThreadId, Timestamp};
-use crate::store::db::{self, Row};
+use crate::store::db::{self, Row, Scope};
 use crate::store::sql::{timestamp, to_json};
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -116,7 +116,7 @@ impl Store {
         event: &ConfigurationEvent,
     ) -> Result<()> {
         let (item, now) = (to_json(event)?, self.clock().now());
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 db::query(TELL_OF_CONFIGURATION)
                     .bind(kind.as_str())

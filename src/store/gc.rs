@@ -9,7 +9,7 @@
 //! its calls in the ledger bear, and loses its record.
 
 use crate::domain::Timestamp;
-use crate::store::db::{self, Connection, ConnectionSource, Row};
+use crate::store::db::{self, Connection, ConnectionSource, Row, Scope};
 use crate::store::sql::json_list;
 use crate::store::{Result, Store};
 use std::collections::HashSet;
@@ -351,7 +351,7 @@ impl Store {
     }
 
     async fn prune_texts(&self, mut gone: Vec<(String, i64)>, since: TextsBefore) -> Result<u64> {
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let named = since.named(&mut *conn).await?;
                 gone.retain(|(sha256, _)| !named.contains(sha256));
@@ -368,8 +368,10 @@ impl Store {
 
     async fn prune(&self, kind: &'static PrunedKind, keys: String) -> Result<u64> {
         let now = self.clock().now();
-        self.write(move |conn| Box::pin(kind.prune_keys(conn, keys, now)))
-            .await
+        self.write(Scope::Engine, move |conn| {
+            Box::pin(kind.prune_keys(conn, keys, now))
+        })
+        .await
     }
 }
 

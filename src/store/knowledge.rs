@@ -106,66 +106,62 @@ impl PersonaStore {
         chunks: Vec<KnowledgeChunk>,
     ) -> Result<()> {
         let persona = self.persona.clone();
-        self.store
-            .write(move |conn| {
-                Box::pin(async move {
-                    let delete = db::query(DELETE_KNOWLEDGE_CHUNKS)
+        self.write(move |conn| {
+            Box::pin(async move {
+                let delete = db::query(DELETE_KNOWLEDGE_CHUNKS)
+                    .bind(persona.as_str())
+                    .bind(&file.path);
+                delete.execute(&mut *conn).await?;
+                for (index, chunk) in (0_i64..).zip(&chunks) {
+                    let insert = db::query(INSERT_KNOWLEDGE_CHUNK)
                         .bind(persona.as_str())
                         .bind(&file.path);
-                    delete.execute(&mut *conn).await?;
-                    for (index, chunk) in (0_i64..).zip(&chunks) {
-                        let insert = db::query(INSERT_KNOWLEDGE_CHUNK)
-                            .bind(persona.as_str())
-                            .bind(&file.path);
-                        let insert = insert.bind(index).bind(&chunk.heading).bind(&chunk.body);
-                        insert.execute(&mut *conn).await?;
-                    }
-                    put_file(conn, persona.as_str(), &file).await
-                })
+                    let insert = insert.bind(index).bind(&chunk.heading).bind(&chunk.body);
+                    insert.execute(&mut *conn).await?;
+                }
+                put_file(conn, persona.as_str(), &file).await
             })
-            .await
+        })
+        .await
     }
 
     /// Records another modification time or size of a file whose pieces are still right.
     pub async fn touch_knowledge_file(&self, file: KnowledgeFile) -> Result<()> {
         let persona = self.persona.clone();
-        self.store
-            .write(move |conn| {
-                Box::pin(async move { put_file(conn, persona.as_str(), &file).await })
-            })
-            .await
+        self.write(move |conn| {
+            Box::pin(async move { put_file(conn, persona.as_str(), &file).await })
+        })
+        .await
     }
 
     /// Removes a file from the index; an unknown file is no error.
     pub async fn remove_knowledge_file(&self, path: &str) -> Result<()> {
         let (persona, path) = (self.persona.clone(), path.to_owned());
-        self.store
-            .write(move |conn| {
-                Box::pin(async move {
-                    for sql in [DELETE_KNOWLEDGE_CHUNKS, DELETE_KNOWLEDGE_FILE] {
-                        db::query(sql)
-                            .bind(persona.as_str())
-                            .bind(&path)
-                            .execute(&mut *conn)
-                            .await?;
-                    }
-                    Ok(())
-                })
+        self.write(move |conn| {
+            Box::pin(async move {
+                for sql in [DELETE_KNOWLEDGE_CHUNKS, DELETE_KNOWLEDGE_FILE] {
+                    db::query(sql)
+                        .bind(persona.as_str())
+                        .bind(&path)
+                        .execute(&mut *conn)
+                        .await?;
+                }
+                Ok(())
             })
-            .await
+        })
+        .await
     }
 
     /// Merges what earlier changes left of the index in pieces. A search looks up each of its terms in every piece, so
     /// this belongs after changes and not before a search.
     pub async fn merge_knowledge(&self) -> Result<()> {
-        self.store
-            .write(move |conn| {
-                Box::pin(async move {
-                    db::query(MERGE_KNOWLEDGE).execute(conn).await?;
-                    Ok(())
-                })
+        self.write(move |conn| {
+            Box::pin(async move {
+                db::query(MERGE_KNOWLEDGE).execute(conn).await?;
+                Ok(())
             })
-            .await
+        })
+        .await
     }
 
     /// Returns the pieces in which at least one term occurs, best first; none when there is no term

@@ -3,7 +3,7 @@
 //! Absent on purpose: the approved definitions, which are a file of the configuration.
 
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, Timestamp};
-use crate::store::db::{self, Row};
+use crate::store::db::{self, Row, Scope};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
 use crate::store::sql::timestamp;
@@ -53,7 +53,7 @@ impl Store {
     pub async fn switch_off_mcp_tools(&self, tools: Vec<NewMcpToolOff>) -> Result<()> {
         let clock = self.clock().clone();
         let now = clock.now();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 for tool in &tools {
                     let insert = db::query(SWITCH_OFF)
@@ -77,7 +77,7 @@ impl Store {
     /// Lets the tools of a server be called again, after its owner has approved them.
     pub async fn lift_mcp_tools(&self, server: &str) -> Result<()> {
         let server = server.to_owned();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 db::query(LIFT).bind(server).execute(&mut *conn).await?;
                 Ok(())

@@ -204,6 +204,7 @@ pub use schedules::waiting::{CATCHING_UP_MAX, WaitingSlot, WaitingTurn, WaitingT
 pub use sqlite::writer::PowerCut;
 
 use crate::domain::PersonaId;
+use futures_util::future::BoxFuture;
 
 /// Errors of the store.
 #[derive(Debug, thiserror::Error)]
@@ -303,5 +304,15 @@ impl Store {
 impl PersonaStore {
     pub fn persona_id(&self) -> &PersonaId {
         &self.persona
+    }
+
+    /// Runs one named transaction on rows of the persona; resolves after it is on disk.
+    async fn write<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut db::Connection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+    {
+        let scope = db::Scope::persona(&self.persona);
+        self.store.write(scope, work).await
     }
 }

@@ -23,7 +23,7 @@ const HOMES: &[Home] = &[
             "task::spawn_local",
             "thread::spawn",
         ],
-        places: &["src/app.rs", "src/store/sqlite/writer.rs"],
+        places: &["src/app.rs", "src/store/sqlite/writer/"],
         instead: "return the future and let `app.rs` run it, or supervise it in a `TaskTracker` or `JoinSet`",
     },
     Home {
@@ -99,6 +99,21 @@ const HOMES: &[Home] = &[
         words: &[".unwrap()", ".expect(", ".unwrap_err()", ".expect_err("],
         places: &[],
         instead: "return an error with `?`, or give a value with `unwrap_or` and say why the case is impossible",
+    },
+    Home {
+        words: &["sqlx::"],
+        places: &[
+            "src/store/db/",
+            "src/store/sqlite/",
+            // Migrations, copies and checks of a file.
+            "src/store/maintenance/",
+            "src/store/memory/rewrite.rs",
+            // Files that are opened to read.
+            "src/store/audit.rs",
+            "src/store/views/export.rs",
+            "src/store/foreign_database.rs",
+        ],
+        instead: "execute a statement by `store::db`, which knows the database",
     },
     Home {
         words: &["todo!", "unimplemented!", "dbg!"],

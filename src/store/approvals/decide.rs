@@ -6,7 +6,7 @@
 use super::record::{ApprovalVerdict, DecisionOutcome, NewDecision, kind_of};
 use crate::domain::{ApprovalKind, ApprovalState, RunId, Timestamp, Withheld};
 use crate::mutants::is_off;
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::journal::outbound::{self, MessageOutcome, NewOutbound};
 use crate::store::journal::steps::CLOSE_CALL;
 use crate::store::mail::audit_log::audit;
@@ -39,7 +39,7 @@ impl Store {
     ) -> Result<DecisionOutcome> {
         let (id, clock) = (id.to_owned(), self.clock().clone());
         let (now, step) = (clock.now(), clock.new_id());
-        self.write(move |conn| {
+        self.write(Scope::persona_of("approvals", &id), move |conn| {
             Box::pin(async move { decide(conn, &id, &decision, (now, &step)).await })
         })
         .await

@@ -3,7 +3,7 @@
 
 use super::list::{ApprovalView, view};
 use crate::domain::{ApprovalState, PersonaId, Timestamp};
-use crate::store::db::{self};
+use crate::store::db::{self, Scope};
 use crate::store::journal::outbound::{MessageOutcome, NewOutbound};
 use crate::store::mail::audit_log::audit;
 use crate::store::sql::{from_json, instant};
@@ -134,7 +134,7 @@ impl Store {
         let (id, now) = (id.to_owned(), self.clock().now());
         let mail_json = serde_json::to_string(&edit.mail);
         let mail_json = mail_json.map_err(|_| StoreError::Unreadable { what: "mail" })?;
-        self.write(move |conn| {
+        self.write(Scope::persona_of("approvals", &id), move |conn| {
             Box::pin(async move {
                 let keep = db::query(KEEP_VERSION)
                     .bind(&id)

@@ -2,7 +2,7 @@
 
 use super::list::{ApprovalView, PendingApproval, view};
 use crate::domain::{MessageId, ThreadId, Timestamp};
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::notices::causes::{NoticeMail, insert_mail};
 use crate::store::{Result, Store, StoreError};
 
@@ -112,7 +112,7 @@ impl Store {
     ) -> Result<()> {
         let (epoch, now, id) = (self.epoch(), self.clock().now(), approval.to_owned());
         let sha256 = sha256.to_owned();
-        self.write(move |conn| {
+        self.write(Scope::persona_of("approvals", &id), move |conn| {
             Box::pin(async move {
                 for question in &mails {
                     insert_mail(conn, &question.mail, now).await?;
@@ -165,7 +165,7 @@ impl Store {
         mail: Option<NoticeMail>,
     ) -> Result<()> {
         let (epoch, now, id) = (self.epoch(), self.clock().now(), message.to_string());
-        self.write(move |conn| {
+        self.write(Scope::of_message(message), move |conn| {
             Box::pin(async move {
                 if let Some(mail) = &mail {
                     insert_mail(conn, mail, now).await?;

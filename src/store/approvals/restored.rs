@@ -3,7 +3,7 @@
 
 use super::decide::decide;
 use super::record::{ApprovalVerdict, NewDecision};
-use crate::store::db::{self};
+use crate::store::db::{self, Scope};
 use crate::store::memory::digest;
 use crate::store::{Result, Store};
 
@@ -29,7 +29,7 @@ impl Store {
         if !is_copy {
             return Ok(0);
         }
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let open: Vec<String> = db::query_scalar(OPEN_QUESTIONS)
                     .fetch_all(&mut *conn)

@@ -4,7 +4,7 @@ use super::decide::decide;
 use super::record::{ApprovalVerdict, NewDecision};
 use crate::clock::Clock;
 use crate::domain::Timestamp;
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::journal::steps::CLOSE_CALL;
 use crate::store::{Result, Store};
 use serde_json::json;
@@ -53,7 +53,7 @@ impl Store {
             return Ok(SweptApprovals::default());
         }
         let clock = self.clock().clone();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 for id in &expired {
                     let step = clock.new_id();

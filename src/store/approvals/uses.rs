@@ -1,6 +1,6 @@
 //! Calls that rules with `uses_max` have decided.
 
-use crate::store::db::{self, Row};
+use crate::store::db::{self, Row, Scope};
 use crate::store::{Result, Store};
 
 pub(in crate::store) const POLICY_USES: &str =
@@ -24,7 +24,7 @@ impl Store {
     /// Counts a call that a rule decides; `false`: it has decided as many as it may. A crash behind it wastes one use.
     pub async fn use_rule(&self, rule: &str, uses_max: u64) -> Result<bool> {
         let (rule, max) = (rule.to_owned(), i64::try_from(uses_max).unwrap_or(i64::MAX));
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let count = db::query(USE_RULE).bind(rule).bind(max);
                 Ok(count.execute(conn).await?.rows_affected() > 0)

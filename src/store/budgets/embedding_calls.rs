@@ -4,7 +4,7 @@
 use crate::domain::{CostSource, PersonaId, RunId, UsageLine};
 use crate::store::budgets::money::{Billing, CallReservation, accounts_json, is_paid};
 use crate::store::budgets::usage_row::UsageRow;
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::search::embedded::{NewLetterVector, store_vectors};
 use crate::store::{PersonaStore, Result, Store};
 
@@ -88,7 +88,7 @@ impl Store {
     /// Errors: [`crate::store::StoreError::BudgetExhausted`]; then nothing is stored.
     pub async fn open_embedding_call(&self, call: NewEmbeddingCall) -> Result<()> {
         let now = self.clock().now().to_string();
-        let write = self.write(move |conn| {
+        let write = self.write(Scope::persona(&call.persona), move |conn| {
             Box::pin(async move {
                 let open = db::query(OPEN_EMBEDDING_CALL)
                     .bind(&call.id)
@@ -113,15 +113,19 @@ impl Store {
     /// Settles an answered call.
     pub async fn finish_embedding_call(&self, id: &str, line: UsageLine) -> Result<()> {
         let id = id.to_owned();
-        self.write(move |conn| Box::pin(async move { finish(conn, &id, &line).await }))
-            .await
+        self.write(Scope::persona_of("embedding_calls", &id), move |conn| {
+            Box::pin(async move { finish(conn, &id, &line).await })
+        })
+        .await
     }
 
     /// Settles a failed call.
     pub async fn lose_embedding_call(&self, id: &str, billing: Billing) -> Result<()> {
         let id = id.to_owned();
-        self.write(move |conn| Box::pin(async move { lose(conn, &id, billing).await }))
-            .await
+        self.write(Scope::persona_of("embedding_calls", &id), move |conn| {
+            Box::pin(async move { lose(conn, &id, billing).await })
+        })
+        .await
     }
 }
 
@@ -135,7 +139,7 @@ impl PersonaStore {
         vectors: Vec<NewLetterVector>,
     ) -> Result<()> {
         let (id, persona, model) = (id.to_owned(), self.persona.clone(), model.to_owned());
-        let write = self.store.write(move |conn| {
+        let write = self.write(move |conn| {
             Box::pin(async move {
                 finish(conn, &id, &line).await?;
                 store_vectors(conn, &persona, &model, &vectors).await

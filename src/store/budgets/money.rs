@@ -10,7 +10,7 @@ use crate::domain::{
     NoticeSubject, PersonaId, RunId, ThreadBudget, ThreadId, UsageLine,
 };
 use crate::store::budgets::usage_row::UsageRow;
-use crate::store::db::{self, Connection, Query, Row};
+use crate::store::db::{self, Connection, Query, Row, Scope};
 use crate::store::notices::emit::NewNotice;
 use crate::store::{Result, Store, StoreError};
 use serde_json::{Value, json};
@@ -381,7 +381,7 @@ impl Store {
         budget: Option<ThreadBudget>,
     ) -> Result<()> {
         let thread = thread.clone();
-        self.write(move |conn| {
+        self.write(Scope::persona_of("threads", thread.as_str()), move |conn| {
             Box::pin(async move {
                 let set = match budget {
                     None => db::query(CLEAR_THREAD_BUDGET).bind(thread.as_str()),

@@ -10,7 +10,7 @@ use super::record::{CommandOutcome, command_in, refusal_in, sent_at};
 use super::resets;
 use crate::clock::Clock;
 use crate::domain::{CommandRefusal, MailCommand, PersonaId, RunId, ThreadId, Timestamp};
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::mail::audit_log::audit;
 use crate::store::runs::halts::{HALT, HALTS, LIFT_HALT};
 use crate::store::runs::run_control::{self, Cancellation};
@@ -59,7 +59,7 @@ impl Store {
     pub async fn act_on_command(&self, seq: i64, not_by_mail: &[String]) -> Result<CommandOutcome> {
         let (epoch, clock) = (self.epoch(), self.clock().clone());
         let not_by_mail = not_by_mail.to_vec();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(
                 async move { act_once(conn, (seq, epoch), &not_by_mail, clock.as_ref()).await },
             )

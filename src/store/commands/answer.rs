@@ -2,7 +2,7 @@
 
 use super::record::OpenCommand;
 use crate::domain::{MessageId, PersonaId, ThreadId, Timestamp};
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
 use crate::store::mail::messages::{self, Content, MessageRow};
 use crate::store::sql::json_list;
@@ -55,7 +55,7 @@ impl Store {
     ) -> Result<bool> {
         let (epoch, now) = (self.epoch(), self.clock().now());
         let command = command.clone();
-        self.write(move |conn| {
+        self.write(Scope::persona(&command.persona), move |conn| {
             Box::pin(async move {
                 let count = db::query_scalar(ANSWERS_SINCE)
                     .bind(command.persona.as_str())

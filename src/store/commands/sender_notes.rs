@@ -7,7 +7,7 @@
 
 use super::answer::{EngineMail, EngineMailPlace, insert_engine_mail};
 use crate::domain::{MessageId, PersonaId, RunId, Timestamp};
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::sql::persona_id;
 use crate::store::threads::correspondence;
 use crate::store::threads::history::{StoredMessage, stored_message};
@@ -115,7 +115,7 @@ impl Store {
         note: std::result::Result<NewSenderNote, &'static str>,
     ) -> Result<bool> {
         let (epoch, now) = (self.epoch(), self.clock().now());
-        self.write(move |conn| {
+        self.write(Scope::persona(&candidate.persona), move |conn| {
             Box::pin(async move {
                 let insert = db::query(INSERT_NOTE)
                     .bind(candidate.run.as_str())

@@ -5,6 +5,7 @@
 //! - `row`: a row of its result, read by name.
 //! - `connection`: a connection, and the pool of those that read.
 //! - `query`: a statement with its arguments, and its execution.
+//! - `scope`: rows that a write must have for itself.
 //!
 //! The names are those of sqlx, so that its documentation is true here. Not here: opening, settings,
 //! transactions and backups of one database, which are in `sqlite`.
@@ -14,10 +15,12 @@ mod argument;
 mod row;
 mod connection;
 mod query;
+mod scope;
 
 pub(in crate::store) use sqlx::Error;
 
 pub(in crate::store) use connection::{Connection, ConnectionSource, Pool};
 pub(in crate::store) use query::{Query, query, query_scalar, raw_sql};
 pub(in crate::store) use row::{Cell, Row};
+pub(in crate::store) use scope::Scope;
 pub(in crate::store) use sql::Sql;

@@ -1,7 +1,7 @@
 //! The outbox for operators: listings, one delivery in full, and changes by hand.
 
 use crate::domain::{DeliveryId, MessageId, PersonaId, RunId, Timestamp};
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::deliveries::delivery_state::{DeliveryKind, DeliveryState, RecipientState};
 use crate::store::deliveries::queue::kind;
 use crate::store::list_page::known;
@@ -191,7 +191,7 @@ impl Store {
     /// Recipients who have the mail do not get it again.
     pub async fn retry_deliveries(&self, state: DeliveryState) -> Result<Vec<DeliveryId>> {
         let now = self.clock().now().to_string();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let queued = db::query_scalar(RETRY_ALL).bind(state.as_str()).bind(&now);
                 let queued: Vec<String> = queued.fetch_all(&mut *conn).await?;
@@ -238,7 +238,7 @@ impl Store {
     ) -> Result<()> {
         let id = id.clone();
         let now = self.clock().now().to_string();
-        self.write(move |conn| {
+        self.write(Scope::persona_of("deliveries", id.as_str()), move |conn| {
             Box::pin(async move {
                 let changed = db::query(of_delivery)
                     .bind(id.as_str())

@@ -3,7 +3,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{DeliveryId, Timestamp};
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::deliveries::delivery_state::{DeliveryState, RecipientState};
 use crate::store::notices::events;
 use crate::store::sql::json_list;
@@ -110,6 +110,10 @@ struct CommittingMark {
 impl Together for CommittingMark {
     type Confirmed = ();
 
+    fn scope(&self) -> Scope {
+        Scope::Rows
+    }
+
     fn store<'a>(conn: &'a mut Connection, marks: &'a [Self]) -> BoxFuture<'a, BatchResult<Self>> {
         Box::pin(async move {
             let ids = json_list(marks.iter().map(|mark| mark.id.as_str()));
@@ -138,6 +142,10 @@ struct OutcomeRecord {
 
 impl Together for OutcomeRecord {
     type Confirmed = DeliveryState;
+
+    fn scope(&self) -> Scope {
+        Scope::persona_of("deliveries", self.outcome.id.as_str())
+    }
 
     fn store<'a>(
         conn: &'a mut Connection,

@@ -5,7 +5,7 @@
 //! such a row is fenced by that epoch. Operators' changes of deliveries are in `outbox`.
 
 use crate::domain::{Address, DeliveryId, MessageId, PersonaId, RunId, Timestamp, bounce_token};
-use crate::store::db::{self, Connection, Query, Row};
+use crate::store::db::{self, Connection, Query, Row, Scope};
 use crate::store::deliveries::delivery_state::DeliveryKind;
 use crate::store::notices::events;
 use crate::store::sql::{instant, json_list, persona_id, to_i64};
@@ -181,7 +181,7 @@ impl Store {
     ) -> Result<Vec<ClaimedDelivery>> {
         let epoch = self.epoch();
         let limit = to_i64(limit);
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let rows = db::query(CLAIM)
                     .bind(epoch)
@@ -206,7 +206,7 @@ impl Store {
     pub async fn recover_deliveries(&self, hold: bool) -> Result<RecoveredDeliveries> {
         let (epoch, clock) = (self.epoch(), self.clock().clone());
         let now = clock.now();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let sending = db::query(RECOVER_SENDING).bind(epoch).bind(now.to_string());
                 let unsent = sending.execute(&mut *conn).await?.rows_affected();
@@ -253,7 +253,7 @@ impl Store {
 
     async fn expire_some(&self, oldest: Timestamp) -> Result<u64> {
         let clock = self.clock().clone();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let expired = db::query_scalar(EXPIRE)
                     .bind(oldest.to_string())
@@ -356,7 +356,7 @@ mod tests {
         ];
         let (_folder, store) = store().await;
         let now = Timestamp::from_millis(1000);
-        let queued = store.write(move |conn| {
+        let queued = store.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 for row in ROWS {
                     db::query(row).execute(&mut *conn).await?;
@@ -383,8 +383,9 @@ mod tests {
             id: DeliveryId::new("e"),
             ..new_delivery("n")
         };
-        let orphan =
-            store.write(move |conn| Box::pin(async move { insert(conn, &orphan, now).await }));
+        let orphan = store.write(Scope::Engine, move |conn| {
+            Box::pin(async move { insert(conn, &orphan, now).await })
+        });
         assert!(matches!(
             orphan.await,
             Err(StoreError::Missing {
@@ -399,7 +400,7 @@ mod tests {
         let (_folder, store) = store().await;
         for sql in [CLAIM, NEXT_DUE, RECOVER_SENDING, RECOVER_COMMITTING, EXPIRE] {
             let explain = db::Sql::built(format!("EXPLAIN QUERY PLAN {sql}"));
-            let plan = store.write(move |conn| {
+            let plan = store.write(Scope::Rows, move |conn| {
                 Box::pin(async move { Ok(db::query(explain).fetch_all(conn).await?) })
             });
             let plan: Vec<String> = plan

@@ -7,7 +7,7 @@
 //! help.
 
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, Timestamp};
-use crate::store::db::{self};
+use crate::store::db::{self, Scope};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
 use crate::store::sql::instant;
@@ -81,7 +81,7 @@ impl Store {
     pub async fn note_transport(&self, note: TransportNote) -> Result<()> {
         let clock = self.clock().clone();
         let now = clock.now();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let since: String = db::query_scalar(NOTE)
                     .bind(note.state.as_str())

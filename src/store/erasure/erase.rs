@@ -5,7 +5,7 @@ use super::quotes::{ANSWERS_OF_THE_API, REPORTS_TO_OWNERS, VERSIONS_OF_FILES};
 use super::scope::{ErasureScope, list};
 use super::statements::{ErasedRows, STATEMENTS};
 use crate::domain::Timestamp;
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::memory::redaction::{FAST_DELETE, PAYLOADS, Redaction, SECURE_DELETE, emptied};
 use crate::store::sql::to_json;
 use crate::store::{MemoryFilter, Result, Store};
@@ -65,7 +65,7 @@ impl Store {
         };
         let (id, now) = (erasure.to_owned(), self.clock().now());
         let runs = scope.runs.clone();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 db::query(SECURE_DELETE).execute(&mut *conn).await?;
                 let done = erase(conn, (&lists, &runs), before, (&id, now)).await;

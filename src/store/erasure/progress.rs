@@ -1,7 +1,7 @@
 //! The row of an erasure: by it one that was interrupted is finished.
 
 use crate::domain::Timestamp;
-use crate::store::db::{self, Row};
+use crate::store::db::{self, Row, Scope};
 use crate::store::sql::{from_json, timestamp, to_json};
 use crate::store::{Result, Store};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ impl Store {
     /// Records that an erasure begins.
     pub async fn begin_erasure(&self, new: OpenErasure) -> Result<()> {
         let addresses = to_json(&new.addresses)?;
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 db::query(BEGIN_ERASURE)
                     .bind(new.id)
@@ -62,7 +62,7 @@ impl Store {
     /// Records that an erasure is finished; the addresses go from its row, too.
     pub async fn end_erasure(&self, id: &str) -> Result<()> {
         let (id, now) = (id.to_owned(), self.clock().now().to_string());
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let end = db::query(END_ERASURE).bind(id).bind(now);
                 end.execute(conn).await?;

@@ -192,44 +192,42 @@ impl PersonaStore {
         by: FileEditor,
     ) -> Result<i64> {
         let (persona, now) = (self.persona.clone(), self.store.clock().now());
-        self.store
-            .write(move |conn| {
-                Box::pin(async move {
-                    let keep = db::query(KEEP_VERSION)
-                        .bind(persona.as_str())
-                        .bind(&before.name)
-                        .bind(to_i64(before.text.len()))
-                        .bind(&before.sha256)
-                        .bind(now.to_string())
-                        .bind(&by.user)
-                        .bind(&by.session)
-                        .bind(&replaced_with)
-                        .bind(&before.text);
-                    let kept: i64 = keep.fetch_one(&mut *conn).await?.get("seq");
-                    let prune = db::query(PRUNE_VERSIONS)
-                        .bind(persona.as_str())
-                        .bind(VERSIONS_MAX)
-                        .bind(VERSIONS_BYTES_MAX)
-                        .bind(PERSONA_BYTES_MAX);
-                    prune.execute(conn).await?;
-                    Ok(kept)
-                })
+        self.write(move |conn| {
+            Box::pin(async move {
+                let keep = db::query(KEEP_VERSION)
+                    .bind(persona.as_str())
+                    .bind(&before.name)
+                    .bind(to_i64(before.text.len()))
+                    .bind(&before.sha256)
+                    .bind(now.to_string())
+                    .bind(&by.user)
+                    .bind(&by.session)
+                    .bind(&replaced_with)
+                    .bind(&before.text);
+                let kept: i64 = keep.fetch_one(&mut *conn).await?.get("seq");
+                let prune = db::query(PRUNE_VERSIONS)
+                    .bind(persona.as_str())
+                    .bind(VERSIONS_MAX)
+                    .bind(VERSIONS_BYTES_MAX)
+                    .bind(PERSONA_BYTES_MAX);
+                prune.execute(conn).await?;
+                Ok(kept)
             })
-            .await
+        })
+        .await
     }
 
     /// Forgets a version whose file was not replaced after all.
     async fn drop_version(&self, kept: i64) -> Result<()> {
         let persona = self.persona.clone();
-        self.store
-            .write(move |conn| {
-                Box::pin(async move {
-                    let drop = db::query(DROP_VERSION).bind(kept).bind(persona.as_str());
-                    drop.execute(conn).await?;
-                    Ok(())
-                })
+        self.write(move |conn| {
+            Box::pin(async move {
+                let drop = db::query(DROP_VERSION).bind(kept).bind(persona.as_str());
+                drop.execute(conn).await?;
+                Ok(())
             })
-            .await
+        })
+        .await
     }
 
     /// Records who has replaced a file, and what it is since.
@@ -238,14 +236,13 @@ impl PersonaStore {
         let way = if by.session.is_some() { "web" } else { "cli" };
         let file = format!("{} {}", saved.name, saved.sha256);
         let decision = format!("edit:{way}:{}", by.user);
-        self.store
-            .write(move |conn| {
-                Box::pin(async move {
-                    let subject = ("persona_file", file.as_str());
-                    audit(conn, Some(&persona), subject, &decision, now).await
-                })
+        self.write(move |conn| {
+            Box::pin(async move {
+                let subject = ("persona_file", file.as_str());
+                audit(conn, Some(&persona), subject, &decision, now).await
             })
-            .await
+        })
+        .await
     }
 }
 

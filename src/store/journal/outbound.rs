@@ -61,15 +61,14 @@ impl PersonaStore {
         }
         let run = self.store.run_summary(run).await?.id;
         let (persona, now) = (self.persona.clone(), self.store.clock().now());
-        self.store
-            .write(move |conn| {
-                Box::pin(async move {
-                    insert(conn, (&run, &persona), &mail, now)
-                        .await
-                        .map(|_withheld| ())
-                })
+        self.write(move |conn| {
+            Box::pin(async move {
+                insert(conn, (&run, &persona), &mail, now)
+                    .await
+                    .map(|_withheld| ())
             })
-            .await
+        })
+        .await
     }
 }
 

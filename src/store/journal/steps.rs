@@ -77,35 +77,34 @@ impl PersonaStore {
             self.store.clock().new_id(),
             self.store.clock().now().to_string(),
         );
-        self.store
-            .write(move |conn| {
-                Box::pin(async move {
-                    let letter = match call.executor {
-                        Executor::Engine => "m",
-                        Executor::Agent => "a",
-                    };
-                    let count = db::query_scalar(CALLS_NUMBERED)
-                        .bind(key.run.as_str())
-                        .bind(letter);
-                    let count: i64 = count.fetch_one(&mut *conn).await?;
-                    let step = Step {
-                        kind: StepKind::Call,
-                        executor: call.executor,
-                        tool_name: call.tool_name,
-                        tool_call_id: format!("{letter}{count}"),
-                        payload_json: call.payload_json,
-                    };
-                    let frame = Frame {
-                        key: &key,
-                        persona: persona.as_str(),
-                        epoch,
-                        now: &now,
-                    };
-                    insert(conn, &frame, &step, &row).await?;
-                    Ok(step.tool_call_id)
-                })
+        self.write(move |conn| {
+            Box::pin(async move {
+                let letter = match call.executor {
+                    Executor::Engine => "m",
+                    Executor::Agent => "a",
+                };
+                let count = db::query_scalar(CALLS_NUMBERED)
+                    .bind(key.run.as_str())
+                    .bind(letter);
+                let count: i64 = count.fetch_one(&mut *conn).await?;
+                let step = Step {
+                    kind: StepKind::Call,
+                    executor: call.executor,
+                    tool_name: call.tool_name,
+                    tool_call_id: format!("{letter}{count}"),
+                    payload_json: call.payload_json,
+                };
+                let frame = Frame {
+                    key: &key,
+                    persona: persona.as_str(),
+                    epoch,
+                    now: &now,
+                };
+                insert(conn, &frame, &step, &row).await?;
+                Ok(step.tool_call_id)
             })
-            .await
+        })
+        .await
     }
 
     /// Counts the tool calls of a run so far, of every executor.
@@ -123,23 +122,20 @@ impl PersonaStore {
     pub async fn close_calls(&self, run: &RunId, why: Unanswered) -> Result<usize> {
         let (persona, run, epoch) = (self.persona.clone(), run.clone(), self.store.epoch());
         let clock = self.store.clock().clone();
-        self.store
-            .write(move |conn| {
-                Box::pin(async move {
-                    let own = db::query(RUN_PERSONA)
-                        .bind(run.as_str())
-                        .bind(persona.as_str())
-                        .bind(epoch);
-                    let own = own.fetch_optional(&mut *conn).await?;
-                    match own.map(|row| persona_id(&row)) {
-                        Some(_ours) => {
-                            close_open_calls(conn, run.as_str(), why, clock.as_ref()).await
-                        }
-                        None => fenced(0, run.as_str()).map(|()| 0),
-                    }
-                })
+        self.write(move |conn| {
+            Box::pin(async move {
+                let own = db::query(RUN_PERSONA)
+                    .bind(run.as_str())
+                    .bind(persona.as_str())
+                    .bind(epoch);
+                let own = own.fetch_optional(&mut *conn).await?;
+                match own.map(|row| persona_id(&row)) {
+                    Some(_ours) => close_open_calls(conn, run.as_str(), why, clock.as_ref()).await,
+                    None => fenced(0, run.as_str()).map(|()| 0),
+                }
             })
-            .await
+        })
+        .await
     }
 }
 

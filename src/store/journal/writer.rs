@@ -92,28 +92,27 @@ impl PersonaStore {
             })
             .collect();
         let now = clock.now();
-        self.store
-            .write(move |conn| {
-                Box::pin(async move {
-                    let writer = JournalWriter {
-                        persona,
-                        key,
-                        epoch,
-                        now,
-                        stamp: now.to_string(),
-                        clock,
-                    };
-                    let mut is_ours = false;
-                    for (entry, row) in entries.iter().zip(&rows) {
-                        is_ours |= writer.write(conn, entry, row).await?;
-                    }
-                    if !is_ours {
-                        writer.fence(conn).await?;
-                    }
-                    Ok(())
-                })
+        self.write(move |conn| {
+            Box::pin(async move {
+                let writer = JournalWriter {
+                    persona,
+                    key,
+                    epoch,
+                    now,
+                    stamp: now.to_string(),
+                    clock,
+                };
+                let mut is_ours = false;
+                for (entry, row) in entries.iter().zip(&rows) {
+                    is_ours |= writer.write(conn, entry, row).await?;
+                }
+                if !is_ours {
+                    writer.fence(conn).await?;
+                }
+                Ok(())
             })
-            .await
+        })
+        .await
     }
 }
 

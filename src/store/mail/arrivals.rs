@@ -8,7 +8,7 @@
 
 use crate::domain::{MessageId, Timestamp};
 use crate::store::approvals::answers;
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::mail::arrival_facts::{ArrivalFacts, arrivals, question};
 use crate::store::mail::held;
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
@@ -119,6 +119,11 @@ impl Job for LetterBatch {
                 JobOutcome::RollBack
             }
         })
+    }
+
+    fn scope(&self) -> Scope {
+        let copies = self.letters.iter().flat_map(|letter| &letter.copies);
+        Scope::Personas(copies.map(|copy| copy.persona.clone()).collect())
     }
 
     fn answer(self: Box<Self>, committed: std::result::Result<(), CommitRefusal>) {

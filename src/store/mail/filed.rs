@@ -8,7 +8,7 @@ use crate::domain::mail::filed;
 use crate::domain::{
     MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp, Withheld,
 };
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
 use crate::store::sql::{json_list, persona_id, to_i64};
@@ -87,7 +87,7 @@ impl Store {
         if !is_due.fetch_one(self.readers()).await? {
             return Ok(0);
         }
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let heaps = heaps(conn, through).await?;
                 let last = heaps

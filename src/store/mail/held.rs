@@ -3,7 +3,7 @@
 //! that stores a letter as a message ends its hold (`arrivals.rs`).
 
 use crate::domain::{MailboxUid, MessageId, PersonaId, Timestamp};
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::mailboxes::cursors as mailboxes;
 use crate::store::{Result, Store, StoreError};
 use std::sync::Arc;
@@ -60,25 +60,28 @@ impl Store {
         from: Option<MailboxUid>,
     ) -> Result<Vec<MessageId>> {
         let now = self.clock().now();
-        self.write(move |conn| {
-            Box::pin(async move {
-                let mut held = Vec::with_capacity(copies.len());
-                for copy in &copies {
-                    let hold = db::query_scalar::<String>(HOLD).bind(copy.id.as_str());
-                    let hold = hold
-                        .bind(copy.persona.as_str())
-                        .bind(&copy.sha256)
-                        .bind(&copy.envelope_json);
-                    let hold = hold.bind(&copy.bytes[..]).bind(now.to_string());
-                    let hold = hold.bind(copy.next_attempt_at.to_string());
-                    held.push(MessageId::new(hold.fetch_one(&mut *conn).await?));
-                }
-                if let (Some(copy), Some(from)) = (copies.first(), &from) {
-                    mailboxes::note_taken(conn, from, &copy.sha256, now).await?;
-                }
-                Ok(held)
-            })
-        })
+        self.write(
+            Scope::Personas(copies.iter().map(|copy| copy.persona.clone()).collect()),
+            move |conn| {
+                Box::pin(async move {
+                    let mut held = Vec::with_capacity(copies.len());
+                    for copy in &copies {
+                        let hold = db::query_scalar::<String>(HOLD).bind(copy.id.as_str());
+                        let hold = hold
+                            .bind(copy.persona.as_str())
+                            .bind(&copy.sha256)
+                            .bind(&copy.envelope_json);
+                        let hold = hold.bind(&copy.bytes[..]).bind(now.to_string());
+                        let hold = hold.bind(copy.next_attempt_at.to_string());
+                        held.push(MessageId::new(hold.fetch_one(&mut *conn).await?));
+                    }
+                    if let (Some(copy), Some(from)) = (copies.first(), &from) {
+                        mailboxes::note_taken(conn, from, &copy.sha256, now).await?;
+                    }
+                    Ok(held)
+                })
+            },
+        )
         .await
     }
 
@@ -108,7 +111,7 @@ impl Store {
     /// Records a further failed verification of a held letter.
     pub async fn postpone_held_letter(&self, held: &MessageId, until: Timestamp) -> Result<()> {
         let (held, until) = (held.to_string(), until.to_string());
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 db::query(POSTPONE)
                     .bind(held)

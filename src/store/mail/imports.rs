@@ -2,7 +2,7 @@
 //! arrival, not by their import.
 
 use crate::domain::{MessageId, ThreadId, Timestamp};
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
 use crate::store::mail::messages;
 use crate::store::sql::json_list;
@@ -37,8 +37,10 @@ impl Store {
     /// Stores a letter of an archive, unless it is a duplicate, in a commit that it may share with
     /// other letters.
     pub async fn import_letter(&self, copy: NewInbound, way: ArchivedWay) -> Result<StoredInbound> {
-        self.write(move |conn| Box::pin(async move { import(conn, &copy, way).await }))
-            .await
+        self.write(Scope::persona(&copy.persona), move |conn| {
+            Box::pin(async move { import(conn, &copy, way).await })
+        })
+        .await
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::domain::{
     AttachmentId, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp, Trust,
 };
-use crate::store::db::{self, Connection, Query};
+use crate::store::db::{self, Connection, Query, Scope};
 use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result, Store};
 use serde::{Deserialize, Serialize};
@@ -71,7 +71,7 @@ impl Store {
     /// Records that the peer saw our acknowledgement of these messages.
     pub async fn confirm_ack(&self, messages: &[MessageId]) -> Result<()> {
         let ids = json_list(messages.iter().map(MessageId::as_str));
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 db::query(CONFIRM_ACK).bind(ids).execute(conn).await?;
                 Ok(())

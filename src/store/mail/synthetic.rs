@@ -69,11 +69,10 @@ impl PersonaStore {
     /// Stores a question with its queued run; returns the thread.
     pub async fn ask(&self, question: NewSynthetic) -> Result<ThreadId> {
         let now = self.store.clock().now();
-        self.store
-            .write(move |conn| {
-                Box::pin(async move { insert_synthetic(conn, &question, now).await })
-            })
-            .await
+        self.write(move |conn| {
+            Box::pin(async move { insert_synthetic(conn, &question, now).await })
+        })
+        .await
     }
 }
 

@@ -9,7 +9,7 @@
 //! a person has to act, after a while when waiting may help.
 
 use crate::domain::{MailboxUid, NoticeId, NoticeKind, NoticeSubject, Timestamp};
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::deliveries::transport::DOWN_AFTER;
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
@@ -165,8 +165,10 @@ impl Store {
     /// UIDs.
     pub async fn contact_mailbox(&self, contact: MailboxContact) -> Result<MailboxCursor> {
         let now = self.clock().now();
-        self.write(move |conn| Box::pin(async move { meet(conn, &contact, now).await }))
-            .await
+        self.write(Scope::Mailbox(contact.name.clone()), move |conn| {
+            Box::pin(async move { meet(conn, &contact, now).await })
+        })
+        .await
     }
 
     /// Reports whether a letter of these bytes was ever fetched from the mailbox.
@@ -211,7 +213,7 @@ impl Store {
             truncated(reason, TEXT_CHARS_MAX),
             self.clock().now().to_string(),
         );
-        self.write(move |conn| {
+        self.write(Scope::Mailbox(place.mailbox.clone()), move |conn| {
             Box::pin(async move {
                 let note = db::query(NOTE_REFUSED)
                     .bind(place.mailbox)
@@ -239,7 +241,7 @@ impl Store {
     ) -> Result<()> {
         let mailbox = mailbox.to_owned();
         let marked = serde_json::Value::from_iter(marked.iter().copied()).to_string();
-        self.write(move |conn| {
+        self.write(Scope::Mailbox(mailbox.clone()), move |conn| {
             Box::pin(async move {
                 let finish = db::query(FINISH)
                     .bind(mailbox)
@@ -255,7 +257,7 @@ impl Store {
     /// Records a complete fetch and the number of letters that are still to be fetched.
     pub async fn note_mailbox_fetch(&self, mailbox: &str, backlog: u32) -> Result<()> {
         let (mailbox, now) = (mailbox.to_owned(), self.clock().now().to_string());
-        self.write(move |conn| {
+        self.write(Scope::Mailbox(mailbox.clone()), move |conn| {
             Box::pin(async move {
                 db::query(NOTE_FETCH)
                     .bind(mailbox)
@@ -273,7 +275,7 @@ impl Store {
     pub async fn note_mailbox_failure(&self, failure: MailboxFailure) -> Result<()> {
         let clock = self.clock().clone();
         let now = clock.now();
-        self.write(move |conn| {
+        self.write(Scope::Mailbox(failure.mailbox.clone()), move |conn| {
             Box::pin(async move {
                 let note = db::query_scalar(NOTE_ERROR)
                     .bind(&failure.mailbox)

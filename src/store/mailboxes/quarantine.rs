@@ -2,7 +2,7 @@
 //! and the letter is not processed any more.
 
 use crate::domain::{MailboxUid, NoticeId, NoticeKind, NoticeSubject};
-use crate::store::db::{self};
+use crate::store::db::{self, Scope};
 use crate::store::mailboxes::cursors::NOTE_REFUSED;
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
@@ -28,7 +28,7 @@ impl Store {
     pub async fn quarantine_letter(&self, letter: Quarantined) -> Result<()> {
         let clock = self.clock().clone();
         let now = clock.now();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 if let Quarantined::InMailbox(place) = &letter {
                     let note = db::query(NOTE_REFUSED)

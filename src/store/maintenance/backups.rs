@@ -1,7 +1,7 @@
 //! The rows of backups that were tried.
 
 use crate::domain::Timestamp;
-use crate::store::db::{self, Row};
+use crate::store::db::{self, Row, Scope};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::sql::timestamp;
 use crate::store::{Result, Store};
@@ -46,7 +46,7 @@ impl Store {
     /// Records that a backup is begun; returns its number.
     pub async fn begin_backup(&self, path: String, is_scheduled: bool) -> Result<i64> {
         let now = self.clock().now().to_string();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let begun = db::query(BEGIN_BACKUP)
                     .bind(now)
@@ -72,7 +72,7 @@ impl Store {
         notice: Option<NewNotice>,
     ) -> Result<()> {
         let now = self.clock().now();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 db::query(END_BACKUP)
                     .bind(number)

@@ -1,6 +1,6 @@
 //! The row that says when a kind of maintenance was done last.
 
-use crate::store::db::{self};
+use crate::store::db::{self, Scope};
 use crate::store::{Result, Store};
 
 pub(in crate::store) const NOTE_MAINTENANCE: &str = "
@@ -11,7 +11,7 @@ impl Store {
     /// Records that maintenance was done: `gc`.
     pub async fn note_maintenance(&self, kind: &'static str, detail: String) -> Result<()> {
         let now = self.clock().now().to_string();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 db::query(NOTE_MAINTENANCE)
                     .bind(kind)

@@ -1,7 +1,7 @@
 //! Pruning by the engine itself: one kind after the other, a bounded step a transaction, with its progress in a row.
 
 use crate::domain::Timestamp;
-use crate::store::db::{self, Row};
+use crate::store::db::{self, Row, Scope};
 use crate::store::gc::{PrunedKind, StepFound};
 use crate::store::sql::{optional_timestamp, timestamp};
 use crate::store::{Result, Store};
@@ -68,7 +68,7 @@ impl Store {
         before: Timestamp,
     ) -> Result<()> {
         let now = self.clock().now().to_string();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 db::query(BEGIN_PASS)
                     .bind(kind.name)
@@ -98,7 +98,7 @@ impl Store {
                     "turns" => self.prune_unnamed_texts(before).await?,
                     _ => Default::default(),
                 };
-                self.write(move |conn| {
+                self.write(Scope::Engine, move |conn| {
                     Box::pin(async move {
                         db::query(NOTE_STEP)
                             .bind(kind.name)
@@ -128,7 +128,7 @@ impl Store {
         found: StepFound,
         now: Timestamp,
     ) -> Result<RetentionStep> {
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let rows = kind.prune_keys(conn, found.keys, now).await?;
                 db::query(NOTE_STEP)

@@ -6,7 +6,7 @@ use super::change::OwnerChange;
 use super::record::{NewMemory, entry};
 use super::write::require_limit;
 use crate::domain::{ContactAliases, MemoryScope, Timestamp};
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::sql::timestamp;
 use crate::store::{Result, Store, StoreError};
 use serde::Serialize;
@@ -61,7 +61,7 @@ impl Store {
     pub async fn add_contact_alias(&self, address: &str, person: &str, by: &str) -> Result<usize> {
         let (address, named) = (address.to_owned(), person.to_owned());
         let (by, clock) = (by.to_owned(), self.clock().clone());
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let now = clock.now();
                 let person = person_of(conn, &named).await?;
@@ -96,7 +96,7 @@ impl Store {
     /// Errors: [`StoreError::MemoryFull`] where the address has as many entries as one may have.
     pub async fn remove_contact_alias(&self, address: &str, by: &str) -> Result<Option<usize>> {
         let (address, by, clock) = (address.to_owned(), by.to_owned(), self.clock().clone());
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let now = clock.now();
                 let person = person_of(conn, &address).await?;

@@ -6,7 +6,7 @@ use super::write::{MemoryAuthor, event, hand_pin_on, is_of_alias, require_limit}
 use crate::domain::{
     MEMORY_RESTORABLE, MemoryProposal, MemoryScope, MemoryStatus, Readers, Timestamp, Trust,
 };
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::sql::{from_json, timestamp, to_json};
 use crate::store::{Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -102,7 +102,7 @@ impl Store {
     pub async fn change_memory(&self, id: &str, act: MemoryAct, by: &str) -> Result<String> {
         let (id, by, clock) = (id.to_owned(), by.to_owned(), self.clock().clone());
         let (now, new_id) = (clock.now(), clock.new_id());
-        self.write(move |conn| {
+        self.write(Scope::persona_of("memory", &id), move |conn| {
             Box::pin(async move { carry_out(conn, (&id, &act, &new_id), &by, now).await })
         })
         .await

@@ -8,7 +8,7 @@ use super::listing::{SOURCES_OF_MEMORY, source};
 use super::record::{MemoryEntry, entry};
 use crate::domain::{MEMORY_TEXT_CHARS_MAX, MemoryStatus, MessageId, PersonaId, Timestamp};
 use crate::store::approvals::mails::QuestionMail;
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::notices::causes::insert_mail;
 use crate::store::sql::persona_id;
 use crate::store::{MemoryAct, Result, Store, StoreError};
@@ -184,7 +184,7 @@ impl Store {
         let persona = digest.persona.clone();
         let entries = digest.entries.iter().map(|shown| shown.entry.id.clone());
         let entries: Vec<String> = entries.collect();
-        self.write(move |conn| {
+        self.write(Scope::persona(&digest.persona), move |conn| {
             Box::pin(async move {
                 let stamp = now.to_string();
                 let close = db::query(CLOSE_OPEN_DIGEST).bind(persona.as_str());

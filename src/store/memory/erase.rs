@@ -12,7 +12,7 @@ use super::redaction::{
 };
 use super::write::{MemoryAuthor, event};
 use crate::domain::{MemoryProposal, PersonaId, RunId, Timestamp};
-use crate::store::db::{self, Connection, Row, Sql};
+use crate::store::db::{self, Connection, Row, Scope, Sql};
 use crate::store::sql::{json_list, to_json};
 use crate::store::{Result, Store, StoreError};
 use crate::text::shortened;
@@ -185,7 +185,7 @@ impl Store {
         } = found;
         let (by, now) = (by.to_owned(), self.clock().now());
         let summaries = needles.summaries.clone();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 db::query(SECURE_DELETE).execute(&mut *conn).await?;
                 erase_summaries(conn, &summaries).await?;

@@ -4,7 +4,7 @@
 
 use super::write::{MemoryAuthor, event};
 use crate::domain::{MEMORY_UNUSED_MAX, Timestamp};
-use crate::store::db::{self, Connection, ConnectionSource};
+use crate::store::db::{self, Connection, ConnectionSource, Scope};
 use crate::store::{Result, Store};
 
 /// Most entries of one kind that one pass expires.
@@ -36,7 +36,7 @@ impl Store {
         if overdue(self.readers(), now).await?.is_empty() {
             return Ok(0);
         }
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 // Asked again: an entry may have been used since.
                 let found = overdue(&mut *conn, now).await?;

@@ -4,7 +4,7 @@
 //! whole when it has ended: by then nobody knows the words any more, and it may have told them in later turns.
 
 use crate::domain::{TextLabel, Timestamp, sha256_hex};
-use crate::store::db::{self, Connection, ConnectionSource, Row};
+use crate::store::db::{self, Connection, ConnectionSource, Row, Scope};
 use crate::store::sql::{json_list, to_json};
 use crate::store::{Result, Store};
 use serde_json::{Value, json};
@@ -97,7 +97,7 @@ impl Store {
             return Ok(0);
         }
         let now = self.clock().now();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 // Asked again: another process may have done it, or an owner may have a run tried again.
                 let runs = ended(&mut *conn).await?;

@@ -9,7 +9,7 @@
 use crate::domain::{
     DeliveryId, MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp,
 };
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
 use crate::store::list_page::known;
 use crate::store::mail::messages::{self, Content, MessageRow};
@@ -187,8 +187,10 @@ impl Store {
     /// it was stored before.
     pub async fn emit_notice(&self, new: NewNotice) -> Result<bool> {
         let now = self.clock().now();
-        self.write(move |conn| Box::pin(async move { emit(conn, &new, now).await }))
-            .await
+        self.write(Scope::Engine, move |conn| {
+            Box::pin(async move { emit(conn, &new, now).await })
+        })
+        .await
     }
 
     /// Returns causes with pending events whose last mail is at least `interval` old and has left
@@ -236,7 +238,7 @@ impl Store {
     pub async fn tell_notices(&self, pending: &PendingNotices, mail: NoticeMail) -> Result<()> {
         let (epoch, now) = (self.epoch(), self.clock().now());
         let (cause, through, count) = (pending.cause.clone(), pending.through_seq, pending.count);
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 insert_mail(conn, &mail, now).await?;
                 let mark = db::query(MARK_NOTIFIED)

@@ -7,7 +7,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId};
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::journal::step::{Executor, Step};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::{first_few, quoted};
@@ -296,7 +296,7 @@ impl Store {
         if late.is_empty() {
             return Ok(0);
         }
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let mut emitted = 0;
                 for delivery in &late {

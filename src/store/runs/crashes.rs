@@ -9,7 +9,7 @@
 
 use crate::clock::Clock;
 use crate::store::budgets::{embedding_calls, money};
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::journal::step::INTERRUPTED;
 use crate::store::journal::steps::close_open_calls;
 use crate::store::mail::audit_log;
@@ -66,7 +66,7 @@ impl Store {
     pub async fn recover_runs(&self) -> Result<RecoveredRuns> {
         let (epoch, clock) = (self.epoch(), self.clock().clone());
         let recovered = self
-            .write(move |conn| {
+            .write(Scope::Engine, move |conn| {
                 Box::pin(async move {
                     money::recover(conn, &clock.now().to_string()).await?;
                     embedding_calls::recover(conn).await?;
@@ -96,7 +96,7 @@ impl Store {
 
     /// Records that this engine was asked to end: a crash from here on counts against no run.
     pub async fn note_end(&self) -> Result<()> {
-        self.write(|conn| {
+        self.write(Scope::Engine, |conn| {
             Box::pin(async move {
                 db::query(NOTE_END).execute(conn).await?;
                 Ok(())

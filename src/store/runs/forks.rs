@@ -5,7 +5,7 @@
 use crate::domain::{PersonaId, RunId, Timestamp, UsageLine};
 use crate::store::budgets::money::{self, Billing, CallReservation};
 use crate::store::budgets::usage_row::UsageRow;
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::{Result, Store, StoreError};
 use serde_json::Value;
 
@@ -94,7 +94,7 @@ impl Store {
     /// Stores a fork at its begin.
     pub async fn begin_fork(&self, fork: NewFork) -> Result<()> {
         let now = self.clock().now().to_string();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let insert = db::query(INSERT_FORK)
                     .bind(&fork.id)
@@ -126,7 +126,7 @@ impl Store {
         money: Vec<ForkMoney>,
     ) -> Result<()> {
         let (id, now) = (id.to_owned(), self.clock().now().to_string());
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let ended = (state != "running").then(|| now.clone());
                 let write = db::query(WRITE_FORK)

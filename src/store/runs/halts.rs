@@ -7,7 +7,7 @@
 //! Absent on purpose: stopping what is at work (`runs::worker`).
 
 use crate::domain::{PersonaId, Timestamp};
-use crate::store::db::{self, Row};
+use crate::store::db::{self, Row, Scope};
 use crate::store::mail::audit_log::audit;
 use crate::store::sql::timestamp;
 use crate::store::{Result, Store};
@@ -50,7 +50,7 @@ impl Store {
     pub async fn halt(&self, persona: Option<&PersonaId>, reason: &str) -> Result<bool> {
         let (persona, reason) = (persona.cloned(), reason.to_owned());
         let now = self.clock().now();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let key = persona.as_ref().map_or("", PersonaId::as_str);
                 let insert = db::query(HALT).bind(key).bind(reason);
@@ -69,7 +69,7 @@ impl Store {
     /// one persona's is lifted, nor the other way round.
     pub async fn lift_halt(&self, persona: Option<&PersonaId>) -> Result<bool> {
         let (persona, now) = (persona.cloned(), self.clock().now());
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let key = persona.as_ref().map_or("", PersonaId::as_str);
                 let lifted = db::query(LIFT_HALT).bind(key).execute(&mut *conn).await?;

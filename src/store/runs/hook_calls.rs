@@ -38,33 +38,32 @@ impl PersonaStore {
     /// has ended changes nothing and is not fenced.
     pub async fn record_hook(&self, key: &RunKey, call: HookCall) -> Result<()> {
         let (persona, key, epoch) = (self.persona.clone(), key.clone(), self.store.epoch());
-        self.store
-            .write(move |conn| {
-                Box::pin(async move {
-                    if call.event != HookEvent::AfterRun {
-                        let own = db::query(OWN_RUN)
-                            .bind(key.run.as_str())
-                            .bind(epoch)
-                            .bind(persona.as_str());
-                        let is_ours = own.fetch_optional(&mut *conn).await?.is_some();
-                        fenced(u64::from(is_ours), key.run.as_str())?;
-                    }
-                    let row = db::query(RECORD_HOOK)
-                        .bind(persona.as_str())
+        self.write(move |conn| {
+            Box::pin(async move {
+                if call.event != HookEvent::AfterRun {
+                    let own = db::query(OWN_RUN)
                         .bind(key.run.as_str())
-                        .bind(call.event.as_str())
-                        .bind(&call.tool)
-                        .bind(&call.hook)
-                        .bind(&call.hook_sha256)
-                        .bind(call.decision.as_str())
-                        .bind(&call.reason)
-                        .bind(i64::try_from(call.took_ms).unwrap_or(i64::MAX))
-                        .bind(call.at.to_string());
-                    row.execute(conn).await?;
-                    Ok(())
-                })
+                        .bind(epoch)
+                        .bind(persona.as_str());
+                    let is_ours = own.fetch_optional(&mut *conn).await?.is_some();
+                    fenced(u64::from(is_ours), key.run.as_str())?;
+                }
+                let row = db::query(RECORD_HOOK)
+                    .bind(persona.as_str())
+                    .bind(key.run.as_str())
+                    .bind(call.event.as_str())
+                    .bind(&call.tool)
+                    .bind(&call.hook)
+                    .bind(&call.hook_sha256)
+                    .bind(call.decision.as_str())
+                    .bind(&call.reason)
+                    .bind(i64::try_from(call.took_ms).unwrap_or(i64::MAX))
+                    .bind(call.at.to_string());
+                row.execute(conn).await?;
+                Ok(())
             })
-            .await
+        })
+        .await
     }
 }
 

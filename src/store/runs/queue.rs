@@ -6,7 +6,7 @@ use crate::domain::{
     Timestamp, Trigger,
 };
 use crate::store::budgets::money;
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::journal::step::INTERRUPTED;
 use crate::store::journal::steps::close_open_calls;
 use crate::store::notices::events;
@@ -218,7 +218,7 @@ impl Store {
         let except = serde_json::json!(personas).to_string();
         let (epoch, now) = (self.epoch(), self.clock().now().to_string());
         let (poison_runs, monotonic) = (self.poison_runs().clone(), self.clock().monotonic());
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let turn = poison_runs.turn(conn, epoch, monotonic).await?;
                 let Some(allowed) = turn.allows(limit) else {
@@ -261,7 +261,7 @@ impl Store {
     pub async fn fail_run(&self, run: &RunId, failure: RunFailure) -> Result<()> {
         let (epoch, clock, id) = (self.epoch(), self.clock().clone(), run.as_str().to_owned());
         let now = clock.now().to_string();
-        self.write(move |conn| {
+        self.write(Scope::of_run(run), move |conn| {
             Box::pin(async move {
                 let (class, worked) = (failure.class.as_str(), to_ms(failure.worked));
                 let changed = match failure.retry_at {
@@ -307,7 +307,7 @@ impl Store {
     /// attempts.
     pub async fn requeue_run(&self, run: &RunId, worked: Duration) -> Result<()> {
         let (epoch, clock, id) = (self.epoch(), self.clock().clone(), run.as_str().to_owned());
-        self.write(move |conn| {
+        self.write(Scope::of_run(run), move |conn| {
             Box::pin(async move {
                 let requeue = db::query(REQUEUE_RUN)
                     .bind(&id)

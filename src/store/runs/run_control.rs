@@ -4,7 +4,7 @@
 use crate::clock::Clock;
 use crate::domain::{ErrorClass, MessageId, PersonaId, RunId, ThreadId, Timestamp, Trigger};
 use crate::store::approvals::sweep::end_open;
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::mail::audit_log::audit;
 use crate::store::runs::queue::{self as runs, NewRun};
 use crate::store::sql::persona_id;
@@ -82,7 +82,7 @@ impl Store {
             attempts_max: None,
             options: None,
         };
-        self.write(move |conn| {
+        self.write(Scope::of_message(&message), move |conn| {
             Box::pin(async move {
                 let row = db::query(FILED_MESSAGE)
                     .bind(message.as_str())
@@ -144,7 +144,7 @@ impl Store {
     /// Returns the number of queued runs.
     pub async fn retry_runs(&self, runs: Vec<RunId>) -> Result<usize> {
         let now = self.clock().now();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let mut queued = 0;
                 for run in &runs {
@@ -167,7 +167,7 @@ impl Store {
     /// Errors: [`StoreError::Missing`]; [`StoreError::WrongState`] when it has ended.
     pub async fn request_cancel(&self, run: &RunId) -> Result<Cancellation> {
         let (run, clock) = (run.clone(), self.clock().clone());
-        self.write(move |conn| {
+        self.write(Scope::of_run(&run), move |conn| {
             Box::pin(async move {
                 if let Some(done) = cancel(conn, &run, "cancel:operator", clock.as_ref()).await? {
                     return Ok(done);
@@ -183,7 +183,7 @@ impl Store {
     /// Errors: [`StoreError::Missing`], [`StoreError::WrongState`].
     pub async fn retry_run(&self, run: &RunId) -> Result<()> {
         let (run, now) = (run.clone(), self.clock().now());
-        self.write(move |conn| {
+        self.write(Scope::of_run(&run), move |conn| {
             Box::pin(async move {
                 let change = db::query(RETRY_RUN).bind(run.as_str()).bind(now.to_string());
                 let change = change.execute(&mut *conn).await?;

@@ -2,7 +2,7 @@
 
 use crate::domain::RunId;
 use crate::store::budgets::money::{WAKE_WAITING, leave};
-use crate::store::db;
+use crate::store::db::{self, Scope};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::runs::fence::fenced;
 use crate::store::runs::queue::RunFailure;
@@ -26,7 +26,7 @@ impl Store {
         notice: Option<NewNotice>,
     ) -> Result<()> {
         let (epoch, id, now) = (self.epoch(), run.as_str().to_owned(), self.clock().now());
-        self.write(move |conn| {
+        self.write(Scope::of_run(run), move |conn| {
             Box::pin(async move {
                 let park = db::query(PARK_UNSPENT)
                     .bind(&id)
@@ -52,7 +52,7 @@ impl Store {
 
     /// Wakes the runs that wait for a budget or a file, because there may be others now.
     pub async fn wake_waits(&self) -> Result<()> {
-        self.write(|conn| {
+        self.write(Scope::Engine, |conn| {
             Box::pin(async move {
                 db::query(WAKE_WAITING).execute(conn).await?;
                 Ok(())

@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{PersonaId, ResponsibilityId, RunOptions, SlotOptions, Timestamp};
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::notices::events;
 use crate::store::schedules::responsibility::{MissedSlots, NextSlot, Version, merged};
 use crate::store::schedules::run_options::{run_options_json, slot_options_json};
@@ -250,7 +250,7 @@ impl Store {
     /// version has changed, and it was left alone.
     pub async fn sync_responsibilities(&self, changes: Vec<FileChange>) -> Result<Vec<bool>> {
         let clock = self.clock().clone();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let mut done = Vec::with_capacity(changes.len());
                 for change in &changes {

@@ -5,7 +5,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{CatchUp, Overlap, ResponsibilityId, RunId, SlotOptions, Timestamp};
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::schedules::responsibility::{MissedSlots, merged};
 use crate::store::schedules::slot::{
     DueSlot, FAILURES_MAX, Fired, Firing, ScheduledPrompt, SlotWork,
@@ -41,13 +41,16 @@ impl Store {
     /// Fires one responsibility: slot rows, message, run, cursor and next slot, all or nothing.
     pub async fn fire_slot(&self, firing: Firing) -> Result<Fired> {
         let clock = self.clock().clone();
-        self.write(move |conn| {
-            Box::pin(async move {
-                let fired = fire(conn, firing, clock.as_ref()).await?;
-                crate::crash::crash_point!("SC2");
-                Ok(fired)
-            })
-        })
+        self.write(
+            Scope::of_responsibility(&firing.responsibility),
+            move |conn| {
+                Box::pin(async move {
+                    let fired = fire(conn, firing, clock.as_ref()).await?;
+                    crate::crash::crash_point!("SC2");
+                    Ok(fired)
+                })
+            },
+        )
         .await
     }
 
@@ -62,7 +65,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<RunId> {
         let id = id.clone();
-        self.write(move |conn| {
+        self.write(Scope::of_responsibility(&id), move |conn| {
             Box::pin(async move {
                 let run = prompt.message.run.id.clone();
                 let slot = SlotRow {

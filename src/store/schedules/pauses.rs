@@ -4,7 +4,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{PausedBy, ResponsibilityId, Timestamp};
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::schedules::firing::move_cursor;
 use crate::store::schedules::responsibility::{MissedSlots, NextSlot, Version};
 use crate::store::schedules::slot::{FAILURES_MAX, Firing};
@@ -45,7 +45,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<bool> {
         let (id, clock) = (id.clone(), self.clock().clone());
-        self.write(move |conn| {
+        self.write(Scope::of_responsibility(&id), move |conn| {
             Box::pin(async move {
                 let paused = pause(conn, &id, by, now, clock.as_ref()).await?;
                 crate::crash::crash_point!("SC6", paused);
@@ -85,7 +85,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<bool> {
         let id = id.clone();
-        self.write(move |conn| {
+        self.write(Scope::of_responsibility(&id), move |conn| {
             Box::pin(async move {
                 let resume = db::query(RESUME).bind(id.as_str()).bind(seen.revision);
                 let resume = resume
@@ -115,17 +115,20 @@ impl Store {
     /// Accounts for slots that came due while their responsibility is paused: only `missed` of the
     /// firing is used. `false`: its version has changed.
     pub async fn pass_paused(&self, firing: Firing) -> Result<bool> {
-        self.write(move |conn| {
-            Box::pin(async move {
-                if !move_cursor(conn, &firing, true).await? {
-                    return Ok(false);
-                }
-                if let Some(missed) = &firing.missed {
-                    count_paused(conn, &firing.responsibility, missed, firing.now).await?;
-                }
-                Ok(true)
-            })
-        })
+        self.write(
+            Scope::of_responsibility(&firing.responsibility),
+            move |conn| {
+                Box::pin(async move {
+                    if !move_cursor(conn, &firing, true).await? {
+                        return Ok(false);
+                    }
+                    if let Some(missed) = &firing.missed {
+                        count_paused(conn, &firing.responsibility, missed, firing.now).await?;
+                    }
+                    Ok(true)
+                })
+            },
+        )
         .await
     }
 }

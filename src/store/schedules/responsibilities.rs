@@ -3,7 +3,7 @@
 //! `firing.rs`.
 
 use crate::domain::{ResponsibilityId, Timestamp};
-use crate::store::db::{self};
+use crate::store::db::{self, Scope};
 use crate::store::schedules::responsibility::{
     NextSlot, StoredResponsibility, Version, responsibility,
 };
@@ -79,7 +79,7 @@ impl Store {
         }
         let marks =
             Value::from_iter(marks.iter().map(|(id, mark)| json!([id.as_str(), mark]))).to_string();
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 db::query(SET_MARKS).bind(marks).execute(conn).await?;
                 Ok(())
@@ -97,7 +97,7 @@ impl Store {
         next: NextSlot,
     ) -> Result<()> {
         let id = id.as_str().to_owned();
-        self.write(move |conn| {
+        self.write(Scope::persona_of("responsibilities", &id), move |conn| {
             Box::pin(async move {
                 let set = db::query(SET_NEXT_SLOT).bind(id).bind(seen.revision);
                 let set = set

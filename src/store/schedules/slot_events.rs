@@ -3,7 +3,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, PersonaId, ResponsibilityId, Timestamp};
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
 use crate::store::schedules::responsibilities::SET_NEXT_SLOT;
@@ -101,8 +101,10 @@ impl Store {
             return Ok(0);
         }
         let clock = self.clock().clone();
-        self.write(move |conn| Box::pin(async move { overdue(conn, now, clock.as_ref()).await }))
-            .await
+        self.write(Scope::Engine, move |conn| {
+            Box::pin(async move { overdue(conn, now, clock.as_ref()).await })
+        })
+        .await
     }
 
     /// Records that the search for the next slot of a responsibility found nothing, though slots
@@ -115,7 +117,7 @@ impl Store {
         next: NextSlot,
     ) -> Result<()> {
         let (id, clock) = (id.clone(), self.clock().clone());
-        self.write(move |conn| {
+        self.write(Scope::of_responsibility(&id), move |conn| {
             Box::pin(async move {
                 let set = db::query(SET_NEXT_SLOT)
                     .bind(id.as_str())

@@ -7,7 +7,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{CatchUp, ResponsibilityId, SlotOptions, Timestamp};
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::schedules::responsibility::{
     MissedSlots, StoredResponsibility, UNREADABLE_TIME, responsibility, time,
 };
@@ -135,13 +135,16 @@ impl Store {
     /// in the version whose prompt was rendered, it has no open run, and the slot's turn has come.
     pub async fn begin_waiting(&self, turn: WaitingTurn) -> Result<Fired> {
         let clock = self.clock().clone();
-        self.write(move |conn| {
-            Box::pin(async move {
-                let fired = begin(conn, turn, clock.as_ref()).await?;
-                crate::crash::crash_point!("SC5");
-                Ok(fired)
-            })
-        })
+        self.write(
+            Scope::of_responsibility(&turn.responsibility),
+            move |conn| {
+                Box::pin(async move {
+                    let fired = begin(conn, turn, clock.as_ref()).await?;
+                    crate::crash::crash_point!("SC5");
+                    Ok(fired)
+                })
+            },
+        )
         .await
     }
 
@@ -154,7 +157,7 @@ impl Store {
         note: String,
     ) -> Result<bool> {
         let (id, clock) = (id.clone(), self.clock().clone());
-        self.write(move |conn| {
+        self.write(Scope::of_responsibility(&id), move |conn| {
             Box::pin(async move { give_up(conn, &id, slot, &note, clock.as_ref()).await })
         })
         .await

@@ -193,7 +193,7 @@ impl PersonaStore {
     /// Stores vectors that were made of texts before.
     pub async fn store_vectors(&self, model: &str, vectors: Vec<NewLetterVector>) -> Result<()> {
         let (persona, model) = (self.persona.clone(), model.to_owned());
-        let write = self.store.write(move |conn| {
+        let write = self.write(move |conn| {
             Box::pin(async move { store_vectors(conn, &persona, &model, &vectors).await })
         });
         write.await
@@ -219,7 +219,7 @@ impl PersonaStore {
     /// Switches vectors on by a measurement, or off.
     pub async fn set_vector_switch(&self, switch: Option<VectorSwitch>) -> Result<()> {
         let persona = self.persona.clone();
-        let write = self.store.write(move |conn| {
+        let write = self.write(move |conn| {
             Box::pin(async move {
                 let set = match &switch {
                     None => db::query(SWITCH_OFF).bind(persona.as_str()),

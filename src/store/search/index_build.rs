@@ -1,7 +1,7 @@
 //! Builds the indexes of letters in a database that had another one, or none of parts, in steps beside all other writes, and then
 //! drops the old one. The newest letters come first; until the last, older ones are not found by their words.
 
-use crate::store::db::{self};
+use crate::store::db::{self, Scope};
 use crate::store::sql::to_i64;
 use crate::store::sqlite::migrations::DROP_OLD_INDEX;
 use crate::store::{Result, Store, StoreError};
@@ -92,7 +92,7 @@ impl Store {
         if !is_open {
             return Ok(false);
         }
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let next = db::query_scalar(build.next).bind(to_i64(STEP_LETTERS));
                 let lowest: Option<i64> = next.fetch_one(&mut *conn).await?;

@@ -1,7 +1,7 @@
 //! Batches of writes of one kind that wait together and share their statements (decision D-41). A
 //! refused write leaves nothing behind, so that the writes need no savepoints of their own.
 
-use crate::store::db::Connection;
+use crate::store::db::{Connection, Scope};
 use crate::store::sqlite::job::{Job, JobOutcome};
 use crate::store::sqlite::refusal::{CommitRefusal, is_broken};
 use crate::store::{Result, Store, StoreError};
@@ -15,6 +15,9 @@ pub(in crate::store) const ROWS_MAX: usize = 64;
 /// A write that can share its statements with others of its kind.
 pub(in crate::store) trait Together: Sized + Send + Sync + 'static {
     type Confirmed: Send + 'static;
+
+    /// Rows that the write must have for itself.
+    fn scope(&self) -> Scope;
 
     /// Stores the writes and returns a result for each, in order. A write with an error must have
     /// changed nothing; an error for all undoes all.
@@ -55,6 +58,11 @@ impl<W: Together> Job for Batch<W> {
                 Err(_) => JobOutcome::RollBack,
             }
         })
+    }
+
+    fn scope(&self) -> Scope {
+        let scopes = self.writes.iter().map(W::scope);
+        scopes.reduce(Scope::and).unwrap_or(Scope::Rows)
     }
 
     fn answer(self: Box<Self>, committed: std::result::Result<(), CommitRefusal>) {

@@ -4,7 +4,7 @@
 //! Absent on purpose: runs that wait for a budget account, since their day or month does end later.
 
 use crate::domain::Timestamp;
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::{Result, Store};
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Store {
         let clock_now = self.clock().now();
         let now = clock_now.to_string();
         let shift = format!("-{}.{:03} seconds", back.as_secs(), back.subsec_millis());
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let mut moved = 0;
                 // The recipients first: they are found by the old times of their deliveries.
@@ -73,8 +73,10 @@ impl Store {
     /// a time: their responsibilities would not fire until then. Returns their number.
     pub async fn pull_cursors_back(&self) -> Result<u64> {
         let now = self.clock().now();
-        self.write(move |conn| Box::pin(async move { pull_cursors(conn, now).await }))
-            .await
+        self.write(Scope::Engine, move |conn| {
+            Box::pin(async move { pull_cursors(conn, now).await })
+        })
+        .await
     }
 
     /// Makes mails due that wait longer than the longest possible wait: the clock was set back
@@ -82,7 +84,7 @@ impl Store {
     pub async fn bound_delivery_waits(&self, wait_max: Duration) -> Result<u64> {
         let now = self.clock().now();
         let latest = now.plus(wait_max);
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let bound = db::query(BOUND_DELIVERIES)
                     .bind(now.to_string())

@@ -1,6 +1,6 @@
 //! A write of the store, as the writer's queue holds it.
 
-use crate::store::db::Connection;
+use crate::store::db::{Connection, Scope};
 use crate::store::sqlite::refusal::{CommitRefusal, is_broken};
 use crate::store::{Result, StoreError};
 use futures_util::future::BoxFuture;
@@ -11,6 +11,8 @@ use tokio::sync::oneshot;
 /// anything but statements.
 pub(in crate::store) trait Job: Any + Send {
     fn run<'a>(&'a mut self, conn: &'a mut Connection) -> BoxFuture<'a, JobOutcome>;
+    /// Rows that the write must have for itself.
+    fn scope(&self) -> Scope;
     /// Called once, after the group's commit succeeded or failed.
     fn answer(self: Box<Self>, committed: std::result::Result<(), CommitRefusal>);
     /// Absorbs a later write that can be done by the same statements; returns any other.
@@ -33,14 +35,16 @@ pub(in crate::store) enum JobOutcome {
 }
 
 pub(in crate::store) struct Write<T, F> {
+    scope: Scope,
     work: Option<F>,
     result: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
 }
 
 impl<T, F> Write<T, F> {
-    pub fn new(work: F, reply: oneshot::Sender<Result<T>>) -> Self {
+    pub fn new(scope: Scope, work: F, reply: oneshot::Sender<Result<T>>) -> Self {
         Self {
+            scope,
             work: Some(work),
             result: None,
             reply,
@@ -67,6 +71,10 @@ where
             self.result = Some(result);
             outcome
         })
+    }
+
+    fn scope(&self) -> Scope {
+        self.scope.clone()
     }
 
     fn answer(self: Box<Self>, committed: std::result::Result<(), CommitRefusal>) {

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::crash::is_unsafe_sync;
 use crate::domain::{LoopKey, Timestamp};
 use crate::store::Result;
-use crate::store::db::{Connection, Pool};
+use crate::store::db::{Connection, Pool, Scope};
 use crate::store::journal::packed::SharedParts;
 use crate::store::maintenance::migrate::{Opening, UpgradeBackup, migrate};
 use crate::store::maintenance::versions::{note_version, require_newest};
@@ -220,14 +220,14 @@ impl Store {
         })
     }
 
-    /// Runs one named transaction; resolves after it is on disk. The closure must await nothing but
+    /// Runs one named transaction on the rows of a scope; resolves after it is on disk. The closure must await nothing but
     /// statements.
-    pub(in crate::store) async fn write<T, F>(&self, work: F) -> Result<T>
+    pub(in crate::store) async fn write<T, F>(&self, scope: Scope, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut Connection) -> BoxFuture<'c, Result<T>> + Send + 'static,
     {
-        self.inner.writer.write(work).await
+        self.inner.writer.write(scope, work).await
     }
 
     /// Submits a write of another kind to the writer, and waits for its answer.
@@ -243,6 +243,11 @@ impl Store {
     /// write answers [`crate::store::StoreError::Closed`].
     pub fn cut_power(&self, cut: crate::store::PowerCut) {
         self.inner.writer.cut_power(cut);
+    }
+
+    /// Refuses every write from now on that changes a row of a persona outside its scope, for tests.
+    pub fn check_scopes(&self) {
+        self.inner.writer.check_scopes();
     }
 
     pub(in crate::store) fn readers(&self) -> &Pool {
@@ -289,7 +294,8 @@ impl Store {
     ///
     /// Errors: the transaction was refused.
     pub async fn writer_answers(&self) -> crate::store::Result<()> {
-        self.write(|_conn| Box::pin(async { Ok(()) })).await
+        self.write(Scope::Rows, |_conn| Box::pin(async { Ok(()) }))
+            .await
     }
 
     /// Closes the read connections, finishes the waiting writes, and closes the write connection.

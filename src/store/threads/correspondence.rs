@@ -161,44 +161,37 @@ impl PersonaStore {
     pub async fn file_unasked(&self, key: &RunKey, rule: Withheld) -> Result<()> {
         let (persona, key, epoch) = (self.persona.clone(), key.clone(), self.store.epoch());
         let now = self.store.clock().now();
-        self.store
-            .write(move |conn| {
-                Box::pin(async move {
-                    let end = db::query(END_UNASKED).bind(key.run.as_str()).bind(epoch);
-                    let end = end
-                        .bind(RunState::Cancelled.as_str())
-                        .bind(StopReason::RateLimited.as_str());
-                    let end = end.bind(now.to_string()).execute(&mut *conn).await?;
-                    fenced(end.rows_affected(), key.run.as_str())?;
-                    let (message, disposition) =
-                        (key.trigger_message.as_str(), format!("filed:{rule}"));
-                    let file = db::query(FILE_TRIGGER).bind(message).bind(persona.as_str());
-                    file.bind(&disposition).execute(&mut *conn).await?;
-                    let who = db::query_scalar(COUNTERPARTY)
-                        .bind(message)
-                        .fetch_optional(&mut *conn)
+        self.write(move |conn| {
+            Box::pin(async move {
+                let end = db::query(END_UNASKED).bind(key.run.as_str()).bind(epoch);
+                let end = end
+                    .bind(RunState::Cancelled.as_str())
+                    .bind(StopReason::RateLimited.as_str());
+                let end = end.bind(now.to_string()).execute(&mut *conn).await?;
+                fenced(end.rows_affected(), key.run.as_str())?;
+                let (message, disposition) =
+                    (key.trigger_message.as_str(), format!("filed:{rule}"));
+                let file = db::query(FILE_TRIGGER).bind(message).bind(persona.as_str());
+                file.bind(&disposition).execute(&mut *conn).await?;
+                let who = db::query_scalar(COUNTERPARTY)
+                    .bind(message)
+                    .fetch_optional(&mut *conn)
+                    .await?;
+                if let Some(who) = who.flatten() {
+                    let who: String = who;
+                    filed::limit_reached(conn, &persona, (&who, rule), &key.trigger_message, now)
                         .await?;
-                    if let Some(who) = who.flatten() {
-                        let who: String = who;
-                        filed::limit_reached(
-                            conn,
-                            &persona,
-                            (&who, rule),
-                            &key.trigger_message,
-                            now,
-                        )
-                        .await?;
-                    }
-                    audit(
-                        conn,
-                        Some(&persona),
-                        ("message", message),
-                        &disposition,
-                        now,
-                    )
-                    .await
-                })
+                }
+                audit(
+                    conn,
+                    Some(&persona),
+                    ("message", message),
+                    &disposition,
+                    now,
+                )
+                .await
             })
-            .await
+        })
+        .await
     }
 }

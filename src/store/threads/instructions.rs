@@ -3,7 +3,7 @@
 //! A row is never changed: what is taken back gets a date, so that it can be told what a past run was shown.
 
 use crate::domain::{PersonaId, ThreadId, Timestamp};
-use crate::store::db::{self, Row};
+use crate::store::db::{self, Row, Scope};
 use crate::store::sql::{optional_timestamp, persona_id, timestamp};
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ impl Store {
         let (id, now) = (self.clock().new_id(), self.clock().now().to_string());
         let (persona, scope) = (persona.clone(), scope.clone());
         let (text, by, new) = (text.to_owned(), by.to_owned(), id.clone());
-        let added = self.write(move |conn| {
+        let added = self.write(Scope::persona(&persona), move |conn| {
             Box::pin(async move {
                 let (thread, contact) = scope.columns();
                 let add = db::query(ADD_INSTRUCTION).bind(new).bind(persona.as_str());
@@ -97,7 +97,7 @@ impl Store {
     /// Takes an instruction back. Errors: [`StoreError::Missing`], also for one that was taken back before.
     pub async fn remove_instruction(&self, id: &str, by: &str) -> Result<()> {
         let (id, by, now) = (id.to_owned(), by.to_owned(), self.clock().now().to_string());
-        self.write(move |conn| {
+        self.write(Scope::persona_of("thread_instructions", &id), move |conn| {
             Box::pin(async move {
                 let remove = db::query(REMOVE_INSTRUCTION).bind(&id).bind(now).bind(by);
                 match remove.execute(conn).await?.rows_affected() {

@@ -240,20 +240,19 @@ impl PersonaStore {
     ) -> Result<()> {
         let (id, persona) = (id.to_owned(), self.persona.clone());
         let now = self.store.clock().now().to_string();
-        self.store
-            .write(move |conn| {
-                Box::pin(async move {
-                    let keep = db::query(KEEP_ATTACHMENT_TEXT)
-                        .bind(id)
-                        .bind(persona.as_str())
-                        .bind(version)
-                        .bind(document_json)
-                        .bind(now);
-                    keep.execute(conn).await?;
-                    Ok(())
-                })
+        self.write(move |conn| {
+            Box::pin(async move {
+                let keep = db::query(KEEP_ATTACHMENT_TEXT)
+                    .bind(id)
+                    .bind(persona.as_str())
+                    .bind(version)
+                    .bind(document_json)
+                    .bind(now);
+                keep.execute(conn).await?;
+                Ok(())
             })
-            .await
+        })
+        .await
     }
 }
 

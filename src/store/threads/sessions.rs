@@ -5,7 +5,7 @@
 //! does not know.
 
 use crate::domain::{PersonaId, RunId, ThreadId, Timestamp};
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::runs::fence::fenced;
 use crate::store::sql::timestamp;
 use crate::store::{PersonaStore, Result, RunKey, Store, StoreError};
@@ -116,7 +116,7 @@ impl Store {
     /// number.
     pub async fn forget_sessions(&self, unused: Duration) -> Result<u64> {
         let before = self.clock().now().minus(unused).to_string();
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let forget = db::query(FORGET_SESSIONS).bind(before).bind(FORGOTTEN_MAX);
                 Ok(forget.execute(conn).await?.rows_affected())
@@ -192,44 +192,42 @@ impl PersonaStore {
         let (persona, epoch) = (self.persona.clone(), self.store.epoch());
         let now = self.store.clock().now().to_string();
         let (run, key, id) = (run.run.clone(), key.clone(), id.to_owned());
-        self.store
-            .write(move |conn| {
-                Box::pin(async move {
-                    let keep = db::query(KEEP_SESSION)
-                        .bind(run.as_str())
-                        .bind(persona.as_str());
-                    let keep = keep
-                        .bind(&key.provider)
-                        .bind(&key.model)
-                        .bind(&id)
-                        .bind(&key.folder);
-                    let keep = keep
-                        .bind(&key.options_sha256)
-                        .bind(state)
-                        .bind(usage_json)
-                        .bind(now)
-                        .bind(epoch);
-                    fenced(keep.execute(conn).await?.rows_affected(), run.as_str())
-                })
+        self.write(move |conn| {
+            Box::pin(async move {
+                let keep = db::query(KEEP_SESSION)
+                    .bind(run.as_str())
+                    .bind(persona.as_str());
+                let keep = keep
+                    .bind(&key.provider)
+                    .bind(&key.model)
+                    .bind(&id)
+                    .bind(&key.folder);
+                let keep = keep
+                    .bind(&key.options_sha256)
+                    .bind(state)
+                    .bind(usage_json)
+                    .bind(now)
+                    .bind(epoch);
+                fenced(keep.execute(conn).await?.rows_affected(), run.as_str())
             })
-            .await
+        })
+        .await
     }
 
     /// Records that the agent does not know its session any more.
     pub async fn session_lost(&self, thread: &ThreadId, provider: &str) -> Result<()> {
         let (persona, thread, provider) =
             (self.persona.clone(), thread.clone(), provider.to_owned());
-        self.store
-            .write(move |conn| {
-                Box::pin(async move {
-                    let lose = db::query(LOSE_SESSION)
-                        .bind(persona.as_str())
-                        .bind(thread.as_str());
-                    lose.bind(provider).execute(conn).await?;
-                    Ok(())
-                })
+        self.write(move |conn| {
+            Box::pin(async move {
+                let lose = db::query(LOSE_SESSION)
+                    .bind(persona.as_str())
+                    .bind(thread.as_str());
+                lose.bind(provider).execute(conn).await?;
+                Ok(())
             })
-            .await
+        })
+        .await
     }
 
     /// Returns the number of mails that a run has queued so far, and whether one of them answers

@@ -5,7 +5,7 @@
 //! it is ever due.
 
 use crate::domain::RunId;
-use crate::store::db::{self, Cell, Connection, Row, Sql};
+use crate::store::db::{self, Cell, Connection, Row, Scope, Sql};
 use crate::store::journal::packed::{Bodies, Unpacker};
 use crate::store::{Result, Store, StoreError};
 use base64::Engine;
@@ -213,7 +213,7 @@ impl Store {
     /// [`StoreError::Unreadable`] for an unknown table or column; constraint errors of the tables.
     pub async fn fill_archive(&self, rows: Vec<BundleRow>, header_json: String) -> Result<()> {
         let now = self.clock().now().to_string();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 if !db::query_scalar::<bool>(IS_EMPTY)
                     .fetch_one(&mut *conn)

@@ -1,6 +1,6 @@
 //! Requests of the API that carry an `Idempotency-Key`: sent again within a day, they get the answer of the first one.
 
-use crate::store::db::{self};
+use crate::store::db::{self, Scope};
 use crate::store::{Result, Store};
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Store {
         answer: Option<String>,
     ) -> Result<ApiCallState> {
         let (call, now) = (call.clone(), self.clock().now());
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let old = now.minus(API_CALL_KEPT).to_string();
                 let forget = db::query(FORGET_CALLS).bind(old);
@@ -91,7 +91,7 @@ impl Store {
     /// Ends a request: with its answer, or, where it changed nothing, so that its key may be used again.
     pub async fn end_api_call(&self, call: &ApiCall, answer: Option<String>) -> Result<()> {
         let call = call.clone();
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let end = match &answer {
                     Some(answer) => db::query(ANSWER_CALL)

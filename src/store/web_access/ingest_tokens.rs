@@ -2,7 +2,7 @@
 
 use super::sessions::digest;
 use crate::domain::{Timestamp, sha256_hex};
-use crate::store::db::{self};
+use crate::store::db::{self, Scope};
 use crate::store::{Result, Store};
 
 pub(in crate::store) const CLAIM_INGEST_TOKEN: &str = "
@@ -22,7 +22,7 @@ impl Store {
     ) -> Result<bool> {
         let (digest, body) = (digest(token), sha256_hex(&[letter]));
         let now = self.clock().now().to_string();
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let claim = db::query(CLAIM_INGEST_TOKEN).bind(&digest).bind(&body);
                 let claim = claim.bind(ends_at.to_string()).bind(now);

@@ -1,7 +1,7 @@
 //! One-time codes and the sessions of browsers that they open.
 
 use crate::domain::{Timestamp, sha256_hex};
-use crate::store::db::{self, Row};
+use crate::store::db::{self, Row, Scope};
 use crate::store::mail::audit_log::audit;
 use crate::store::sql::{json_list, optional_timestamp, timestamp};
 use crate::store::{Result, Store};
@@ -82,7 +82,7 @@ impl Store {
     pub async fn add_web_login(&self, code: &str, listener: &str, asked_by: &str) -> Result<()> {
         let (digest, now) = (digest(code), self.clock().now());
         let (listener, asked_by) = (listener.to_owned(), asked_by.to_owned());
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let forget = db::query(FORGET_LOGINS).bind(now.to_string());
                 forget.execute(&mut *conn).await?;
@@ -102,7 +102,7 @@ impl Store {
     /// Uses a one-time code up and opens its session; `None`: no such code is good at this listener now.
     pub async fn open_web_session(&self, new: NewWebSession) -> Result<Option<String>> {
         let (id, now) = (self.clock().new_id(), self.clock().now());
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let used = db::query_scalar(USE_LOGIN)
                     .bind(digest(&new.code))
@@ -147,7 +147,7 @@ impl Store {
     /// Gives a session another secret; `false`: it has ended, or has another already.
     pub async fn rotate_web_session(&self, old: &str, new: &str) -> Result<bool> {
         let (old, new, now) = (digest(old), digest(new), self.clock().now());
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let rotate = db::query(ROTATE).bind(old).bind(new).bind(now.to_string());
                 Ok(rotate.execute(&mut *conn).await?.rows_affected() > 0)
@@ -159,7 +159,7 @@ impl Store {
     /// Ends a session; `false`: there is none, or it has ended before. `by` is the way: `browser`, `web`, `cli`.
     pub async fn end_web_session(&self, id: &str, by: &'static str) -> Result<bool> {
         let (id, now) = (id.to_owned(), self.clock().now());
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let end = db::query(END_SESSION).bind(&id).bind(now.to_string());
                 let ended = end.execute(&mut *conn).await?.rows_affected() > 0;
@@ -176,7 +176,7 @@ impl Store {
     /// Ends every session and returns how many there were.
     pub async fn end_web_sessions(&self) -> Result<u64> {
         let now = self.clock().now();
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let end = db::query(END_SESSIONS).bind(now.to_string());
                 let ended = end.execute(&mut *conn).await?.rows_affected();
@@ -192,7 +192,7 @@ impl Store {
     /// Notes that sessions were used.
     pub async fn note_web_session_uses(&self, ids: Vec<String>) -> Result<()> {
         let now = self.clock().now();
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let ids = json_list(ids.iter().map(String::as_str));
                 let note = db::query(NOTE_USES).bind(ids).bind(now.to_string());

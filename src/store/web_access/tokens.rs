@@ -2,7 +2,7 @@
 
 use super::sessions::digest;
 use crate::domain::{PersonaId, Timestamp};
-use crate::store::db::{self, Row};
+use crate::store::db::{self, Row, Scope};
 use crate::store::mail::audit_log::audit;
 use crate::store::sql::{from_json, optional_timestamp, timestamp, to_json};
 use crate::store::{Result, Store};
@@ -186,7 +186,7 @@ impl Store {
     /// Stores a key and returns its id.
     pub async fn add_web_token(&self, new: NewWebToken) -> Result<String> {
         let (id, now) = (self.clock().new_id(), self.clock().now());
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let add = db::query(ADD_TOKEN)
                     .bind(&id)
@@ -221,7 +221,7 @@ impl Store {
     /// Revokes a key; `false`: there is none, or it is revoked already. `by` is the way: `web`, `cli`.
     pub async fn revoke_web_token(&self, id: &str, by: &'static str) -> Result<bool> {
         let (id, now) = (id.to_owned(), self.clock().now());
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let revoke = db::query(REVOKE_TOKEN).bind(&id).bind(now.to_string());
                 let revoked = revoke.execute(&mut *conn).await?.rows_affected() > 0;
@@ -238,7 +238,7 @@ impl Store {
     /// Notes that a key was used.
     pub async fn note_web_token_use(&self, id: &str) -> Result<()> {
         let (id, now) = (id.to_owned(), self.clock().now());
-        self.write(move |conn| {
+        self.write(Scope::Rows, move |conn| {
             Box::pin(async move {
                 let note = db::query(NOTE_TOKEN_USE).bind(id).bind(now.to_string());
                 note.execute(&mut *conn).await?;

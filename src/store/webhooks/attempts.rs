@@ -2,7 +2,7 @@
 
 use super::record::{WebhookDelivery, webhook_delivery};
 use crate::domain::Timestamp;
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::{Result, Store};
 use crate::text::{one_line, truncated};
@@ -70,8 +70,10 @@ impl Store {
     /// Records an attempt, what follows from it for the webhook, and what the owner is told, all or nothing.
     pub async fn record_webhook_outcome(&self, outcome: WebhookOutcome) -> Result<()> {
         let now = self.clock().now();
-        self.write(move |conn| Box::pin(async move { record(conn, &outcome, now).await }))
-            .await
+        self.write(Scope::Rows, move |conn| {
+            Box::pin(async move { record(conn, &outcome, now).await })
+        })
+        .await
     }
 }
 

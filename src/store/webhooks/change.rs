@@ -1,7 +1,7 @@
 //! What an operator sees of webhooks and does with them.
 
 use super::record::{NewWebhookDelivery, WebhookDelivery, WebhookDeliveryState, webhook_delivery};
-use crate::store::db::{self};
+use crate::store::db::{self, Scope};
 use crate::store::sql::to_json;
 use crate::store::{Result, Store, StoreError};
 
@@ -61,7 +61,7 @@ impl Store {
         let like = (WEBHOOK_DELIVERIES_LIKE, WEBHOOK_DELIVERIES_ENDING);
         let id = self.find(kind, like, piece).await?;
         let (queued, now) = (id.clone(), self.clock().now().to_string());
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let retry = db::query(RETRY_WEBHOOK_DELIVERY).bind(queued).bind(now);
                 retry.execute(conn).await?;
@@ -81,7 +81,7 @@ impl Store {
         deliveries: Vec<NewWebhookDelivery>,
     ) -> Result<()> {
         let (webhook, now) = (webhook.to_owned(), self.clock().now().to_string());
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let replay = db::query(REPLAY).bind(webhook);
                 let replay = replay.bind(to_json(&deliveries)?).bind(now);
@@ -103,7 +103,7 @@ impl Store {
                 id: name,
             });
         }
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 if from_now {
                     let forget = db::query(FORGET_BACKLOG).bind(&name);

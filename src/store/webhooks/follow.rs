@@ -3,7 +3,7 @@
 
 use super::record::{NewWebhookDelivery, WebhookStatus, webhook_status};
 use crate::domain::Timestamp;
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Scope};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::sql::{json_list, to_json};
 use crate::store::{Result, Store};
@@ -50,7 +50,7 @@ impl Store {
     pub async fn open_webhooks(&self, names: &[String], latest_wait: Timestamp) -> Result<()> {
         let names = json_list(names.iter().map(String::as_str));
         let now = self.clock().now().to_string();
-        self.write(move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let open = db::query(OPEN_WEBHOOKS).bind(names).bind(now);
                 open.bind(latest_wait.to_string()).execute(conn).await?;
@@ -77,8 +77,10 @@ impl Store {
     /// meanwhile, or is off, and nothing is stored.
     pub async fn take_webhook_page(&self, page: WebhookPage) -> Result<bool> {
         let now = self.clock().now();
-        self.write(move |conn| Box::pin(async move { take(conn, &page, now).await }))
-            .await
+        self.write(Scope::Rows, move |conn| {
+            Box::pin(async move { take(conn, &page, now).await })
+        })
+        .await
     }
 }
 

@@ -50,6 +50,7 @@ impl World {
         let store = Store::open(folder.path(), clock.clone())
             .await
             .expect("a new database");
+        store.check_scopes();
         let scheduler = Scheduler::new(store.clone(), personas.clone(), names(), clock.clone());
         Self {
             clock,

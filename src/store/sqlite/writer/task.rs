@@ -1,177 +1,21 @@
-//! The one writer: group commit.
-//!
-//! Writes that wait together share one `BEGIN IMMEDIATE … COMMIT`, each in a savepoint of its own,
-//! and one fsync. Every caller is answered only after that fsync, so "stored" always means stored.
-//! While a group commits, the next one gathers; there is no timer.
-//!
-//! An engine's writer checks in every transaction that the epoch is still its own, so that an
-//! engine that was stopped and replaced writes nothing when it wakes. A commit that fails for a
-//! reason other than a full disk or want of memory ends the writer for good: after a failed `fsync`
-//! the content of the disk is unknown, and the next one may succeed without having written anything
-//! (the PostgreSQL wiki's page "Fsync Errors").
+//! The task that has the write connection: groups, their savepoints and their commit.
 
+use super::scope_check;
+use super::{BEGIN, BEGIN_ANEW, CHECKPOINT, GROUP_SIZE_MAX, PowerCut};
 use crate::store::db::Connection;
 use crate::store::search::index_merge::SearchIndexMerge;
 use crate::store::sqlite::identity::FileIdentity;
-use crate::store::sqlite::job::{Job, JobOutcome, Write};
+use crate::store::sqlite::job::{Job, JobOutcome};
 use crate::store::sqlite::log::Log;
 use crate::store::sqlite::refusal::{self, CommitRefusal, Halt};
-use crate::store::{Result, StoreError};
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use sqlx::Row;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-
-/// Most writes that wait at once; further callers wait for a place, which is the store's
-/// back-pressure.
-const QUEUE_LENGTH_MAX: usize = 1024;
-/// Most writes that share one commit.
-const GROUP_SIZE_MAX: usize = 256;
-
-/// The epoch comes last: a caller that reads one row reads nothing after it.
-pub(in crate::store) const BEGIN: &str = "BEGIN IMMEDIATE; SELECT epoch FROM engine WHERE id = 1";
-pub(in crate::store) const BEGIN_ANEW: &str =
-    "ROLLBACK; BEGIN IMMEDIATE; SAVEPOINT job; SELECT epoch FROM engine WHERE id = 1";
-/// A reader may hold the log; the shutdown waits at most 500 ms for it.
-pub(in crate::store) const CHECKPOINT: &str =
-    "PRAGMA busy_timeout = 500; PRAGMA wal_checkpoint(TRUNCATE)";
-
-/// Simulated power cut, for tests: the number of its commit, counted from 1, and the state of that
-/// commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PowerCut {
-    /// Nothing of the group is on disk.
-    BeforeCommit(u64),
-    /// The group is on disk, and no caller was answered.
-    AfterCommit(u64),
-    /// The machine stays on; the disk answers the commit with an I/O error.
-    BrokenDisk(u64),
-}
-
-impl PowerCut {
-    fn strikes(self, commit: u64) -> bool {
-        match self {
-            PowerCut::BeforeCommit(at) | PowerCut::AfterCommit(at) | PowerCut::BrokenDisk(at) => {
-                commit >= at
-            }
-        }
-    }
-}
-
-#[derive(Clone)]
-pub(in crate::store) struct GroupWriter {
-    queue: mpsc::Sender<Box<dyn Job>>,
-    working: Arc<Mutex<Option<JoinHandle<()>>>>,
-    power_cut: Arc<Mutex<Option<PowerCut>>>,
-    closing: CancellationToken,
-    halt: watch::Receiver<Option<Halt>>,
-}
-
-impl GroupWriter {
-    /// Starts the writer with the only write connection; it works until it is closed or every
-    /// handle is dropped. `engine` holds the epoch that must be in the database and the file that
-    /// must have its name.
-    pub(in crate::store) fn start(
-        conn: Connection,
-        engine: Option<(i64, FileIdentity)>,
-        log: Log,
-    ) -> Self {
-        let (queue, waiting) = mpsc::channel(QUEUE_LENGTH_MAX);
-        let (power_cut, closing) = (Arc::new(Mutex::new(None)), CancellationToken::new());
-        let (halted, halt) = watch::channel(None);
-        let (epoch, identity) = engine.unzip();
-        let work = WriterTask {
-            conn,
-            log,
-            merge: SearchIndexMerge::default(),
-            epoch,
-            identity,
-            power_cut: power_cut.clone(),
-            closing: closing.clone(),
-            halted,
-        };
-        let working = Arc::new(Mutex::new(Some(tokio::spawn(work.run(waiting)))));
-        Self {
-            queue,
-            working,
-            power_cut,
-            closing,
-            halt,
-        }
-    }
-
-    /// Resolves when the writer has stopped for good, with the reason. Never after an orderly
-    /// shutdown.
-    pub(in crate::store) async fn halted(&self) -> StoreError {
-        let mut halt = self.halt.clone();
-        let halted = halt
-            .wait_for(Option::is_some)
-            .await
-            .ok()
-            .and_then(|halt| halt.clone());
-        match halted {
-            Some(halt) => halt.into(),
-            None => std::future::pending().await,
-        }
-    }
-
-    fn closed(&self) -> StoreError {
-        self.halt
-            .borrow()
-            .clone()
-            .map_or(StoreError::Closed, StoreError::from)
-    }
-
-    /// Arms a simulated power cut. Commits that changed nothing do not count.
-    pub(in crate::store) fn cut_power(&self, cut: PowerCut) {
-        *self
-            .power_cut
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(cut);
-    }
-
-    /// Finishes the waiting writes, copies the log into the database, and closes the connection.
-    /// Later writes are answered with [`StoreError::Closed`].
-    pub(in crate::store) async fn close(&self) {
-        let working = self
-            .working
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        self.closing.cancel();
-        if let Some(working) = working
-            && let Err(error) = working.await
-        {
-            tracing::error!(%error, "the database writer panicked");
-        }
-    }
-
-    pub(in crate::store) async fn write<T, F>(&self, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut Connection) -> BoxFuture<'c, Result<T>> + Send + 'static,
-    {
-        let (reply, answer) = oneshot::channel();
-        self.submit(Box::new(Write::new(work, reply)), answer)
-            .await?
-    }
-
-    /// Submits a write and waits for its answer.
-    pub(in crate::store) async fn submit<T>(
-        &self,
-        job: Box<dyn Job>,
-        answer: oneshot::Receiver<T>,
-    ) -> Result<T> {
-        self.queue.send(job).await.map_err(|_| self.closed())?;
-        // A write that panicked is dropped without an answer, and the writer lives on.
-        answer.await.map_err(|_| self.closed())
-    }
-}
 
 /// End of a group without a commit.
 enum GroupEnd {
@@ -187,19 +31,21 @@ impl<E: Into<CommitRefusal>> From<E> for GroupEnd {
 }
 
 /// State of the writer's background task.
-struct WriterTask {
-    conn: Connection,
-    log: Log,
-    merge: SearchIndexMerge,
-    epoch: Option<i64>,
-    identity: Option<FileIdentity>,
-    power_cut: Arc<Mutex<Option<PowerCut>>>,
-    closing: CancellationToken,
-    halted: watch::Sender<Option<Halt>>,
+pub(super) struct WriterTask {
+    pub conn: Connection,
+    pub log: Log,
+    pub merge: SearchIndexMerge,
+    pub epoch: Option<i64>,
+    pub identity: Option<FileIdentity>,
+    pub power_cut: Arc<Mutex<Option<PowerCut>>>,
+    pub checks_scopes: Arc<AtomicBool>,
+    pub has_triggers: bool,
+    pub closing: CancellationToken,
+    pub halted: watch::Sender<Option<Halt>>,
 }
 
 impl WriterTask {
-    async fn run(mut self, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
+    pub async fn run(mut self, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
         let (mut arrived, mut group) = (
             Vec::with_capacity(GROUP_SIZE_MAX),
             Vec::with_capacity(GROUP_SIZE_MAX),
@@ -317,6 +163,10 @@ impl WriterTask {
         group: &mut Vec<Box<dyn Job>>,
         waiting: &mut mpsc::Receiver<Box<dyn Job>>,
     ) -> std::result::Result<(), GroupEnd> {
+        if self.checks_scopes.load(Ordering::Relaxed) && !self.has_triggers {
+            scope_check::begin(&mut self.conn).await?;
+            self.has_triggers = true;
+        }
         self.execute(if self.epoch.is_some() {
             BEGIN
         } else {
@@ -327,6 +177,10 @@ impl WriterTask {
         // Absorbed writes count too, so that no caller waits for a group without end.
         let (mut done, mut taken) = (0, group.len());
         while done < group.len() {
+            if self.has_triggers {
+                let scope = group[done].scope();
+                scope_check::enter(&mut self.conn, scope).await?;
+            }
             let ran = AssertUnwindSafe(group[done].run(&mut self.conn))
                 .catch_unwind()
                 .await;
@@ -425,72 +279,4 @@ fn gather(group: &mut Vec<Box<dyn Job>>, begun: usize, mut job: Box<dyn Job>) {
         }
     }
     group.push(job);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::db;
-
-    #[tokio::test]
-    async fn a_write_that_panics_is_undone_alone_and_the_writer_lives_on() {
-        let conn = Connection::in_memory().await;
-        let writer = GroupWriter::start(conn, None, Log::new(None));
-        let run = async |sql: &'static str| {
-            writer
-                .write(move |conn| {
-                    Box::pin(async move {
-                        db::raw_sql(sql).execute(conn).await?;
-                        assert!(!sql.contains("bug"), "a bug");
-                        Ok(())
-                    })
-                })
-                .await
-        };
-        run("CREATE TABLE t (word TEXT)").await.expect("stored");
-        let broken = run("INSERT INTO t VALUES ('bug')").await;
-        assert!(matches!(broken, Err(StoreError::Closed)), "{broken:?}");
-        run("INSERT INTO t VALUES ('well')").await.expect("stored");
-        let words = writer.write(|conn| {
-            Box::pin(async move {
-                Ok(db::query_scalar::<String>("SELECT word FROM t")
-                    .fetch_all(conn)
-                    .await?)
-            })
-        });
-        assert_eq!(words.await.expect("a read"), ["well"]);
-    }
-
-    #[tokio::test]
-    async fn a_commit_that_stored_nothing_is_refused_the_next_one_is_not() {
-        let conn = Connection::in_memory().await;
-        let writer = GroupWriter::start(conn, None, Log::new(None));
-        let run = async |sql: &'static str| {
-            let write = writer.write(move |conn| {
-                Box::pin(async move { Ok(db::raw_sql(sql).execute(conn).await?) })
-            });
-            write.await
-        };
-        run("CREATE TABLE p (id INTEGER PRIMARY KEY, bytes BLOB);
-            CREATE TABLE c (p INTEGER REFERENCES p DEFERRABLE INITIALLY DEFERRED)")
-        .await
-        .expect("stored");
-        let broken = run("INSERT INTO c VALUES (1)").await;
-        assert!(
-            matches!(broken, Err(StoreError::NotCommitted(_))),
-            "{broken:?}"
-        );
-        run("PRAGMA max_page_count = 20").await.expect("set");
-        let full = run("INSERT INTO p VALUES (1, zeroblob(1000000))").await;
-        let is_full = |error: &sqlx::Error| refusal::is_one_of(error, &[13]);
-        assert!(
-            matches!(&full, Err(StoreError::Sql(error)) if is_full(error)),
-            "{full:?}"
-        );
-        run("PRAGMA max_page_count = 2000").await.expect("set");
-        run("INSERT INTO p VALUES (1, zeroblob(1000000))")
-            .await
-            .expect("stored");
-        assert!(writer.halted().now_or_never().is_none());
-    }
 }
