@@ -8,6 +8,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub use sqlx::Error as ForeignDatabaseError;
+
 /// Rows of a page.
 const PAGE_ROWS: i64 = 50;
 /// Most columns of a table that are read; SQLite bounds the arguments of a function.

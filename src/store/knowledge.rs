@@ -68,16 +68,16 @@ INSERT INTO knowledge_chunks (persona_id, path, chunk_index, heading, body) VALU
 /// The pieces that have each term, of which `$1` lists the quoted words.
 pub(super) const KNOWLEDGE_WITH: &str = "
 SELECT t.key AS term, c.seq, c.path, c.chunk_index
-FROM jsonb_each($1) t CROSS JOIN knowledge_fts f CROSS JOIN knowledge_chunks c ON c.seq = f.rowid
-WHERE f.knowledge_fts MATCH t.value AND c.persona_id = $2
+FROM jsonb_each($1) t CROSS JOIN knowledge_fts f CROSS JOIN knowledge_chunks c
+WHERE c.seq = f.rowid AND f.knowledge_fts MATCH t.value AND c.persona_id = $2
 LIMIT $3";
 
 pub(super) const COUNT_KNOWLEDGE: &str = "
 SELECT count(*) FROM knowledge_chunks WHERE persona_id = $1";
 
 pub(super) const SHOW_KNOWLEDGE: &str = "
-SELECT c.seq, c.path, c.heading, c.body FROM jsonb_each($1) hit CROSS JOIN knowledge_chunks c ON c.seq = hit.value
-WHERE c.persona_id = $2 ORDER BY hit.key";
+SELECT c.seq, c.path, c.heading, c.body FROM jsonb_each($1) hit CROSS JOIN knowledge_chunks c
+WHERE c.seq = hit.value AND c.persona_id = $2 ORDER BY hit.key";
 
 /// A negative number merges segments of all levels, that many pages at most (fts5.html, section 6.8).
 pub(super) const MERGE_KNOWLEDGE: &str = "

@@ -88,7 +88,7 @@ pub use erasure::columns::{COLUMNS as ERASED_COLUMNS, ErasedColumns, INDEXES as 
 pub use erasure::progress::OpenErasure;
 pub use erasure::scope::{ErasureScope, QuotingMessage};
 pub use feed::{ConfigurationEvent, FEED_PAGE_MAX, FeedEvent, FeedFilter, FeedPage};
-pub use foreign_database::{ForeignDatabase, ForeignRow};
+pub use foreign_database::{ForeignDatabase, ForeignDatabaseError, ForeignRow};
 pub use journal::contents::{Assembly, NewSources, StoredText};
 pub use journal::outbound::{MessageOutcome, NewOutbound};
 pub use journal::outputs::{NewOutput, StoredOutput};

@@ -44,8 +44,9 @@ pub struct NewEmbeddingCall {
 pub(in crate::store) const OPEN_EMBEDDING_CALL: &str = "
     INSERT INTO budget_accounts (scope, owner, period, reserved_micros, reserved_tokens)
       SELECT value ->> 'scope', value ->> 'owner', value ->> 'period', $8, $9 FROM jsonb_each($10) WHERE true
-      ON CONFLICT DO UPDATE SET reserved_micros = reserved_micros + excluded.reserved_micros,
-        reserved_tokens = reserved_tokens + excluded.reserved_tokens;
+      ON CONFLICT (scope, owner, period) DO UPDATE SET
+        reserved_micros = budget_accounts.reserved_micros + excluded.reserved_micros,
+        reserved_tokens = budget_accounts.reserved_tokens + excluded.reserved_tokens;
     INSERT INTO embedding_calls (id, persona_id, purpose, run_id, provider, model, texts, tokens, estimated, state,
       cost_source, held_micros, accounts_json, day, created_at)
       VALUES ($1, $2, $3, $4, $5, $6, $7, $9, 0, 'open', 'unknown', $8, $10, $11, $12);

@@ -72,8 +72,9 @@ pub(in crate::store) const RESERVE: &str = "
     INSERT INTO budget_accounts (scope, owner, period, reserved_micros, reserved_tokens)
       SELECT value ->> 'scope', coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)),
         value ->> 'period', $6, $7 FROM jsonb_each($4) WHERE true
-      ON CONFLICT DO UPDATE SET reserved_micros = reserved_micros + excluded.reserved_micros,
-        reserved_tokens = reserved_tokens + excluded.reserved_tokens;
+      ON CONFLICT (scope, owner, period) DO UPDATE SET
+        reserved_micros = budget_accounts.reserved_micros + excluded.reserved_micros,
+        reserved_tokens = budget_accounts.reserved_tokens + excluded.reserved_tokens;
     INSERT INTO budget_reservations (run_id, turn_index, attempt, accounts_json, day, micros, tokens)
       SELECT $1, $2, $3, (SELECT json_group_array(json_set(value, '$.owner',
         coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)))) FROM jsonb_each($4)), $5, $6, $7;
@@ -139,7 +140,7 @@ pub(in crate::store) const WAKE_WAITING_OF_THREAD: &str = "
     WHERE thread_id = $1 AND state = 'waiting_retry' AND error_class = 'budget'";
 pub(in crate::store) const SET_THREAD_BUDGET: &str = "
     INSERT INTO thread_budgets (thread_id, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max)
-    VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO UPDATE SET run_micros_max = $2, run_tokens_max = $3,
+    VALUES ($1, $2, $3, $4, $5) ON CONFLICT (thread_id) DO UPDATE SET run_micros_max = $2, run_tokens_max = $3,
       day_micros_max = $4, day_tokens_max = $5";
 pub(in crate::store) const CLEAR_THREAD_BUDGET: &str =
     "DELETE FROM thread_budgets WHERE thread_id = $1";
@@ -151,23 +152,24 @@ pub(in crate::store) const FOLD_MONEY: &str = "
     INSERT INTO thread_budgets (thread_id, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max)
       SELECT $2, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max FROM thread_budgets
       WHERE thread_id = $1
-      ON CONFLICT DO UPDATE SET
-        run_micros_max = min(coalesce(run_micros_max, excluded.run_micros_max),
-          coalesce(excluded.run_micros_max, run_micros_max)),
-        run_tokens_max = min(coalesce(run_tokens_max, excluded.run_tokens_max),
-          coalesce(excluded.run_tokens_max, run_tokens_max)),
-        day_micros_max = min(coalesce(day_micros_max, excluded.day_micros_max),
-          coalesce(excluded.day_micros_max, day_micros_max)),
-        day_tokens_max = min(coalesce(day_tokens_max, excluded.day_tokens_max),
-          coalesce(excluded.day_tokens_max, day_tokens_max));
+      ON CONFLICT (thread_id) DO UPDATE SET
+        run_micros_max = CASE WHEN thread_budgets.run_micros_max <= excluded.run_micros_max THEN thread_budgets.run_micros_max
+          ELSE coalesce(excluded.run_micros_max, thread_budgets.run_micros_max) END,
+        run_tokens_max = CASE WHEN thread_budgets.run_tokens_max <= excluded.run_tokens_max THEN thread_budgets.run_tokens_max
+          ELSE coalesce(excluded.run_tokens_max, thread_budgets.run_tokens_max) END,
+        day_micros_max = CASE WHEN thread_budgets.day_micros_max <= excluded.day_micros_max THEN thread_budgets.day_micros_max
+          ELSE coalesce(excluded.day_micros_max, thread_budgets.day_micros_max) END,
+        day_tokens_max = CASE WHEN thread_budgets.day_tokens_max <= excluded.day_tokens_max THEN thread_budgets.day_tokens_max
+          ELSE coalesce(excluded.day_tokens_max, thread_budgets.day_tokens_max) END;
     DELETE FROM thread_budgets WHERE thread_id = $1;
     INSERT INTO budget_accounts (scope, owner, period, spent_micros, reserved_micros, spent_tokens, reserved_tokens)
       SELECT scope, $2, period, spent_micros, reserved_micros, spent_tokens, reserved_tokens FROM budget_accounts
       WHERE scope = 'thread' AND owner = $1
-      ON CONFLICT DO UPDATE SET spent_micros = spent_micros + excluded.spent_micros,
-        reserved_micros = reserved_micros + excluded.reserved_micros,
-        spent_tokens = spent_tokens + excluded.spent_tokens,
-        reserved_tokens = reserved_tokens + excluded.reserved_tokens;
+      ON CONFLICT (scope, owner, period) DO UPDATE SET
+        spent_micros = budget_accounts.spent_micros + excluded.spent_micros,
+        reserved_micros = budget_accounts.reserved_micros + excluded.reserved_micros,
+        spent_tokens = budget_accounts.spent_tokens + excluded.spent_tokens,
+        reserved_tokens = budget_accounts.reserved_tokens + excluded.reserved_tokens;
     DELETE FROM budget_accounts WHERE scope = 'thread' AND owner = $1;
     UPDATE budget_reservations SET accounts_json = replace(accounts_json, json_quote($1), json_quote($2))
     WHERE instr(accounts_json, json_quote($1)) > 0";

@@ -125,7 +125,7 @@ pub(in crate::store) const THREADS_THAT_SPEND: &str = "
     SELECT t.id, t.persona_id FROM threads t WHERE t.id IN (
       SELECT thread_id FROM thread_budgets
       UNION SELECT owner FROM (SELECT owner FROM budget_accounts WHERE scope = 'thread' AND period = $1
-        ORDER BY spent_micros + reserved_micros DESC, spent_tokens DESC LIMIT $2))
+        ORDER BY spent_micros + reserved_micros DESC, spent_tokens DESC LIMIT $2) AS most)
     ORDER BY t.id";
 /// The first condition is the one of the index `runs_open`.
 pub(in crate::store) const WAITING_FOR_MONEY: &str = "

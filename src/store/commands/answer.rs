@@ -30,9 +30,9 @@ pub(in crate::store) struct EngineMailPlace<'a> {
 
 /// An answer to the mail finds the thread by its Message-ID.
 pub(in crate::store) const LINK_MAIL: &str = "
-    INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
-      SELECT $1, $2, conversation_id FROM threads WHERE id = $3;
-    UPDATE threads SET updated_at = max(updated_at, $4) WHERE id = $3";
+    INSERT INTO message_links (persona_id, rfc_message_id, conversation_id)
+      SELECT $1, $2, conversation_id FROM threads WHERE id = $3 ON CONFLICT DO NOTHING;
+    UPDATE threads SET updated_at = CASE WHEN updated_at < $4 THEN $4 ELSE updated_at END WHERE id = $3";
 pub(in crate::store) const KEEP_READERS: &str =
     "UPDATE messages SET readers_json = $2 WHERE id = $1";
 pub(in crate::store) const ANSWERS_SINCE: &str = "

@@ -17,8 +17,8 @@ pub(in crate::store) const RESET: &str = "
     INSERT INTO thread_resets (thread_id, after_seq, reset_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 /// Two threads became one: the boundaries of both hold.
 pub(in crate::store) const FOLD_RESETS: &str = "
-    INSERT OR IGNORE INTO thread_resets (thread_id, after_seq, reset_at)
-      SELECT $2, after_seq, reset_at FROM thread_resets WHERE thread_id = $1;
+    INSERT INTO thread_resets (thread_id, after_seq, reset_at)
+      SELECT $2, after_seq, reset_at FROM thread_resets WHERE thread_id = $1 ON CONFLICT DO NOTHING;
     DELETE FROM thread_resets WHERE thread_id = $1";
 pub(in crate::store) const RESETS_OF_THREAD: &str = "
     SELECT reset_at FROM thread_resets WHERE thread_id = $1 ORDER BY after_seq DESC LIMIT $2";

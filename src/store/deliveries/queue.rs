@@ -131,8 +131,8 @@ WHERE seq IN (
       WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND next_attempt_at <= $2
         AND (kind = 'notice' OR NOT EXISTS (SELECT 1 FROM halts h WHERE h.persona_id IN ('', deliveries.persona_id)))
       ORDER BY next_attempt_at, seq LIMIT $3
-    ) WINDOW due AS (ORDER BY next_attempt_at, seq)
-  ) WHERE place = 1 OR total <= $4
+    ) AS waiting WINDOW due AS (ORDER BY next_attempt_at, seq)
+  ) AS placed WHERE place = 1 OR total <= $4
 )
 RETURNING seq, id, persona_id, message_id, run_id, kind, envelope_from, bytes, attempts, created_at";
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(in crate::store) const ADDRESSES_OF_PERSON: &str = "
     WITH person (address) AS (SELECT coalesce((SELECT person FROM contact_aliases WHERE address = $1), $1))
     SELECT address FROM person UNION SELECT $1
-    UNION SELECT a.address FROM person p CROSS JOIN contact_aliases a ON a.person = p.address";
+    UNION SELECT a.address FROM person p CROSS JOIN contact_aliases a WHERE a.person = p.address";
 /// Held letters in whose envelope or beginning one of the addresses `$1` stands somewhere, also as a part of another.
 pub(in crate::store) const HELD_WITH_ADDRESS: &str = "
     SELECT id, envelope_json ->> '$.mail_from' AS mail_from, substr(bytes, 1, 65536) AS beginning
@@ -32,59 +32,59 @@ pub(in crate::store) const THREADS_OF_PERSON: &str = "
       WHERE m.thread_id = t.value AND m.direction = 'inbound' AND m.id NOT IN (SELECT value FROM jsonb_each($2)))";
 /// Letters `$1`, everything in the threads `$2`, what runs answered to the letters, and the mails `$3`.
 pub(in crate::store) const MESSAGES_OF_SCOPE: &str = "
-    SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($1) w CROSS JOIN messages m ON m.id = w.value
-    UNION SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($2) w CROSS JOIN messages m ON m.thread_id = w.value
-    UNION SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($1) w CROSS JOIN runs r ON r.trigger_message_id = w.value
-      CROSS JOIN messages m ON m.run_id = r.id
-    UNION SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($3) w CROSS JOIN messages m ON m.id = w.value";
+    SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($1) w CROSS JOIN messages m WHERE m.id = w.value
+    UNION SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($2) w CROSS JOIN messages m WHERE m.thread_id = w.value
+    UNION SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($1) w CROSS JOIN runs r
+      CROSS JOIN messages m WHERE m.run_id = r.id AND r.trigger_message_id = w.value
+    UNION SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($3) w CROSS JOIN messages m WHERE m.id = w.value";
 /// Messages that went to nobody but the person.
 pub(in crate::store) const MAILS_TO_PERSON: &str = "
-    SELECT DISTINCT d.message_id FROM delivery_recipients r CROSS JOIN deliveries d ON d.id = r.delivery_id
-    WHERE r.recipient IN (SELECT value FROM jsonb_each($1)) AND NOT EXISTS (SELECT 1 FROM delivery_recipients o
+    SELECT DISTINCT d.message_id FROM delivery_recipients r CROSS JOIN deliveries d
+    WHERE d.id = r.delivery_id AND r.recipient IN (SELECT value FROM jsonb_each($1)) AND NOT EXISTS (SELECT 1 FROM delivery_recipients o
       WHERE o.delivery_id = d.id AND o.recipient NOT IN (SELECT value FROM jsonb_each($1)))";
 /// Runs in the threads `$1`, runs that the messages `$2` began or that wrote one of them.
 pub(in crate::store) const RUNS_OF_SCOPE: &str = "
-    SELECT r.id FROM jsonb_each($1) w CROSS JOIN runs r ON r.thread_id = w.value
-    UNION SELECT r.id FROM jsonb_each($2) w CROSS JOIN runs r ON r.trigger_message_id = w.value
-    UNION SELECT m.run_id FROM jsonb_each($2) w CROSS JOIN messages m ON m.id = w.value WHERE m.run_id IS NOT NULL";
+    SELECT r.id FROM jsonb_each($1) w CROSS JOIN runs r WHERE r.thread_id = w.value
+    UNION SELECT r.id FROM jsonb_each($2) w CROSS JOIN runs r WHERE r.trigger_message_id = w.value
+    UNION SELECT m.run_id FROM jsonb_each($2) w CROSS JOIN messages m WHERE m.id = w.value AND m.run_id IS NOT NULL";
 pub(in crate::store) const OPEN_OF_SCOPE: &str = "
-    SELECT r.id FROM jsonb_each($1) w CROSS JOIN runs r ON r.id = w.value
-      WHERE r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
-    UNION SELECT d.id FROM jsonb_each($2) w CROSS JOIN deliveries d ON d.message_id = w.value
-      WHERE d.state IN ('queued', 'sending', 'committing', 'held')
-    UNION SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value WHERE a.state = 'open'";
+    SELECT r.id FROM jsonb_each($1) w CROSS JOIN runs r
+      WHERE r.id = w.value AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
+    UNION SELECT d.id FROM jsonb_each($2) w CROSS JOIN deliveries d
+      WHERE d.message_id = w.value AND d.state IN ('queued', 'sending', 'committing', 'held')
+    UNION SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value AND a.state = 'open'";
 /// Names by which a mail to an owner speaks of one of the runs `$1` or of the messages `$2`.
 pub(in crate::store) const NAMES_OF_SCOPE: &str = "
     SELECT value AS name FROM jsonb_each($1)
-    UNION SELECT d.id FROM jsonb_each($2) w CROSS JOIN deliveries d ON d.message_id = w.value
-    UNION SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value
-    UNION SELECT t.token FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value
-      CROSS JOIN approval_tokens t ON t.approval_id = a.id";
+    UNION SELECT d.id FROM jsonb_each($2) w CROSS JOIN deliveries d WHERE d.message_id = w.value
+    UNION SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value
+    UNION SELECT t.token FROM jsonb_each($1) w CROSS JOIN approvals a
+      CROSS JOIN approval_tokens t WHERE t.approval_id = a.id AND a.run_id = w.value";
 
 /// Mails of the engine to owners, after the number `$1`.
 pub(in crate::store) const NOTICE_MAILS: &str = "
     SELECT m.seq, m.id, m.persona_id, m.thread_id, m.message_id, m.subject || char(10) || m.text_body AS words, d.bytes
-    FROM messages m CROSS JOIN deliveries d ON d.message_id = m.id
-    WHERE m.disposition = 'notice' AND m.seq > $1 ORDER BY m.seq LIMIT 200";
+    FROM messages m CROSS JOIN deliveries d
+    WHERE d.message_id = m.id AND m.disposition = 'notice' AND m.seq > $1 ORDER BY m.seq LIMIT 200";
 
 /// Of the messages `$1` those that have words yet, in themselves or in what belongs to them.
 pub(in crate::store) const MESSAGES_WITH_WORDS: &str = "
-    SELECT m.id, m.thread_id FROM jsonb_each($1) w CROSS JOIN messages m ON m.id = w.value
-    WHERE m.subject <> '' OR m.text_body <> '' OR coalesce(m.html_body, '') <> '' OR coalesce(m.fresh_text, '') <> ''
+    SELECT m.id, m.thread_id FROM jsonb_each($1) w CROSS JOIN messages m
+    WHERE m.id = w.value AND (m.subject <> '' OR m.text_body <> '' OR coalesce(m.html_body, '') <> '' OR coalesce(m.fresh_text, '') <> ''
       OR m.metadata_json <> '{}'
       OR EXISTS (SELECT 1 FROM raw_letters l WHERE l.id = m.raw_id AND length(l.bytes) > 0)
       OR EXISTS (SELECT 1 FROM attachments a WHERE a.message_id = m.id AND (length(a.bytes) > 0 OR a.filename <> ''))
       OR EXISTS (SELECT 1 FROM deliveries d WHERE d.message_id = m.id AND (length(d.bytes) > 0
         OR EXISTS (SELECT 1 FROM delivery_reports p WHERE p.delivery_id = d.id AND p.diagnostic <> '')
-        OR EXISTS (SELECT 1 FROM delivery_recipients r WHERE r.delivery_id = d.id AND r.last_reply NOT IN ('', 'erased'))))";
+        OR EXISTS (SELECT 1 FROM delivery_recipients r WHERE r.delivery_id = d.id AND r.last_reply NOT IN ('', 'erased')))))";
 /// Of the runs `$1` those that have words yet. `attache memory forget` takes requests and leaves the report.
 pub(in crate::store) const RUNS_WITH_WORDS: &str = "
-    SELECT r.id FROM jsonb_each($1) w CROSS JOIN runs r ON r.id = w.value
-    WHERE r.context_report_json IS NOT NULL OR coalesce(r.error_message, '') <> ''
+    SELECT r.id FROM jsonb_each($1) w CROSS JOIN runs r
+    WHERE r.id = w.value AND (r.context_report_json IS NOT NULL OR coalesce(r.error_message, '') <> ''
       OR EXISTS (SELECT 1 FROM run_turns t WHERE t.run_id = r.id AND t.redacted_at IS NULL)
       OR EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = r.id AND (a.view_text <> '' OR a.call_json <> '{}'))
       OR EXISTS (SELECT 1 FROM thread_tool_events e CROSS JOIN json_each(e.payload_json) p WHERE e.run_id = r.id
-        AND p.key <> 'label' AND (p.type = 'text' OR p.type IN ('object', 'array') AND instr(p.value, '\"redacted\"') = 0))";
+        AND p.key <> 'label' AND (p.type = 'text' OR p.type IN ('object', 'array') AND instr(p.value, '\"redacted\"') = 0)))";
 
 /// A letter or mail of somebody else that quotes a person.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -29,7 +29,7 @@ pub(in crate::store) enum ErasedRows {
 
 pub(in crate::store) const EMPTY_LETTERS: &str = "
     UPDATE raw_letters SET bytes = x'', trace = NULL, pruned_at = coalesce(pruned_at, $2)
-    WHERE id IN (SELECT m.raw_id FROM jsonb_each($1) w CROSS JOIN messages m ON m.id = w.value)";
+    WHERE id IN (SELECT m.raw_id FROM jsonb_each($1) w CROSS JOIN messages m WHERE m.id = w.value)";
 /// The indexes of letters follow by their triggers.
 pub(in crate::store) const EMPTY_MESSAGES: &str = "
     UPDATE messages SET sender = CASE direction WHEN 'inbound' THEN coalesce(metadata_json ->> '$.sender', '') ELSE sender END,
@@ -41,17 +41,17 @@ pub(in crate::store) const EMPTY_ATTACHMENTS: &str = "
     UPDATE attachments SET bytes = x'', filename = '', declared_name = '', content_id = NULL, pruned_at = coalesce(pruned_at, $2)
     WHERE message_id IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const EMPTY_VECTORS: &str = "
-    DELETE FROM letter_vectors WHERE seq IN (SELECT m.seq FROM jsonb_each($1) w CROSS JOIN messages m ON m.id = w.value)
+    DELETE FROM letter_vectors WHERE seq IN (SELECT m.seq FROM jsonb_each($1) w CROSS JOIN messages m WHERE m.id = w.value)
       AND $2 <> ''";
 pub(in crate::store) const EMPTY_MAILS: &str = "
     UPDATE deliveries SET bytes = x'', pruned_at = coalesce(pruned_at, $2)
     WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND state IN ('done', 'failed', 'cancelled')";
 pub(in crate::store) const EMPTY_REPORTS: &str = "
     UPDATE delivery_reports SET diagnostic = '' WHERE $2 <> '' AND diagnostic <> '' AND delivery_id IN
-      (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d ON d.message_id = w.value)";
+      (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d WHERE d.message_id = w.value)";
 pub(in crate::store) const EMPTY_REPLIES: &str = "
     UPDATE delivery_recipients SET last_reply = 'erased' WHERE $2 <> '' AND last_reply NOT IN ('', 'erased') AND delivery_id IN
-      (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d ON d.message_id = w.value)";
+      (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d WHERE d.message_id = w.value)";
 pub(in crate::store) const EMPTY_COMMANDS: &str = "
     UPDATE mail_commands SET argument = '' WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 /// Of the person's letters, and of their own events, whoever's letter brought them.
@@ -64,7 +64,7 @@ pub(in crate::store) const EMPTY_RUNS: &str = "
 /// A provider's failure is kept once for all runs, in the provider's words.
 pub(in crate::store) const EMPTY_FAILURES: &str = "
     UPDATE provider_calls SET last_failure_message = '' WHERE last_failure_message <> '' AND $2 <> '' AND provider IN
-      (SELECT t.provider FROM jsonb_each($1) w CROSS JOIN run_turns t ON t.run_id = w.value WHERE t.error_class IS NOT NULL)";
+      (SELECT t.provider FROM jsonb_each($1) w CROSS JOIN run_turns t WHERE t.run_id = w.value AND t.error_class IS NOT NULL)";
 pub(in crate::store) const EMPTY_FORKS: &str = "
     UPDATE forks SET change_json = 'null' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND state <> 'running' AND $2 <> ''";
 pub(in crate::store) const EMPTY_SLOTS: &str = "
@@ -75,7 +75,7 @@ pub(in crate::store) const EMPTY_HOOKS: &str = "
     UPDATE hook_calls SET reason = '' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 pub(in crate::store) const EMPTY_VERSIONS_OF_QUESTIONS: &str = "
     UPDATE approval_versions SET view_text = '', mail_json = '{}', mail_bytes = x''
-    WHERE $2 <> '' AND approval_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value)";
+    WHERE $2 <> '' AND approval_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value)";
 pub(in crate::store) const EMPTY_QUESTIONS: &str = "
     UPDATE approvals SET call_json = '{}', view_text = '', mail_bytes = NULL, mail_json = NULL,
       words = CASE WHEN words IS NULL THEN NULL ELSE '' END, reason_json = '{}', result_json = NULL, evidence_json = NULL, begun_json = NULL
@@ -91,7 +91,7 @@ pub(in crate::store) const EMPTY_SUBJECTS: &str =
 /// A conversation has the subject of its first letter.
 pub(in crate::store) const EMPTY_CONVERSATIONS: &str = "
     UPDATE conversations SET subject = '' WHERE $2 <> '' AND id IN
-      (SELECT t.conversation_id FROM jsonb_each($1) w CROSS JOIN threads t ON t.id = w.value)";
+      (SELECT t.conversation_id FROM jsonb_each($1) w CROSS JOIN threads t WHERE t.id = w.value)";
 /// What an owner said about the person, or for a thread with nobody else.
 pub(in crate::store) const EMPTY_INSTRUCTIONS: &str = "
     UPDATE thread_instructions SET text = '' WHERE text <> '' AND (contact IN (SELECT value FROM jsonb_each($1))
@@ -101,12 +101,12 @@ pub(in crate::store) const EMPTY_HELD: &str = "
 pub(in crate::store) const EMPTY_NOTICES: &str = "
     UPDATE notices SET summary = 'erased', hint = '' WHERE $2 <> '' AND (summary <> 'erased' OR hint <> '') AND
       (subject_id IN (SELECT value FROM jsonb_each($1)) OR subject_id IN
-        (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d ON d.message_id = w.value) OR subject_id IN
-        (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value))";
+        (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d WHERE d.message_id = w.value) OR subject_id IN
+        (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value))";
 pub(in crate::store) const EMPTY_DECISIONS: &str = "
     UPDATE audit_log SET detail = '' WHERE detail <> '' AND $2 <> '' AND (subject_id IN (SELECT value FROM jsonb_each($1))
-      OR subject_id IN (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d ON d.message_id = w.value)
-      OR subject_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value))";
+      OR subject_id IN (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d WHERE d.message_id = w.value)
+      OR subject_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value))";
 pub(in crate::store) const EMPTY_VERSIONS: &str = "
     DELETE FROM persona_file_versions WHERE seq IN (SELECT CAST(value AS INTEGER) FROM jsonb_each($1)) AND $2 <> ''";
 pub(in crate::store) const EMPTY_API_ANSWERS: &str = "DELETE FROM api_calls WHERE json_array(caller, key) IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";

@@ -90,7 +90,7 @@ pub(in crate::store) const PRUNE_VERSIONS: &str = "
     DELETE FROM persona_file_versions WHERE seq IN (SELECT seq FROM (
       SELECT seq, row_number() OVER of_file AS place, sum(bytes) OVER of_file AS file_bytes, sum(bytes) OVER of_all AS all_bytes
       FROM persona_file_versions WHERE persona_id = $1
-      WINDOW of_file AS (PARTITION BY name ORDER BY seq DESC), of_all AS (ORDER BY seq DESC))
+      WINDOW of_file AS (PARTITION BY name ORDER BY seq DESC), of_all AS (ORDER BY seq DESC)) AS placed
       WHERE place > $2 OR file_bytes > $3 OR all_bytes > $4)";
 pub(in crate::store) const DROP_VERSION: &str =
     "DELETE FROM persona_file_versions WHERE seq = $1 AND persona_id = $2";

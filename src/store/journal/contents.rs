@@ -48,7 +48,7 @@ pub struct StoredText {
 }
 
 pub(in crate::store) const INSERT_CONTENT: &str =
-    "INSERT OR IGNORE INTO contents (sha256, bytes) VALUES ($1, $2)";
+    "INSERT INTO contents (sha256, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 pub(in crate::store) const CONTENTS: &str = "
     SELECT sha256, bytes FROM contents WHERE sha256 IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const ASSEMBLIES: &str = "
@@ -75,7 +75,7 @@ pub(in crate::store) const FIRST_STEPS: &str = "
         THEN payload_json END))
     FROM (SELECT e.* FROM jsonb_each($1) AS w JOIN thread_tool_events e ON e.run_id = w.value ->> 0
       WHERE e.step_index < (w.value ->> 1) AND e.persona_id = $2
-      ORDER BY e.parent_message_id, e.run_id, e.step_index)";
+      ORDER BY e.parent_message_id, e.run_id, e.step_index) AS first";
 
 impl PersonaStore {
     /// Returns every context of a run, in order; the last is the one that it ended with.

@@ -33,9 +33,9 @@ pub(in crate::store) const ARRIVALS: &str = "
       l.conversations,
       (SELECT json_array(t.id, (SELECT coalesce(sum(mails), 0) FROM correspondence
            WHERE persona_id = l.persona AND counterparty = l.thread_prefix || t.id AND minute >= $3))
-         FROM threads t CROSS JOIN thread_participants p ON p.thread_id = t.id
+         FROM threads t CROSS JOIN thread_participants p
          LEFT JOIN messages m ON m.persona_id = l.persona AND m.message_id = l.nearest AND m.thread_id = t.id
-         WHERE t.conversation_id = l.oldest AND p.address = l.joins_as
+         WHERE p.thread_id = t.id AND t.conversation_id = l.oldest AND p.address = l.joins_as
            AND (l.all_of IS NULL OR (
              NOT EXISTS (SELECT 1 FROM thread_participants o WHERE o.thread_id = t.id
                AND o.address NOT IN (SELECT value FROM json_each(l.none_but)))

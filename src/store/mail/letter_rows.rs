@@ -22,19 +22,21 @@ pub(in crate::store) const STORE_LETTERS: &str = "
     INSERT INTO conversations (id, persona_id, subject, root_message_id, created_at)
       SELECT value ->> 'conversation', value ->> 'persona', value ->> 'subject', value ->> 'root', value ->> 'received_at'
       FROM jsonb_each($1) WHERE true ON CONFLICT (id) DO NOTHING;
-    INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
+    INSERT INTO message_links (persona_id, rfc_message_id, conversation_id)
       SELECT l.value ->> 'persona', j.value, l.value ->> 'conversation'
-      FROM jsonb_each($1) l, json_each(l.value ->> 'linked_ids') j;
+      FROM jsonb_each($1) l, json_each(l.value ->> 'linked_ids') j WHERE true ON CONFLICT DO NOTHING;
     INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
       SELECT value ->> 'thread', value ->> 'conversation', value ->> 'persona', value ->> 'subject',
         value ->> 'received_at', value ->> 'received_at'
       FROM jsonb_each($1) WHERE true
-      ON CONFLICT (id) DO UPDATE SET updated_at = max(updated_at, excluded.updated_at);
-    INSERT OR IGNORE INTO thread_participants (thread_id, address, joined_after)
+      ON CONFLICT (id) DO UPDATE SET updated_at =
+        CASE WHEN threads.updated_at < excluded.updated_at THEN excluded.updated_at ELSE threads.updated_at END;
+    INSERT INTO thread_participants (thread_id, address, joined_after)
       SELECT l.value ->> 'thread', j.value, CASE WHEN u.address IS NOT NULL THEN u.joined_after ELSE
           (SELECT CASE WHEN max(seq) < 0 THEN 0 ELSE max(seq) END FROM messages WHERE thread_id = l.value ->> 'thread') END
-      FROM jsonb_each($1) l, json_each(l.value ->> 'joining') j
-        LEFT JOIN thread_participants u ON u.thread_id = l.value ->> 'thread' AND u.address = 'unverified:' || j.value;
+      FROM jsonb_each($1) l CROSS JOIN json_each(l.value ->> 'joining') j
+        LEFT JOIN thread_participants u ON u.thread_id = l.value ->> 'thread' AND u.address = 'unverified:' || j.value
+      WHERE true ON CONFLICT DO NOTHING;
     DELETE FROM thread_participants WHERE (thread_id, address) IN (
       SELECT value ->> 'thread', value ->> 'leaving' FROM jsonb_each($1));
     DELETE FROM correspondence WHERE (persona_id, counterparty) IN (

@@ -46,14 +46,14 @@ pub struct NewAttachment {
 pub(in crate::store) const INSERT_MESSAGE: &str = "
     INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
       SELECT $16, $3, $22, $23, $24, $26 WHERE $24 IS NOT NULL;
-    INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
-      SELECT $3, $5, t.conversation_id FROM runs r JOIN threads t ON t.id = r.thread_id WHERE r.id = $17 AND $2 IS NULL;
-    INSERT OR IGNORE INTO thread_participants (thread_id, address, joined_after)
+    INSERT INTO message_links (persona_id, rfc_message_id, conversation_id)
+      SELECT $3, $5, t.conversation_id FROM runs r JOIN threads t ON t.id = r.thread_id WHERE r.id = $17 AND $2 IS NULL ON CONFLICT DO NOTHING;
+    INSERT INTO thread_participants (thread_id, address, joined_after)
       SELECT r.thread_id, j.value, CASE WHEN u.address IS NOT NULL THEN u.joined_after ELSE
           (SELECT CASE WHEN max(seq) < 0 THEN 0 ELSE max(seq) END FROM messages WHERE thread_id = r.thread_id) END
-      FROM runs r, jsonb_each($25) j
+      FROM runs r CROSS JOIN jsonb_each($25) j
         LEFT JOIN thread_participants u ON u.thread_id = r.thread_id AND u.address = 'unverified:' || j.value
-      WHERE r.id = $17 AND $2 IS NULL;
+      WHERE r.id = $17 AND $2 IS NULL ON CONFLICT DO NOTHING;
     UPDATE threads SET updated_at = $14
       WHERE $2 IS NULL AND id = (SELECT thread_id FROM runs WHERE id = $17);
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,

@@ -132,7 +132,7 @@ pub(in crate::store) const NOTE_FETCH: &str = "
     UPDATE mailboxes SET last_fetch_at = $2, backlog = $3, failing_since = NULL WHERE name = $1";
 pub(in crate::store) const NOTE_ERROR: &str = "
     INSERT INTO mailboxes (name, source, last_error, last_error_at, failing_since) VALUES ($1, $2, $3, $4, $4)
-      ON CONFLICT (name) DO UPDATE SET last_error = $3, last_error_at = $4, failing_since = coalesce(failing_since, $4)
+      ON CONFLICT (name) DO UPDATE SET last_error = $3, last_error_at = $4, failing_since = coalesce(mailboxes.failing_since, $4)
     RETURNING failing_since";
 pub(in crate::store) const HEALTH: &str = "
     SELECT m.name, m.uid_validity, m.last_uid, m.backlog, m.last_fetch_at, m.last_error, m.last_error_at,

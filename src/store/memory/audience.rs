@@ -12,8 +12,8 @@ use crate::text::likeness::says_the_same;
 /// Entries that are active or wait for their owner, of some scopes: `[[scope, key], …]`.
 pub(in crate::store) const OPEN_MEMORY: &str = "
     SELECT m.* FROM jsonb_each($2) w CROSS JOIN memory m
-      ON m.persona_id = $1 AND m.scope = w.value ->> 0 AND m.scope_key = w.value ->> 1
-    WHERE m.status IN ('proposed', 'active') AND (m.status = 'active' OR m.proposes IS NULL)
+    WHERE m.persona_id = $1 AND m.scope = w.value ->> 0 AND m.scope_key = w.value ->> 1
+      AND m.status IN ('proposed', 'active') AND (m.status = 'active' OR m.proposes IS NULL)
     ORDER BY m.confirmed_at DESC, m.scope, m.number DESC LIMIT $3";
 pub(in crate::store) const MEMORY_OF_RUN: &str =
     "SELECT count(*) FROM memory WHERE created_run = $1 AND persona_id = $2";
@@ -23,7 +23,7 @@ pub(in crate::store) const MEMORY_REJECTED: &str = "
 
 /// Entries by their ids, which the record of a run names.
 pub(in crate::store) const RECORDED_MEMORY: &str = "
-    SELECT m.* FROM jsonb_each($2) w CROSS JOIN memory m ON m.id = w.value WHERE m.persona_id = $1 ORDER BY w.key";
+    SELECT m.* FROM jsonb_each($2) w CROSS JOIN memory m WHERE m.id = w.value AND m.persona_id = $1 ORDER BY w.key";
 
 /// Most entries that are read; the limits of all scopes together are lower.
 const OPEN_MAX: u32 = 500;

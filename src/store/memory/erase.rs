@@ -25,16 +25,16 @@ use std::collections::BTreeSet;
 pub(in crate::store) const DERIVED_MEMORY: &str = "
     WITH RECURSIVE derived (id) AS (
       SELECT value FROM jsonb_each($1)
-      UNION SELECT m.id FROM derived d CROSS JOIN memory m ON m.id = (SELECT supersedes FROM memory o WHERE o.id = d.id)
-      UNION SELECT m.id FROM derived d CROSS JOIN memory m ON m.id = (SELECT superseded_by FROM memory o WHERE o.id = d.id)
-      UNION SELECT m.id FROM derived d CROSS JOIN memory m ON m.supersedes = d.id
-      UNION SELECT r.memory_id FROM derived d CROSS JOIN memory_replaces r ON r.replaced_id = d.id)
-    SELECT m.* FROM derived d CROSS JOIN memory m ON m.id = d.id ORDER BY m.id";
+      UNION SELECT m.id FROM derived d CROSS JOIN memory m WHERE m.id = (SELECT supersedes FROM memory o WHERE o.id = d.id)
+      UNION SELECT m.id FROM derived d CROSS JOIN memory m WHERE m.id = (SELECT superseded_by FROM memory o WHERE o.id = d.id)
+      UNION SELECT m.id FROM derived d CROSS JOIN memory m WHERE m.supersedes = d.id
+      UNION SELECT r.memory_id FROM derived d CROSS JOIN memory_replaces r WHERE r.replaced_id = d.id)
+    SELECT m.* FROM derived d CROSS JOIN memory m WHERE m.id = d.id ORDER BY m.id";
 /// Summaries of letters that the entries rest on.
 pub(in crate::store) const SUMMARIES_OF_SOURCES: &str = "
-    SELECT DISTINCT s.id, s.run_id, s.text_sha256 FROM jsonb_each($1) w CROSS JOIN memory_sources o ON o.memory_id = w.value
-      CROSS JOIN messages m ON m.id = o.message_id
-      CROSS JOIN thread_memory s ON s.thread_id = m.thread_id AND s.from_seq <= m.seq AND s.upto_seq >= m.seq";
+    SELECT DISTINCT s.id, s.run_id, s.text_sha256 FROM jsonb_each($1) w CROSS JOIN memory_sources o
+      CROSS JOIN messages m
+      CROSS JOIN thread_memory s WHERE s.thread_id = m.thread_id AND s.from_seq <= m.seq AND s.upto_seq >= m.seq AND m.id = o.message_id AND o.memory_id = w.value";
 /// Runs whose records may hold a text; `is_summarised`: it made one of the summaries `$3`, or its report names one.
 pub(in crate::store) const RUNS_WITH_RECORDS: &str = "
     SELECT r.id, r.state IN ('succeeded', 'cancelled', 'failed') AS is_over,
@@ -45,10 +45,10 @@ pub(in crate::store) const RUNS_WITH_RECORDS: &str = "
     ORDER BY r.seq";
 /// Number of the run that wrote the oldest of the entries: no record before it can hold their text.
 pub(in crate::store) const FIRST_RUN: &str = "
-    SELECT coalesce(min(r.seq), 0) FROM jsonb_each($1) w CROSS JOIN memory m ON m.id = w.value
-      LEFT JOIN runs r ON r.id = m.created_run";
+    SELECT coalesce(min(r.seq), 0) FROM jsonb_each($1) w CROSS JOIN memory m
+      LEFT JOIN runs r ON r.id = m.created_run WHERE m.id = w.value";
 pub(in crate::store) const ENTRIES_WITH_WORDS: &str = "
-    SELECT count(*) FROM jsonb_each($1) w CROSS JOIN memory m ON m.id = w.value WHERE m.erased_at IS NULL";
+    SELECT count(*) FROM jsonb_each($1) w CROSS JOIN memory m WHERE m.id = w.value AND m.erased_at IS NULL";
 pub(in crate::store) const ERASE_ENTRIES: &str = "
     UPDATE memory SET text = '', status = 'forgotten', erased_at = coalesce(erased_at, $2)
     WHERE id IN (SELECT value FROM jsonb_each($1))";

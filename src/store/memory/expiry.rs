@@ -13,11 +13,11 @@ const PASS_MAX: i64 = 100;
 /// Entries whose last day is before `$1`, and those that were last used before `$2`.
 pub(in crate::store) const OVERDUE_MEMORY: &str = "
     SELECT * FROM (SELECT id, status, 'its last day is over' AS why FROM memory
-      WHERE status IN ('proposed', 'active') AND valid_to <= $1 ORDER BY valid_to LIMIT $3)
+      WHERE status IN ('proposed', 'active') AND valid_to <= $1 ORDER BY valid_to LIMIT $3) AS over
     UNION ALL
     SELECT * FROM (SELECT id, status, 'no run has needed it for 180 days' AS why FROM memory
       WHERE status = 'active' AND pinned = 0 AND coalesce(last_used_at, created_at) <= $2
-      ORDER BY coalesce(last_used_at, created_at) LIMIT $3)";
+      ORDER BY coalesce(last_used_at, created_at) LIMIT $3) AS unused";
 pub(in crate::store) const EXPIRE_MEMORY: &str =
     "UPDATE memory SET status = 'expired' WHERE id = $1 AND status = $2";
 

@@ -18,8 +18,8 @@ pub(in crate::store) const MEMORY_LIST: &str = "
 pub(in crate::store) const PLACE_OF_ENTRY: &str =
     "SELECT created_at, number FROM memory WHERE id = $1";
 pub(in crate::store) const MEMORY_OF_MESSAGE: &str = "
-    SELECT DISTINCT m.id FROM memory_sources s CROSS JOIN memory m ON m.id = s.memory_id
-    WHERE s.message_id = $1 AND ($2 IS NULL OR m.persona_id = $2) ORDER BY m.id";
+    SELECT DISTINCT m.id FROM memory_sources s CROSS JOIN memory m
+    WHERE m.id = s.memory_id AND s.message_id = $1 AND ($2 IS NULL OR m.persona_id = $2) ORDER BY m.id";
 pub(in crate::store) const MEMORY_SINCE: &str = "
     SELECT id FROM memory WHERE created_at >= $1 AND ($2 IS NULL OR persona_id = $2) ORDER BY id";
 pub(in crate::store) const MEMORY_ENTRY: &str = "SELECT * FROM memory WHERE id = $1";

@@ -16,13 +16,13 @@ pub(in crate::store) const WHOLE_MEMORY: &str = "
       AND ($2 IS NULL OR (m.scope, m.scope_key, m.number) > (SELECT l.scope, l.scope_key, l.number FROM memory l WHERE l.id = $2))
     ORDER BY m.scope, m.scope_key, m.number LIMIT $3";
 pub(in crate::store) const MEMORY_IN_USE: &str = "
-    SELECT m.* FROM jsonb_each($2) w CROSS JOIN memory m ON m.id = w.value
-    WHERE m.persona_id = $1 AND m.status = 'active' ORDER BY w.key";
+    SELECT m.* FROM jsonb_each($2) w CROSS JOIN memory m
+    WHERE m.id = w.value AND m.persona_id = $1 AND m.status = 'active' ORDER BY w.key";
 /// Proposals that name an entry of `$1` and wait, or were rejected.
 pub(in crate::store) const PROPOSALS_FOR: &str = "
     SELECT p.status, p.proposes, count(*) AS entries FROM jsonb_each($1) w
-      CROSS JOIN memory_replaces r ON r.replaced_id = w.value CROSS JOIN memory p ON p.id = r.memory_id
-    WHERE p.status IN ('proposed', 'rejected') GROUP BY p.id";
+      CROSS JOIN memory_replaces r CROSS JOIN memory p
+    WHERE p.id = r.memory_id AND r.replaced_id = w.value AND p.status IN ('proposed', 'rejected') GROUP BY p.id";
 
 /// All entries of a persona.
 #[derive(Clone)]

@@ -26,7 +26,7 @@ pub(in crate::store) const REDACT_TURNS: &str = "
 /// name entries, which have lost their words before.
 pub(in crate::store) const EMPTY_ANSWERS: &str = "
     UPDATE approval_answers SET report = '' WHERE report <> '' AND $2 <> '' AND (message_id IN (SELECT value FROM jsonb_each($1))
-      OR approval_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a ON a.run_id = w.value)
+      OR approval_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value)
       OR digest_id IN (SELECT e.digest_id FROM memory_digest_entries e JOIN memory m ON m.id = e.memory_id
         WHERE m.erased_at IS NOT NULL))";
 /// `$1`: `[{id, payload}, …]`.
@@ -41,8 +41,8 @@ pub(in crate::store) const REDACT_LATER: &str = "
 pub(in crate::store) const PENDING_REDACTIONS: &str =
     "SELECT count(*) AS runs FROM pending_redactions";
 pub(in crate::store) const ENDED_REDACTIONS: &str = "
-    SELECT p.run_id FROM pending_redactions p CROSS JOIN runs r ON r.id = p.run_id
-    WHERE r.state IN ('succeeded', 'cancelled', 'failed') ORDER BY p.run_id LIMIT $1";
+    SELECT p.run_id FROM pending_redactions p CROSS JOIN runs r
+    WHERE r.id = p.run_id AND r.state IN ('succeeded', 'cancelled', 'failed') ORDER BY p.run_id LIMIT $1";
 pub(in crate::store) const REDACTED_NOW: &str =
     "DELETE FROM pending_redactions WHERE run_id IN (SELECT value FROM jsonb_each($1))";
 

@@ -32,7 +32,7 @@ pub(in crate::store) const TROUBLED_DELIVERY: &str = "
       (SELECT json_group_array(json_object('recipient', recipient, 'code', last_code, 'reply', last_reply))
        FROM (SELECT * FROM delivery_recipients WHERE delivery_id = d.id AND state IN ('queued', 'deferred', 'failed')
                AND bounced_at IS NULL -- told when it came back
-             ORDER BY recipient)) AS troubled
+             ORDER BY recipient) AS recipients) AS troubled
     FROM deliveries d JOIN messages m ON m.id = d.message_id WHERE d.id = $1 AND d.kind = 'mail'";
 /// The first condition is the one of the index `deliveries_open`.
 pub(in crate::store) const DELAYED_DELIVERIES: &str = "

@@ -117,7 +117,7 @@ pub(in crate::store) const CLAIM_RUNS: &str = "
           SELECT r.seq FROM runs r
           WHERE r.persona_id = next.id AND r.behind = 0 AND r.state IN ('queued', 'waiting_retry')
             AND coalesce(r.next_attempt_at, '') <= $2 AND r.crashes BETWEEN $6 AND $8
-          ORDER BY r.seq LIMIT $5))
+          ORDER BY r.seq LIMIT $5)) AS placed
       WHERE place <= $4 ORDER BY place, seq LIMIT $3)
     RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
       context_report_json IS NOT NULL AS has_journal,
@@ -137,7 +137,7 @@ pub(in crate::store) const OPEN_RUNS: &str = "
 /// Scans no more of the index of open runs than asked for.
 pub(in crate::store) const OPEN_RUNS_UP_TO: &str = "
     SELECT count(*) FROM (SELECT 1 FROM runs
-      WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') LIMIT $1)";
+      WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') LIMIT $1) AS open";
 pub(in crate::store) const PARK_RUN: &str = "
     UPDATE runs SET state = 'waiting_retry', next_attempt_at = $3, error_class = $4, error_message = $5, worked_ms = $6,
       crashes = 0, state_at = $7

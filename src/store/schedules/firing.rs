@@ -27,8 +27,8 @@ pub(in crate::store) const MOVE_CURSOR: &str = "
 /// Rows that hold up a slot: open runs of the responsibility, in any of its threads, but not those
 /// of letters there; late slots that wait, and other slots that wait.
 pub(in crate::store) const BEFORE_IT: &str = "
-    SELECT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_open_by_thread CROSS JOIN responsibility_slots s ON s.run_id = r.id
-        WHERE r.thread_id IN (d.thread_id, d.own_thread_id) AND +s.responsibility_id = d.id
+    SELECT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_open_by_thread CROSS JOIN responsibility_slots s
+        WHERE s.run_id = r.id AND r.thread_id IN (d.thread_id, d.own_thread_id) AND +s.responsibility_id = d.id
           AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')) AS is_open,
       (SELECT count(*) FROM responsibility_slots s INDEXED BY responsibility_slots_waiting_of
          WHERE s.responsibility_id = d.id AND s.state = 'waiting' AND s.is_late = 1)

@@ -71,8 +71,8 @@ pub(in crate::store) const TURNS: &str = "
       AND d.enabled = 1 AND d.removed_at IS NULL AND d.error IS NULL AND d.paused_at IS NULL AND d.failures < $2
       AND NOT EXISTS (SELECT 1 FROM responsibility_slots o
         WHERE o.responsibility_id = s.responsibility_id AND o.state = 'waiting' AND o.slot_at < s.slot_at)
-      AND NOT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_open_by_thread CROSS JOIN responsibility_slots o ON o.run_id = r.id
-        WHERE r.thread_id IN (d.thread_id, d.own_thread_id) AND +o.responsibility_id = d.id
+      AND NOT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_open_by_thread CROSS JOIN responsibility_slots o
+        WHERE o.run_id = r.id AND r.thread_id IN (d.thread_id, d.own_thread_id) AND +o.responsibility_id = d.id
           AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
     ORDER BY s.is_late, s.created_at, s.slot_at LIMIT $3";
 /// A run that is parked or behind another run in its thread does not count.
@@ -89,8 +89,8 @@ pub(in crate::store) const BEGIN_WAITING: &str = "
         WHERE o.responsibility_id = $1 AND o.state = 'waiting' AND o.slot_at < $2)
       AND EXISTS (SELECT 1 FROM responsibilities d WHERE d.id = $1 AND d.revision = $3
         AND d.enabled = 1 AND d.removed_at IS NULL AND d.error IS NULL AND d.paused_at IS NULL AND d.failures < $9
-        AND NOT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_open_by_thread CROSS JOIN responsibility_slots o ON o.run_id = r.id
-          WHERE r.thread_id IN (d.thread_id, d.own_thread_id) AND +o.responsibility_id = d.id
+        AND NOT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_open_by_thread CROSS JOIN responsibility_slots o
+          WHERE o.run_id = r.id AND r.thread_id IN (d.thread_id, d.own_thread_id) AND +o.responsibility_id = d.id
             AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')))";
 pub(in crate::store) const END_WAITING: &str = "
     UPDATE responsibility_slots INDEXED BY responsibility_slots_waiting_of SET state = $2, missed_count = 1, missed_until = slot_at, note = $3, overdue_at = NULL,

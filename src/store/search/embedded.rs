@@ -28,7 +28,7 @@ FROM messages o WHERE +o.persona_id = $1 AND o.seq > $3 AND o.seq < $4
 ORDER BY o.seq DESC LIMIT $5";
 pub(in crate::store) const TEXTS_TO_EMBED: &str = "
 SELECT m.seq, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, 2000) AS own
-FROM jsonb_each($1) h CROSS JOIN messages m ON m.seq = h.value ORDER BY h.key";
+FROM jsonb_each($1) h CROSS JOIN messages m WHERE m.seq = h.value ORDER BY h.key";
 /// Of each text that has a vector of the model, one of them.
 pub(in crate::store) const KNOWN_VECTORS: &str = "
 SELECT h.value AS sha256, (SELECT v.vector FROM letter_vectors v WHERE v.model = $1 AND v.text_sha256 = h.value LIMIT 1) AS vector
@@ -38,7 +38,7 @@ SELECT m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, 2000) AS own FR
 WHERE m.seq = $1 AND m.persona_id = $2";
 pub(in crate::store) const STORE_VECTOR: &str = "
 INSERT INTO letter_vectors (seq, model, persona_id, text_sha256, vector) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT DO UPDATE SET text_sha256 = excluded.text_sha256, vector = excluded.vector";
+ON CONFLICT (seq, model) DO UPDATE SET text_sha256 = excluded.text_sha256, vector = excluded.vector";
 pub(in crate::store) const NEWEST_MESSAGE: &str = "
 SELECT coalesce((SELECT m.seq FROM messages m ORDER BY m.seq DESC LIMIT 1), 0)";
 pub(in crate::store) const COUNT_VECTORS: &str = "
@@ -50,7 +50,7 @@ SELECT provider, model, gain_points, letters, measured_at FROM vector_switches W
 pub(in crate::store) const VECTOR_SWITCHES: &str = "SELECT persona_id, provider, model, gain_points, letters, measured_at FROM vector_switches ORDER BY persona_id";
 pub(in crate::store) const SWITCH_ON: &str = "
 INSERT INTO vector_switches (persona_id, provider, model, gain_points, letters, measured_at) VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT DO UPDATE SET provider = excluded.provider, model = excluded.model, gain_points = excluded.gain_points,
+ON CONFLICT (persona_id) DO UPDATE SET provider = excluded.provider, model = excluded.model, gain_points = excluded.gain_points,
   letters = excluded.letters, measured_at = excluded.measured_at";
 pub(in crate::store) const SWITCH_OFF: &str = "DELETE FROM vector_switches WHERE persona_id = $1";
 

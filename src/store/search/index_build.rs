@@ -13,7 +13,7 @@ const STEP_LETTERS: usize = 100;
 /// The lowest number of the next letters below those that are indexed; NULL when there is none.
 pub(in crate::store) const NEXT_LETTERS: &str = "
     SELECT min(seq) AS lowest FROM (SELECT m.seq FROM letter_words_build b CROSS JOIN messages m
-      WHERE b.id = 1 AND m.seq < b.below ORDER BY m.seq DESC LIMIT $1)";
+      WHERE b.id = 1 AND m.seq < b.below ORDER BY m.seq DESC LIMIT $1) AS next";
 /// In the order of their numbers: FTS5 ends a segment where a number is lower than the one before.
 pub(in crate::store) const INDEX_LETTERS: &str = "
     INSERT INTO letter_words (rowid, thread, subject, sender, own)
@@ -25,11 +25,12 @@ pub(in crate::store) const INDEX_LETTERS: &str = "
 /// The lowest number of the next letters without parts; NULL when there is none.
 pub(in crate::store) const NEXT_PARTS: &str = "
     SELECT min(seq) AS lowest FROM (SELECT m.seq FROM letter_parts_build b CROSS JOIN messages m
-      WHERE b.id = 1 AND m.seq < b.below ORDER BY m.seq DESC LIMIT $1)";
+      WHERE b.id = 1 AND m.seq < b.below ORDER BY m.seq DESC LIMIT $1) AS next";
 /// Their parts are made before the commit, as those of new letters.
 pub(in crate::store) const NAME_PARTS: &str = "
-    INSERT OR IGNORE INTO letter_parts_pending (seq)
-      SELECT m.seq FROM letter_parts_build b CROSS JOIN messages m WHERE b.id = 1 AND m.seq >= $1 AND m.seq < b.below;
+    INSERT INTO letter_parts_pending (seq)
+      SELECT m.seq FROM letter_parts_build b CROSS JOIN messages m WHERE b.id = 1 AND m.seq >= $1 AND m.seq < b.below
+      ON CONFLICT DO NOTHING;
     UPDATE letter_parts_build SET below = $1 WHERE id = 1";
 pub(in crate::store) const END_PARTS: &str = "DELETE FROM letter_parts_build WHERE id = 1";
 /// Letters may be pending when an earlier engine failed to make their parts.

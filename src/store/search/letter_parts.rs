@@ -12,7 +12,7 @@ const LETTERS_MAX: u32 = 1_000;
 pub(in crate::store) const PENDING_PARTS: &str = "
     SELECT p.seq, replace(m.thread_id, '-', '') AS thread, m.subject, m.sender,
       substr(coalesce(m.fresh_text, m.text_body), 1, 100000) AS own
-    FROM letter_parts_pending p CROSS JOIN messages m ON m.seq = p.seq LIMIT $1";
+    FROM letter_parts_pending p CROSS JOIN messages m WHERE m.seq = p.seq LIMIT $1";
 /// `$1`: `[{seq, thread, words}, …]`; an empty text has no row.
 pub(in crate::store) const STORE_PARTS: &str = "
     SAVEPOINT parts;

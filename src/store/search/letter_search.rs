@@ -38,8 +38,8 @@ const NEAR: usize = 2;
 /// The newest messages with a word, from the newest on and only until there are enough.
 pub(in crate::store) const NEWEST_WITH: &str = "
 SELECT m.seq, m.received_at
-FROM letter_words f CROSS JOIN messages m ON m.seq = f.rowid
-WHERE f.letter_words MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+FROM letter_words f CROSS JOIN messages m
+WHERE m.seq = f.rowid AND f.letter_words MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
   AND m.disposition <> 'notice'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
 ORDER BY f.rowid DESC LIMIT $5";
@@ -48,8 +48,8 @@ ORDER BY f.rowid DESC LIMIT $5";
 /// forwards, because only so does FTS5 skip to the next message of these threads.
 pub(in crate::store) const READABLE_WITH: &str = "
 SELECT m.seq, m.received_at
-FROM letter_words f CROSS JOIN messages m ON m.seq = f.rowid
-WHERE f.letter_words MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+FROM letter_words f CROSS JOIN messages m
+WHERE m.seq = f.rowid AND f.letter_words MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
   AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
@@ -59,8 +59,8 @@ ORDER BY f.rowid LIMIT $5";
 /// The same as [`NEWEST_WITH`] for a part of words; `$6`: MATCH text of the index of words that must hold, too.
 pub(in crate::store) const NEWEST_WITH_PART: &str = "
 SELECT m.seq, m.received_at
-FROM letter_parts f CROSS JOIN messages m ON m.seq = f.rowid
-WHERE f.letter_parts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+FROM letter_parts f CROSS JOIN messages m
+WHERE m.seq = f.rowid AND f.letter_parts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
   AND m.disposition <> 'notice'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND ($6 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.letter_words MATCH $6 AND w.rowid = m.seq))
@@ -69,8 +69,8 @@ ORDER BY f.rowid DESC LIMIT $5";
 /// The same as [`READABLE_WITH`] for a part of words; `$7` as `$6` of [`NEWEST_WITH_PART`].
 pub(in crate::store) const READABLE_WITH_PART: &str = "
 SELECT m.seq, m.received_at
-FROM letter_parts f CROSS JOIN messages m ON m.seq = f.rowid
-WHERE f.letter_parts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+FROM letter_parts f CROSS JOIN messages m
+WHERE m.seq = f.rowid AND f.letter_parts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
   AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
@@ -80,20 +80,20 @@ ORDER BY f.rowid LIMIT $5";
 
 /// Threads that the first reader is in, the newest first.
 pub(in crate::store) const THREADS_OF: &str = "
-SELECT t.id FROM thread_participants p CROSS JOIN threads t ON t.id = p.thread_id
-WHERE p.address = $1 AND t.persona_id = $2 ORDER BY t.updated_at DESC LIMIT $3";
+SELECT t.id FROM thread_participants p CROSS JOIN threads t
+WHERE t.id = p.thread_id AND p.address = $1 AND t.persona_id = $2 ORDER BY t.updated_at DESC LIMIT $3";
 
 /// The number of messages that can be found, counted up to a limit.
 pub(in crate::store) const COUNT_ALL: &str = "
-SELECT count(*) FROM (SELECT 1 FROM messages WHERE persona_id = $1 LIMIT $2)";
+SELECT count(*) FROM (SELECT 1 FROM messages WHERE persona_id = $1 LIMIT $2) AS letters";
 
 /// The number of messages in these threads that all readers may see, counted up to a limit.
 pub(in crate::store) const COUNT_READABLE: &str = "
-SELECT count(*) FROM (SELECT 1 FROM jsonb_each($1) t CROSS JOIN messages m ON m.thread_id = t.value
-  WHERE m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
+SELECT count(*) FROM (SELECT 1 FROM jsonb_each($1) t CROSS JOIN messages m
+  WHERE m.thread_id = t.value AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
     AND NOT EXISTS (SELECT 1 FROM jsonb_each($2) reader WHERE NOT EXISTS (SELECT 1 FROM readable
       WHERE readable.seq = m.seq AND readable.address = reader.value))
-  LIMIT $3)";
+  LIMIT $3) AS letters";
 
 /// The four messages before and after each of `$1` in its thread, as far as all readers may see them.
 pub(in crate::store) const NEIGHBOURS: &str = "
@@ -110,11 +110,11 @@ SELECT h.value AS seq,
         SELECT 1 FROM jsonb_each($2) reader WHERE NOT EXISTS (SELECT 1 FROM readable
           WHERE readable.seq = n.seq AND readable.address = reader.value))))
     ORDER BY n.seq LIMIT 4) a) AS after_json
-FROM jsonb_each($1) h CROSS JOIN messages m ON m.seq = h.value";
+FROM jsonb_each($1) h CROSS JOIN messages m WHERE m.seq = h.value";
 
 /// When messages came, and from whom.
 pub(in crate::store) const RECEIVED: &str = "
-SELECT m.seq, m.received_at, m.sender FROM jsonb_each($1) h CROSS JOIN messages m ON m.seq = h.value";
+SELECT m.seq, m.received_at, m.sender FROM jsonb_each($1) h CROSS JOIN messages m WHERE m.seq = h.value";
 
 pub(in crate::store) const NUMBER_OF: &str =
     "SELECT m.seq FROM messages m WHERE m.id = $1 AND m.persona_id = $2";

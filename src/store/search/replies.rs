@@ -9,8 +9,8 @@ use crate::store::{PersonaStore, Result};
 /// messages for each reply.
 pub(in crate::store) const ANSWERED_LETTERS: &str = "
     SELECT m.seq, p.seq AS parent, m.received_at, substr(coalesce(m.fresh_text, m.text_body), 1, 20000) AS own
-    FROM messages m CROSS JOIN messages p ON p.persona_id = m.persona_id AND p.message_id = m.in_reply_to
-    WHERE m.persona_id = $1 AND m.in_reply_to IS NOT NULL AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
+    FROM messages m CROSS JOIN messages p
+    WHERE p.persona_id = m.persona_id AND p.message_id = m.in_reply_to AND m.persona_id = $1 AND m.in_reply_to IS NOT NULL AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
       AND p.direction IN ('inbound', 'outbound') AND p.disposition <> 'notice' AND NOT p.received_at >= m.received_at
     ORDER BY m.received_at DESC, m.seq DESC LIMIT $2";
 

@@ -27,8 +27,8 @@ pub struct QuestionVector {
 /// The newest letters of a persona with their vectors.
 pub(in crate::store) const NEWEST_VECTORS: &str = "
 SELECT v.seq, v.vector
-FROM letter_vectors v CROSS JOIN messages m ON m.seq = v.seq
-WHERE v.persona_id = $1 AND v.model = $2 AND m.persona_id = $1 AND m.direction IN ('inbound', 'outbound')
+FROM letter_vectors v CROSS JOIN messages m
+WHERE m.seq = v.seq AND v.persona_id = $1 AND v.model = $2 AND m.persona_id = $1 AND m.direction IN ('inbound', 'outbound')
   AND m.disposition <> 'notice'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND ($5 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.letter_words MATCH $5 AND w.rowid = m.seq))
@@ -40,18 +40,18 @@ ORDER BY v.seq DESC LIMIT $6";
 pub(in crate::store) const READABLE_VECTORS: &str = "
 SELECT v.seq, v.vector FROM (
   SELECT m.seq FROM (
-    SELECT t.id FROM thread_participants p CROSS JOIN threads t ON t.id = p.thread_id
-    WHERE p.address = $8 AND t.persona_id = $1 ORDER BY t.updated_at DESC LIMIT $9) own
-  CROSS JOIN messages m ON m.thread_id = own.id
-  CROSS JOIN letter_vectors l ON l.seq = m.seq AND l.model = $2
-  WHERE +m.persona_id = $1 AND m.direction IN ('inbound', 'outbound')
+    SELECT t.id FROM thread_participants p CROSS JOIN threads t
+    WHERE t.id = p.thread_id AND p.address = $8 AND t.persona_id = $1 ORDER BY t.updated_at DESC LIMIT $9) own
+  CROSS JOIN messages m
+  CROSS JOIN letter_vectors l
+  WHERE l.seq = m.seq AND l.model = $2 AND m.thread_id = own.id AND +m.persona_id = $1 AND m.direction IN ('inbound', 'outbound')
     AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
     AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
     AND NOT EXISTS (SELECT 1 FROM jsonb_each($7) reader WHERE NOT EXISTS (SELECT 1 FROM readable
       WHERE readable.seq = m.seq AND readable.address = reader.value))
     AND ($5 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.letter_words MATCH $5 AND w.rowid = m.seq))
   ORDER BY m.seq DESC LIMIT $6) h
-CROSS JOIN letter_vectors v ON v.seq = h.seq AND v.model = $2";
+CROSS JOIN letter_vectors v WHERE v.seq = h.seq AND v.model = $2";
 
 /// Most threads of readers that are searched, as in a search by words.
 const THREADS_MAX: i64 = 400;

@@ -24,13 +24,14 @@ pub(in crate::store) const RESERVE: &str = "
       UNION ALL SELECT $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6)));
     INSERT INTO correspondence (persona_id, counterparty, minute, mails)
       SELECT $1, who, $3, 1 FROM (SELECT value AS who FROM jsonb_each($2)
-        UNION SELECT $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6)))
-      WHERE who IS NOT NULL ON CONFLICT DO UPDATE SET mails = mails + 1;
+        UNION SELECT $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6))) AS people
+      WHERE who IS NOT NULL
+      ON CONFLICT (persona_id, counterparty, minute) DO UPDATE SET mails = correspondence.mails + 1;
     SELECT
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
-        WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM jsonb_each($2))), 0) AS in_hour,
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM jsonb_each($2)) AS each_of), 0) AS in_hour,
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
-        WHERE persona_id = $1 AND counterparty = value AND minute >= $5) AS n FROM jsonb_each($2))), 0) AS in_day,
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $5) AS n FROM jsonb_each($2)) AS each_of), 0) AS in_day,
       coalesce((SELECT sum(mails) FROM correspondence WHERE persona_id = $1 AND minute >= $5
         AND counterparty = $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6))), 0) AS in_thread";
 pub(in crate::store) const GIVE_BACK: &str = "
@@ -41,9 +42,9 @@ pub(in crate::store) const GIVE_BACK: &str = "
 pub(in crate::store) const SENT: &str = "
     SELECT
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
-        WHERE persona_id = $1 AND counterparty = value AND minute >= $3) AS n FROM jsonb_each($2))), 0) AS in_hour,
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $3) AS n FROM jsonb_each($2)) AS each_of), 0) AS in_hour,
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
-        WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM jsonb_each($2))), 0) AS in_day,
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM jsonb_each($2)) AS each_of), 0) AS in_day,
       coalesce((SELECT sum(mails) FROM correspondence
         WHERE persona_id = $1 AND minute >= $4 AND counterparty = $6 || $5), 0) AS in_thread";
 pub(in crate::store) const OWN_MAIL: &str = "

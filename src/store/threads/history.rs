@@ -110,10 +110,10 @@ pub(in crate::store) const TRIGGER: &str = "
       EXISTS (SELECT 1 FROM messages p
         WHERE p.seq IN (
             SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = m.thread_id AND seq < m.seq
-              ORDER BY seq DESC LIMIT $6)
+              ORDER BY seq DESC LIMIT $6) AS newest
             UNION
             SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = m.thread_id AND direction = 'outbound'
-              ORDER BY seq DESC LIMIT $6))
+              ORDER BY seq DESC LIMIT $6) AS answers)
           AND NOT EXISTS (SELECT 1 FROM thread_resets x WHERE x.thread_id = m.thread_id AND x.after_seq < m.seq
             AND x.after_seq >= coalesce((SELECT t.seq FROM runs r JOIN messages t ON t.id = r.trigger_message_id
               WHERE r.id = p.run_id), p.seq))
@@ -168,7 +168,7 @@ pub(in crate::store) const PAST_STEPS: &str = "
         THEN payload_json END))
     FROM (SELECT * FROM thread_tool_events
       WHERE parent_message_id IN (SELECT value FROM jsonb_each($1)) AND persona_id = $2
-      ORDER BY parent_message_id, run_id, step_index)";
+      ORDER BY parent_message_id, run_id, step_index) AS steps";
 
 /// Largest file that is loaded for a model, in bytes: a PDF file of the size that all vendors take.
 const FILE_BYTES_MAX: u64 = 10_000_000;

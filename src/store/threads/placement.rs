@@ -57,15 +57,15 @@ pub(in crate::store) const LINKED_CONVERSATIONS: &str = "
 pub(in crate::store) const FIND_THREAD: &str = "
     SELECT id, (SELECT coalesce(sum(mails), 0) FROM correspondence
       WHERE persona_id = $4 AND counterparty = $8 || id AND minute >= $5) AS answers
-    FROM (SELECT t.id FROM threads t CROSS JOIN thread_participants p ON p.thread_id = t.id
-      WHERE t.conversation_id = $1 AND p.address = $2
+    FROM (SELECT t.id FROM threads t CROSS JOIN thread_participants p
+      WHERE p.thread_id = t.id AND t.conversation_id = $1 AND p.address = $2
         AND ($6 IS NULL OR (
           NOT EXISTS (SELECT 1 FROM thread_participants o WHERE o.thread_id = t.id
             AND o.address NOT IN (SELECT value FROM jsonb_each($7)))
           AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) wanted WHERE NOT EXISTS (SELECT 1 FROM thread_participants o
             WHERE o.thread_id = t.id AND o.address = wanted.value))))
       ORDER BY EXISTS (SELECT 1 FROM messages m WHERE m.persona_id = $4 AND m.message_id = $3 AND m.thread_id = t.id)
-        DESC, t.updated_at DESC, t.id DESC LIMIT 1)";
+        DESC, t.updated_at DESC, t.id DESC LIMIT 1) AS found";
 /// Inserts missing rows and touches existing ones. A participant that joins a thread with messages
 /// reads from there on; an authenticated address replaces its unverified form. One text, because
 /// every text that is sent to SQLite costs a thread switch, and this is the most frequent write of
@@ -73,15 +73,17 @@ pub(in crate::store) const FIND_THREAD: &str = "
 pub(in crate::store) const PLACE: &str = "
     INSERT INTO conversations (id, persona_id, subject, root_message_id, created_at) VALUES ($3, $1, $4, $5, $6)
       ON CONFLICT (id) DO NOTHING;
-    INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
-      SELECT $1, value, $3 FROM jsonb_each($2);
+    INSERT INTO message_links (persona_id, rfc_message_id, conversation_id)
+      SELECT $1, value, $3 FROM jsonb_each($2) WHERE true ON CONFLICT DO NOTHING;
     INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
-      VALUES ($7, $3, $1, $4, $6, $6) ON CONFLICT (id) DO UPDATE SET updated_at = max(updated_at, $6);
-    INSERT OR IGNORE INTO thread_participants (thread_id, address, joined_after)
+      VALUES ($7, $3, $1, $4, $6, $6) ON CONFLICT (id) DO UPDATE SET updated_at =
+        CASE WHEN threads.updated_at < $6 THEN $6 ELSE threads.updated_at END;
+    INSERT INTO thread_participants (thread_id, address, joined_after)
       SELECT $7, j.value, CASE WHEN u.address IS NOT NULL THEN u.joined_after ELSE
           (SELECT CASE WHEN max(seq) < 0 THEN 0 ELSE max(seq) END FROM messages WHERE thread_id = $7) END
       FROM jsonb_each($8) j
-        LEFT JOIN thread_participants u ON u.thread_id = $7 AND u.address = 'unverified:' || j.value;
+        LEFT JOIN thread_participants u ON u.thread_id = $7 AND u.address = 'unverified:' || j.value
+      WHERE true ON CONFLICT DO NOTHING;
     DELETE FROM thread_participants WHERE thread_id = $7 AND address = $9";
 pub(in crate::store) const TOUCH_THREAD: &str = "UPDATE threads SET updated_at = $2 WHERE id = $1";
 
@@ -97,7 +99,7 @@ pub(in crate::store) const EQUAL_THREADS: &str = "
     WITH people AS (
       SELECT t.id, (SELECT group_concat(address, ' ') FROM
         (SELECT address || coalesce(' after ' || joined_after, '') AS address FROM thread_participants
-          WHERE thread_id = t.id ORDER BY address)) AS everybody
+          WHERE thread_id = t.id ORDER BY address) AS present) AS everybody
       FROM threads t WHERE t.conversation_id = $1)
     SELECT young.id AS young, min(old.id) AS old FROM people young JOIN people old
       ON old.everybody = young.everybody AND old.id < young.id GROUP BY young.id";

@@ -68,7 +68,7 @@ pub(in crate::store) const KEEP_SESSION: &str = "
       $10, $10
     FROM runs WHERE id = $1 AND persona_id = $2 AND epoch = $11 AND state = 'running'
     ON CONFLICT (persona_id, thread_id, provider) DO UPDATE SET model = excluded.model, folder = excluded.folder,
-      created_at = CASE session_id WHEN excluded.session_id THEN created_at ELSE excluded.created_at END,
+      created_at = CASE provider_sessions.session_id WHEN excluded.session_id THEN provider_sessions.created_at ELSE excluded.created_at END,
       session_id = excluded.session_id, options_sha256 = excluded.options_sha256, state = excluded.state,
       run_id = excluded.run_id, seen_seq = excluded.seen_seq, usage_json = excluded.usage_json,
       used_at = excluded.used_at";

@@ -108,7 +108,7 @@ pub(in crate::store) const QUEUE_SUMMARY: &str = "
           AND (f.state IN ('failed', 'cancelled')
             OR EXISTS (SELECT 1 FROM thread_memory s WHERE s.run_id = f.id AND s.state = 'flagged'))
           AND (SELECT count(*) FROM (SELECT 1 FROM messages m WHERE m.thread_id = r.thread_id AND m.seq > t.seq
-            LIMIT $4)) < $4)";
+            LIMIT $4) AS newer) < $4)";
 /// Queues the run that goes on where run `$1` stopped.
 pub(in crate::store) const CONTINUE_SUMMARY: &str = "
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at)
@@ -160,8 +160,8 @@ pub(in crate::store) const LETTERS_TO_SUMMARISE: &str = "
     placed (place, seq) AS (
       SELECT seq, seq FROM heads
       UNION ALL
-      SELECT h.seq, a.seq FROM heads h CROSS JOIN runs r ON r.trigger_message_id = h.id CROSS JOIN messages a ON a.run_id = r.id
-      WHERE +a.thread_id = $1 AND a.direction = 'outbound'
+      SELECT h.seq, a.seq FROM heads h CROSS JOIN runs r CROSS JOIN messages a
+      WHERE a.run_id = r.id AND r.trigger_message_id = h.id AND +a.thread_id = $1 AND a.direction = 'outbound'
         AND (a.disposition = 'sent' OR a.disposition = 'withheld:store_only' AND r.trigger = 'chat')
         AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
           WHERE readable.seq = a.seq AND readable.address = reader.value)))
@@ -170,7 +170,7 @@ pub(in crate::store) const LETTERS_TO_SUMMARISE: &str = "
       'trigger', r.trigger_message_id, 'disposition', m.disposition, 'lost', NULL, 'trust', m.trust,
       'letters', CASE WHEN m.metadata_json ->> '$.letters.count' > 0
         THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END) ORDER BY p.place, p.seq)
-    FROM placed p CROSS JOIN messages m ON m.seq = p.seq LEFT JOIN runs r ON r.id = m.run_id";
+    FROM placed p CROSS JOIN messages m LEFT JOIN runs r ON r.id = m.run_id WHERE m.seq = p.seq";
 pub(in crate::store) const SUMMARIES_OF_THREAD: &str = "
     SELECT s.id, s.run_id, s.model, s.state, s.problems_json, s.text, s.upto_message_id, s.generation, s.messages,
       s.previous_id, s.inputs_json, s.label_json, s.readers_json, s.created_at

@@ -14,7 +14,7 @@ use crate::domain::{Address, Letter};
 use crate::gateway::intake::Intake;
 use crate::gateway::intake::history::Archived;
 use crate::gateway::intake_contract::{LetterIntake, Refusal};
-use crate::store::{ArchivedWay, ForeignDatabase, ForeignRow};
+use crate::store::{ArchivedWay, ForeignDatabase, ForeignDatabaseError, ForeignRow};
 use crate::text::{plural, with_causes};
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -114,7 +114,7 @@ pub async fn open(copy: DatabaseCopy, findings: &mut MigrationFindings) -> Optio
         .ok()
 }
 
-fn broken(error: &sqlx::Error) -> String {
+fn broken(error: &ForeignDatabaseError) -> String {
     format!("the database cannot be read: {}", with_causes(error))
 }
 
@@ -164,7 +164,7 @@ async fn readable(copy: DatabaseCopy) -> Result<ReadableHistory, String> {
 async fn without_counterpart(
     mut history: ReadableHistory,
     findings: &mut MigrationFindings,
-) -> Result<ReadableHistory, sqlx::Error> {
+) -> Result<ReadableHistory, ForeignDatabaseError> {
     let tables = history.database.tables().await?;
     for (table, why) in WITHOUT_COUNTERPART
         .into_iter()
@@ -189,7 +189,7 @@ async fn without_counterpart(
 async fn newest_migration(
     database: &mut ForeignDatabase,
     tables: &[String],
-) -> Result<u64, sqlx::Error> {
+) -> Result<u64, ForeignDatabaseError> {
     const NAMES: [&str; 6] = [
         "version",
         "name",
