@@ -223,3 +223,59 @@ impl RawSql {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::Cell;
+    use super::*;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn what_is_bound_is_read_back_as_it_was() {
+        let mut conn = Connection::in_memory().await;
+        let all = query(
+            "SELECT $1 AS i, $2 AS r, $3 AS b, $4 AS t, $5 AS shared, $6 AS bytes, $7 AS absent",
+        )
+        .bind(i64::MAX)
+        .bind(0.5)
+        .bind(true)
+        .bind("Grüße\0")
+        .bind(Arc::<str>::from("shared"))
+        .bind([0_u8, 255].as_slice())
+        .bind(None::<&str>);
+        let row = all.fetch_one(&mut conn).await.expect("a row");
+        assert_eq!((row.get::<i64>("i"), row.get::<f64>("r")), (i64::MAX, 0.5));
+        assert!(row.get::<bool>("b"));
+        assert_eq!(
+            (row.get::<&str>("t"), row.get::<String>("shared").as_str()),
+            ("Grüße\0", "shared")
+        );
+        assert_eq!(row.get::<&[u8]>("bytes"), [0, 255]);
+        assert_eq!(
+            (
+                row.get::<Option<&str>>("absent"),
+                row.get::<Option<i64>>("i")
+            ),
+            (None, Some(i64::MAX))
+        );
+        assert!(row.has("absent") && !row.has("missing"));
+        assert!(row.try_get::<String>("missing").is_err() && row.try_get::<i64>("t").is_err());
+        let cells = row.cells().expect("cells");
+        assert_eq!(cells[3], ("t".to_owned(), Cell::Text("Grüße\0".to_owned())));
+        assert_eq!(cells[6], ("absent".to_owned(), Cell::Null));
+    }
+
+    #[tokio::test]
+    async fn several_statements_share_their_parameters_and_the_last_gives_the_rows() {
+        let mut conn = Connection::in_memory().await;
+        let made = raw_sql("CREATE TABLE t (word TEXT)").execute(&mut conn);
+        made.await.expect("a table");
+        let two = "INSERT INTO t VALUES ($1), ($2); SELECT word FROM t WHERE word = $2";
+        let found = query_scalar::<String>(two).bind("one").bind("two");
+        assert_eq!(found.fetch_all(&mut conn).await.expect("rows"), ["two"]);
+        let gone = query("DELETE FROM t").execute(&mut conn).await;
+        assert_eq!(gone.expect("a statement").rows_affected(), 2);
+        let none = query_scalar::<String>("SELECT word FROM t");
+        assert_eq!(none.fetch_optional(&mut conn).await.expect("no row"), None);
+    }
+}

@@ -70,3 +70,30 @@ impl Scope {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_that_cannot_be_one_are_everything() {
+        let persona = |id: &str| Scope::persona(&PersonaId::parse(id).expect("an id"));
+        let both = persona("porter").and(persona("clerk"));
+        assert!(
+            matches!(&both, Scope::Personas(personas) if personas.len() == 2),
+            "{both:?}"
+        );
+        let run = |id: &str| Scope::persona_of("runs", id);
+        let runs = run("a").and(run("b"));
+        assert_eq!(
+            runs,
+            Scope::PersonasOf {
+                table: "runs",
+                ids: vec!["a".to_owned(), "b".to_owned()]
+            }
+        );
+        assert_eq!(runs.and(Scope::persona_of("messages", "a")), Scope::Engine);
+        assert_eq!(Scope::Rows.and(Scope::Rows), Scope::Rows);
+        assert_eq!(Scope::Rows.and(persona("porter")), Scope::Engine);
+    }
+}
