@@ -151,13 +151,14 @@ fn check_target(database: &Path, file: &Path, force: bool) -> anyhow::Result<()>
     if file.exists() && !force {
         return Err(exists(file).into());
     }
-    Ok(require_parent(file)?)
+    Ok(require_parent(file, database)?)
 }
 
-/// Refuses a copy in a folder that is not there: on a disk that is not mounted, for example.
-fn require_parent(copy: &Path) -> Result<(), Failure> {
+/// Refuses a copy in a folder that is not there: on a disk that is not mounted, for example. One beside the database, as
+/// `data/backups`, is made.
+fn require_parent(copy: &Path, database: &Path) -> Result<(), Failure> {
     let parent = copy.parent().unwrap_or(Path::new("/"));
-    if parent.is_dir() {
+    if parent.is_dir() || parent.parent() == database.parent() {
         return Ok(());
     }
     let message = format!("there is no folder `{}`", parent.display());

@@ -47,7 +47,7 @@ pub(super) async fn back_up(context: &CommandContext, folder: &Path) -> anyhow::
         let failure = Failure::new(Exit::NoInput, "there is no database yet");
         return Err(failure.hint("the first start of an engine makes it").into());
     }
-    require_parent(&folder)?;
+    require_parent(&folder, &database)?;
     let mut parts = COPIED.iter().map(|part| workspace.join(part));
     if folder == workspace || parts.any(|part| folder.starts_with(part)) {
         let failure = Failure::new(Exit::Usage, "this folder is part of what is copied");

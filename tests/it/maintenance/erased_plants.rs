@@ -77,7 +77,7 @@ pub static PLANTS: &[Plant] = &[
            (SELECT id FROM messages WHERE message_id = 'b1@guest.example'), '{AT}')"),
     plant("held_letters", "envelope_json bytes",
         "INSERT INTO held_letters (id, persona_id, sha256, envelope_json, bytes, held_at, next_attempt_at) VALUES ('held', 'ada', 'x',
-           '{\"from\":\"{C}\",\"x\":\"@held_letters.envelope_json@\"}', CAST('From: {C} @held_letters.bytes@' AS BLOB), '{AT}', '{AT}')"),
+           '{\"mail_from\":\"{C}\",\"x\":\"@held_letters.envelope_json@\"}', CAST('From: {C}' || char(13, 10, 13, 10) || '@held_letters.bytes@' AS BLOB), '{AT}', '{AT}')"),
     plant("mail_commands", "argument",
         "INSERT INTO mail_commands (message_id, persona_id, rfc_message_id, owner, command, argument, sent_at, received_at, answered_at)
          VALUES ({M}, 'ada', 'c1@partner.test', '{C}', 'reset', '@mail_commands.argument@', '{AT}', '{AT}', '{AT}')"),
