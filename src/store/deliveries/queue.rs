@@ -133,7 +133,7 @@ WHERE seq IN (
       ORDER BY next_attempt_at, seq LIMIT $3
     ) AS waiting WINDOW due AS (ORDER BY next_attempt_at, seq)
   ) AS placed WHERE place = 1 OR total <= $4
-)
+) AND state = 'queued'
 RETURNING seq, id, persona_id, message_id, run_id, kind, envelope_from, bytes, attempts, created_at";
 
 pub(in crate::store) const OPEN_RECIPIENTS: &str = "

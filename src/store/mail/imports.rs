@@ -37,7 +37,7 @@ impl Store {
     /// Stores a letter of an archive, unless it is a duplicate, in a commit that it may share with
     /// other letters.
     pub async fn import_letter(&self, copy: NewInbound, way: ArchivedWay) -> Result<StoredInbound> {
-        self.write(Scope::persona(&copy.persona), move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move { import(conn, &copy, way).await })
         })
         .await

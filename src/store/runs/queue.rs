@@ -218,7 +218,8 @@ impl Store {
         let except = serde_json::json!(personas).to_string();
         let (epoch, now) = (self.epoch(), self.clock().now().to_string());
         let (poison_runs, monotonic) = (self.poison_runs().clone(), self.clock().monotonic());
-        self.write(Scope::Rows, move |conn| {
+        // It counts what runs, of every persona.
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let turn = poison_runs.turn(conn, epoch, monotonic).await?;
                 let Some(allowed) = turn.allows(limit) else {

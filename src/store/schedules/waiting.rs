@@ -135,16 +135,13 @@ impl Store {
     /// in the version whose prompt was rendered, it has no open run, and the slot's turn has come.
     pub async fn begin_waiting(&self, turn: WaitingTurn) -> Result<Fired> {
         let clock = self.clock().clone();
-        self.write(
-            Scope::of_responsibility(&turn.responsibility),
-            move |conn| {
-                Box::pin(async move {
-                    let fired = begin(conn, turn, clock.as_ref()).await?;
-                    crate::crash::crash_point!("SC5");
-                    Ok(fired)
-                })
-            },
-        )
+        self.write(Scope::Engine, move |conn| {
+            Box::pin(async move {
+                let fired = begin(conn, turn, clock.as_ref()).await?;
+                crate::crash::crash_point!("SC5");
+                Ok(fired)
+            })
+        })
         .await
     }
 

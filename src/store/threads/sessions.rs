@@ -79,7 +79,7 @@ pub(in crate::store) const FOLD_SESSIONS: &str =
     "DELETE FROM provider_sessions WHERE thread_id IN ($1, $2)";
 pub(in crate::store) const FORGET_SESSIONS: &str = "
     DELETE FROM provider_sessions WHERE rowid IN (
-      SELECT rowid FROM provider_sessions WHERE used_at < $1 LIMIT $2)";
+      SELECT rowid FROM provider_sessions WHERE used_at < $1 LIMIT $2) AND used_at < $1";
 pub(in crate::store) const SESSIONS_OF_THREAD: &str = "
     SELECT provider, model, session_id, state, created_at, used_at FROM provider_sessions
     WHERE thread_id = $1 ORDER BY used_at DESC, provider";

@@ -60,7 +60,7 @@ impl Store {
         answer: Option<String>,
     ) -> Result<ApiCallState> {
         let (call, now) = (call.clone(), self.clock().now());
-        self.write(Scope::Rows, move |conn| {
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let old = now.minus(API_CALL_KEPT).to_string();
                 let forget = db::query(FORGET_CALLS).bind(old);

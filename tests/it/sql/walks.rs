@@ -59,10 +59,6 @@ pub const WALKS: &[(&str, &str)] = &[
         "an act of the owner, who seldom erases a person, with the engine stopped",
     ),
     (
-        "statements::EMPTY_HELD",
-        "an act of the owner, who seldom erases a person, with the engine stopped",
-    ),
-    (
         "statements::EMPTY_NOTICES",
         "an act of the owner, who seldom erases a person, with the engine stopped",
     ),

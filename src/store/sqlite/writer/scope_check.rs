@@ -13,7 +13,9 @@ static TABLES_OF_PERSONAS: &str = "
       AND EXISTS (SELECT 1 FROM pragma_table_info(t.name) c WHERE c.name = 'persona_id')";
 static SCOPE_TABLE: &str = "CREATE TEMP TABLE IF NOT EXISTS write_scope (persona_id TEXT NOT NULL)";
 static LEAVE_SCOPE: &str = "DELETE FROM temp.write_scope";
-static ENTER_SCOPE: &str = "INSERT INTO temp.write_scope SELECT value FROM json_each($1)";
+/// A scope without a persona is one, too: the space is the name of none.
+static ENTER_SCOPE: &str =
+    "INSERT INTO temp.write_scope SELECT value FROM json_each($1) UNION ALL SELECT ' '";
 
 /// Begins the check on a connection.
 pub(super) async fn begin(conn: &mut Connection) -> Result<(), db::Error> {
@@ -101,6 +103,8 @@ mod tests {
             });
             assert_eq!(write.await.is_ok(), is_own, "{sql}");
         }
+        let nobody = Scope::persona_of("runs", "no such run");
+        halt(nobody, &porter).await.expect_err("a scope of nobody");
         halt(Scope::Engine, &porter).await.expect("everything");
     }
 }
