@@ -23,6 +23,9 @@ pub fn free_disk_bytes(folder: &Path) -> io::Result<u64> {
 /// Name of a database that is being restored, beside its place.
 pub static RESTORING: &str = ".attache.db.restoring";
 
+/// Name of a mark beside the place of a database: the first opening has begun to make it.
+pub(in crate::store) static MAKING: &str = ".attache.db.making";
+
 /// Returns the path of the write-ahead log of a database file.
 pub(in crate::store) fn log_of(database: &Path) -> PathBuf {
     beside(database, "-wal")

@@ -3,7 +3,7 @@
 //! old log into a file that was restored.
 
 use crate::store::OpenError;
-use crate::store::sqlite::files::{RESTORING, log_of};
+use crate::store::sqlite::files::{MAKING, RESTORING, log_of};
 use crate::store::sqlite::locks::VERSION;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -21,10 +21,33 @@ pub(in crate::store) fn note_opened(lock: &mut File) -> io::Result<()> {
     writeln!(lock, "{OPENED}\n{VERSION}{}", env!("CARGO_PKG_VERSION"))
 }
 
+/// Notes on the disk that the database is made now, so that the file of 0 bytes with which SQLite begins is told from one that
+/// lost its content.
+pub(in crate::store) fn note_making(data: &Path) -> io::Result<()> {
+    File::create(data.join(MAKING))?;
+    File::open(data)?.sync_all()
+}
+
+/// Removes what [`note_making`] left: the database has content now, or is not there.
+pub(in crate::store) fn note_made(data: &Path) -> io::Result<()> {
+    let mark = data.join(MAKING);
+    match mark.exists() {
+        true => std::fs::remove_file(mark),
+        false => Ok(()),
+    }
+}
+
+/// Reports whether there is no database yet: no file, or the empty one of a first opening that was killed. What
+/// [`refuse_leftovers`] refuses is refused before.
+pub(in crate::store) fn is_new(data: &Path) -> bool {
+    let database = data.join("attache.db").metadata();
+    database.map_or(true, |file| file.len() == 0)
+}
+
 /// Refuses leftovers below the folder `data` of a workspace.
 ///
 /// Errors: [`OpenError::HalfRestored`] where a restore did not end, [`OpenError::Gone`] where a database is missing,
-/// [`OpenError::Empty`] where a file without a byte stands for it, [`OpenError::ForeignLog`] where there is a log that is not
+/// [`OpenError::Empty`] where a file without a byte stands for it that no first opening left, [`OpenError::ForeignLog`] where there is a log that is not
 /// the database's.
 pub fn refuse_leftovers(data: &Path) -> Result<(), OpenError> {
     let database = data.join("attache.db");
@@ -61,7 +84,7 @@ pub fn refuse_leftovers(data: &Path) -> Result<(), OpenError> {
         () if was_opened => lock,
         () if has_mails() => outbox,
         // What a copy leaves on a full disk, or a power cut.
-        () if database.exists() => {
+        () if database.exists() && !data.join(MAKING).exists() => {
             let path = database.display().to_string();
             return Err(OpenError::Empty { path });
         }

@@ -11,7 +11,9 @@ use crate::store::maintenance::versions::{note_version, require_newest};
 use crate::store::runs::poison_runs::PoisonRuns;
 use crate::store::sqlite::identity::FileIdentity;
 use crate::store::sqlite::job::Job;
-use crate::store::sqlite::leftovers::{note_opened, refuse_leftovers};
+use crate::store::sqlite::leftovers::{
+    is_new, note_made, note_making, note_opened, refuse_leftovers,
+};
 use crate::store::sqlite::locks::{acquire, replace, turn_to_open};
 use crate::store::sqlite::log::Log;
 use crate::store::sqlite::open_error::OpenError;
@@ -124,13 +126,22 @@ impl Store {
         clock: Arc<dyn Clock>,
         access: OpenedAs,
     ) -> std::result::Result<Self, OpenError> {
-        let database = data.join("attache.db");
-        let is_new = !database.exists();
+        let failed = |source| OpenError::Folder {
+            path: data.display().to_string(),
+            source,
+        };
+        let was_new = is_new(data);
+        if was_new {
+            note_making(data).map_err(failed)?;
+        }
         let opened = Self::open_database(write_options(data), clock, access).await;
-        let is_empty = || database.metadata().is_ok_and(|file| file.len() == 0);
-        // SQLite makes the file before it finds the disk full; the next start would refuse it.
-        if is_new && opened.is_err() && is_empty() {
-            let _still_there = std::fs::remove_file(&database);
+        // SQLite makes the file before it finds the disk full.
+        if was_new && opened.is_err() && is_new(data) {
+            let _still_there = std::fs::remove_file(data.join("attache.db"));
+        }
+        // Left, it would stand for a database that loses its content later.
+        if opened.is_ok() || !data.join("attache.db").exists() {
+            note_made(data).map_err(failed)?;
         }
         opened
     }

@@ -64,7 +64,7 @@ pub enum OpenError {
     /// A restore began and did not end; `left` is its mark.
     #[error("a restore into this workspace was interrupted: `{left}` is left of it")]
     HalfRestored { left: String },
-    /// The database is a file without a byte, which this program never leaves behind.
+    /// The database is a file without a byte, which this program leaves behind beside a mark only.
     #[error("the database `{path}` is empty, which no database of attache is")]
     Empty { path: String },
     /// The database replaced another one, whose log is still there.

@@ -113,6 +113,66 @@ async fn a_database_without_a_byte_is_not_taken_for_a_new_one() {
     assert!(opened(&workspace).await.iter().all(Option::is_none));
 }
 
+const MARK: &str = "data/.attache.db.making";
+
+#[tokio::test]
+async fn an_empty_file_that_a_killed_first_opening_left_is_made_anew() {
+    for is_command in [false, true] {
+        let workspace = Workspace::new(&json!({ "turns": [] }));
+        workspace.write(MARK, "");
+        workspace.write("data/attache.db", "");
+        let (code, said, _) = attache(workspace.path(), &["status"]).await;
+        assert!(
+            code == 3 && !said.contains("remove the empty file"),
+            "{said}"
+        );
+        let (path, clock) = (workspace.path(), workspace.clock.clone());
+        let opened = match is_command {
+            true => Store::open_shared(path, clock).await,
+            false => Store::open(path, clock).await,
+        };
+        opened.expect("a database").close().await;
+        assert!(!path.join(MARK).exists(), "it is made");
+        assert_eq!(letters(&workspace).await, 0);
+        // What is emptied later is no first opening's.
+        workspace.write("data/attache.db", "");
+        for refused in opened_again(&workspace).await {
+            assert!(
+                matches!(refused, OpenError::Empty { .. } | OpenError::Gone { .. }),
+                "{refused:?}"
+            );
+        }
+    }
+}
+
+async fn opened_again(workspace: &Workspace) -> Vec<OpenError> {
+    let opened = opened(workspace).await.into_iter();
+    opened.map(|refused| refused.expect("refused")).collect()
+}
+
+#[tokio::test]
+async fn the_mark_of_a_first_opening_stands_for_no_database_that_was_there() {
+    let app = lived().await;
+    let mail = a_mail(&app);
+    for left in ["engine.lock", "attache.db-wal", &mail] {
+        let workspace = with_files(&app, &[left]);
+        workspace.write(MARK, "");
+        workspace.write("data/attache.db", "");
+        for refused in opened_again(&workspace).await {
+            assert!(
+                matches!(refused, OpenError::Gone { .. }),
+                "{left}: {refused:?}"
+            );
+        }
+    }
+    // Killed between the making and the removal of the mark.
+    app.workspace.write(MARK, "");
+    let before = letters(&app.workspace).await;
+    let app = app.restart().await;
+    assert!(!app.workspace.path().join(MARK).exists());
+    assert_eq!(letters(&app.workspace).await, before);
+}
+
 /// A killed engine's `data`, with a backup from before in place of its database.
 async fn restored_over_a_log() -> (TestApp, Workspace) {
     let app = lived().await;
