@@ -40,8 +40,8 @@ struct TypedStepObject {
     /// Maximum tokens that this step may contribute.
     #[schemars(range(min = 1))]
     budget_tokens: Option<usize>,
-    /// `true`: the run fails when this step contributes nothing. `false`: the file of a `load-file` may be missing; without
-    /// this, runs wait for it, unless its path has a placeholder.
+    /// `true`: the run fails when this step contributes nothing. `false`: the file of a `load-file` may be missing. Runs wait
+    /// for any other file, also with `true`; with `true` they fail without one whose path has a placeholder.
     required: Option<bool>,
 }
 
@@ -91,10 +91,10 @@ pub struct ContextStep {
 }
 
 impl ContextStep {
-    /// Reports whether a file that it names may be missing: the owner says so, or it is of one trigger, thread or persona.
+    /// Reports whether no run waits for a file that it names: the owner says so, or it is of one trigger, thread or persona,
+    /// for which it may never be there.
     pub fn is_optional(&self) -> bool {
-        let is_of_some = || self.args.iter().any(|arg| arg.contains('{'));
-        self.required.map_or_else(is_of_some, |required| !required)
+        self.required == Some(false) || self.args.iter().any(|arg| arg.contains('{'))
     }
 }
 

@@ -51,7 +51,8 @@ fn notice(deps: &WorkerDeps, run: &ClaimedRun, path: &str) -> NewNotice {
         ),
         hint: format!(
             "put the file back, and the runs go on within minutes. Where runs may go without it, write the step as \
-             `{{ \"use\": \"load-file\", \"args\": [\"{path}\"], \"required\": false }}`"
+             `{{ \"use\": \"load-file\", \"args\": {}, \"required\": false }}`",
+            serde_json::json!([path])
         ),
     }
 }

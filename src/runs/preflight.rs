@@ -282,8 +282,8 @@ fn faults(config: &Config, persona: &Persona, now: Timestamp) -> Vec<Problem> {
         };
         let given = StaticStep {
             args: &args,
-            // One that a persona of its own names is missed: its name is known now.
-            is_optional: step.required == Some(false),
+            // Without one that is required the first run would fail.
+            is_optional: step.is_optional() && step.required != Some(true),
             persona,
             files: &files,
             now,

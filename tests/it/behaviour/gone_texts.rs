@@ -126,6 +126,31 @@ async fn a_text_of_one_trigger_or_one_that_may_be_missing_holds_nothing_up() {
     }
 }
 
+#[tokio::test]
+async fn a_required_text_of_some_fails_its_run_and_only_it_is_a_problem_of_the_check() {
+    let of_persona = |required: Option<bool>| {
+        let mut step = json!({ "use": "load-file", "args": ["notes/{persona_id}.md"] });
+        if let Some(required) = required {
+            step["required"] = json!(required);
+        }
+        step
+    };
+    for (required, state, problems) in [
+        (None, "succeeded", 0),
+        (Some(false), "succeeded", 0),
+        (Some(true), "failed", 1),
+    ] {
+        let app = workspace(&of_persona(required)).start().await;
+        let found = app.engine.reload().await.expect("good files").kept;
+        assert_eq!(found.len(), problems, "{required:?}: {found:?}");
+        let run = app.run_of(&note("q1@guest.example", "", "Hello?")).await;
+        app.drain().await;
+        let (found, _, class) = app.outcome(&run).await;
+        assert_eq!(found, state, "{required:?}");
+        assert_eq!(class.is_some(), problems > 0, "{class:?}");
+    }
+}
+
 /// Engines before this rule answered without the file, and recorded that it was missing.
 #[tokio::test]
 async fn a_run_that_was_answered_without_the_file_is_assembled_again_alike() {
