@@ -131,9 +131,9 @@ impl Engine {
 
     /// Reads the configuration again and puts it in force for all work that begins from now on.
     ///
-    /// Errors: it is faulty, or the database cannot be used; then nothing has changed.
+    /// Errors: it is faulty, and what was in force stays so; or the database cannot be used.
     pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
-        self.parts.reload(&self.config).await
+        self.parts.reload(&self.config, true).await
     }
 
     /// Builds what reads the configuration again when its files have changed.

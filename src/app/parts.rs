@@ -23,6 +23,7 @@ use crate::store::{Store, StoreError};
 use crate::tools;
 use crate::webhooks::{WebhookSender, Webhooks};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::Notify;
 
@@ -39,6 +40,10 @@ pub(super) struct EngineParts {
     pub runs_queued: Arc<Notify>,
     pub mail_queued: Arc<Notify>,
     listeners: Mutex<Listeners>,
+    /// Problems of standing texts at the last reading.
+    text_problems: Mutex<BTreeSet<String>>,
+    /// `true`: runs that wait, and owners, are still to hear of what was read.
+    is_wake_due: AtomicBool,
     /// What pages show of the installation; empty: nobody looks.
     pub installation: OnceLock<Arc<InstallationWatch>>,
 }
@@ -161,6 +166,8 @@ impl EngineParts {
             runs_queued,
             mail_queued,
             listeners: Mutex::default(),
+            text_problems: Mutex::new(formatted(&text_problems(config, store))),
+            is_wake_due: AtomicBool::new(false),
             installation: OnceLock::new(),
         })
     }
@@ -193,17 +200,39 @@ impl EngineParts {
     }
 
     /// Reads the files again and puts them in force, if they are good and others than before; `start`: the configuration of
-    /// the engine's start.
+    /// the engine's start. Runs that wait look again when there is something new for them, and when `has_asked`: their owner
+    /// has asked for it, or edited a text.
     ///
-    /// Errors: nothing has changed.
-    pub async fn reload(&self, start: &Config) -> Result<Reloaded, ReloadError> {
+    /// Errors: the files are faulty and what was in force stays so; or the store's, and the next reading does the rest.
+    pub async fn reload(&self, start: &Config, has_asked: bool) -> Result<Reloaded, ReloadError> {
+        let read = self.take_files(start).await;
+        if let Err(ReloadError::Store(error)) = read {
+            return Err(error.into());
+        }
+        // Runs read them for themselves, whatever is wrong with other files, so that a missing one counts at once, and is told.
+        let texts = text_problems(&self.config.get(), &self.store);
+        if self.is_text_back(formatted(&texts)) || has_asked {
+            self.is_wake_due.store(true, Ordering::Relaxed);
+        }
+        if self.is_wake_due.load(Ordering::Relaxed) {
+            self.engine_mail.get().note_out_of_service().await?;
+            self.store.wake_waits().await?;
+            self.is_wake_due.store(false, Ordering::Relaxed);
+            // Also for runs that waited for their persona.
+            self.runs_queued.notify_one();
+        }
+        let mut reloaded = read?;
+        reloaded.kept.extend(texts);
+        Ok(reloaded)
+    }
+
+    /// Reads the files and puts them in force.
+    async fn take_files(&self, start: &Config) -> Result<Reloaded, ReloadError> {
         let before = self.config.get();
         let reading = before.clone();
         let read = tokio::task::spawn_blocking(move || read_again(&reading)).await;
-        let (ReadAgain { config, mut kept }, is_held) =
+        let (ReadAgain { config, kept }, is_held) =
             read.map_err(|error| ReloadError::of("configs", error))??;
-        // Runs read them for themselves, so that a missing one counts at once, and is told.
-        kept.extend(preflight::text_problems(&config, self.store.clock().now()));
         let after_restart = in_force::after_restart(&start.gateway, &config.gateway);
         let is_new = fingerprint(&config) != fingerprint(&before);
         if !is_new {
@@ -212,17 +241,25 @@ impl EngineParts {
             let prepared = self.prepare(Arc::new(config))?;
             webhooks(&self.store, &prepared.config).open().await?;
             self.put_in_force(prepared);
-            self.engine_mail.get().note_out_of_service().await?;
+            self.is_wake_due.store(true, Ordering::Relaxed);
         }
-        self.store.wake_waits().await?;
-        // Also for runs that waited for their persona.
-        self.runs_queued.notify_one();
         Ok(Reloaded {
             is_new,
             kept,
             is_held,
             after_restart,
         })
+    }
+
+    /// Remembers the problems of this reading; reports whether one of the last reading is gone.
+    fn is_text_back(&self, now: BTreeSet<String>) -> bool {
+        let mut last = self
+            .text_problems
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_back = !last.is_subset(&now);
+        *last = now;
+        is_back
     }
 
     /// Checks the files of the certificate: renewed ones are taken by the next handshake, if they are good.
@@ -322,6 +359,14 @@ fn read_again(before: &Config) -> Result<(ReadAgain, bool), ConfigErrors> {
         }
         held.extend(now);
     }
+}
+
+fn text_problems(config: &Config, store: &Store) -> Vec<Problem> {
+    preflight::text_problems(config, store.clock().now())
+}
+
+fn formatted(problems: &[Problem]) -> BTreeSet<String> {
+    problems.iter().map(ToString::to_string).collect()
 }
 
 /// Returns a digest of all files and secrets.

@@ -4,7 +4,7 @@
 //! told to the owner once, and what was in force stays so.
 
 use super::parts::{EngineParts, ReloadError, Reloaded};
-use crate::config::in_force::{FileStamps, InForce, by_file};
+use crate::config::in_force::{FileStamps, InForce, by_file, is_text};
 use crate::config::{Config, SECRETS_FILE};
 use crate::domain::{FeedKind, NoticeId, NoticeKind, NoticeSubject, sha256_hex};
 use crate::store::{ConfigurationEvent, NewNotice, Result, quoted};
@@ -24,6 +24,8 @@ pub struct Reloader {
     stamps: FileStamps,
     /// `true`: files have changed since they were read.
     is_due: bool,
+    /// `true`: somebody has asked, or a text was edited, since they were read; runs that wait look again.
+    has_asked: bool,
     in_force: InForce,
 }
 
@@ -36,6 +38,7 @@ impl Reloader {
             stamps: FileStamps::of(&config),
             // Edited between the start's reading and this look.
             is_due: !in_force.edited(&config.workspace).is_empty(),
+            has_asked: false,
             in_force,
             parts,
             start,
@@ -48,7 +51,10 @@ impl Reloader {
         loop {
             let done = tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = wanted.notified() => self.reload().await,
+                () = wanted.notified() => {
+                    self.has_asked = true;
+                    self.reload().await
+                }
                 _ = look.tick() => self.look().await,
             };
             if let Err(error) = done {
@@ -65,8 +71,8 @@ impl Reloader {
         let Ok(stamps) = looking.await else {
             return Ok(());
         };
-        if !stamps.changed_since(&self.stamps).is_empty() {
-            (self.stamps, self.is_due) = (stamps, true);
+        if self.see(stamps) {
+            self.is_due = true;
             return Ok(());
         }
         if !self.is_due {
@@ -75,13 +81,22 @@ impl Reloader {
         self.reload().await
     }
 
+    /// Remembers how the files look; reports whether that is another way than before.
+    fn see(&mut self, stamps: FileStamps) -> bool {
+        let changed = stamps.changed_since(&self.stamps);
+        self.stamps = stamps;
+        // One that went and came back between two readings was missed by runs all the same.
+        self.has_asked |= changed.iter().any(|file| is_text(file));
+        !changed.is_empty()
+    }
+
     /// Reads the files now, and notes what became of it for commands beside the engine.
     ///
     /// Errors: the store's; a later look tries again.
     pub async fn reload(&mut self) -> Result<()> {
-        self.stamps = FileStamps::of(&self.parts.config.get());
+        self.see(FileStamps::of(&self.parts.config.get()));
         let before = self.parts.config.get();
-        let reloaded = match self.parts.reload(&self.start).await {
+        let reloaded = match self.parts.reload(&self.start, self.has_asked).await {
             Ok(reloaded) => reloaded,
             Err(ReloadError::Faulty(errors)) => Reloaded {
                 kept: errors.problems,
@@ -90,6 +105,7 @@ impl Reloader {
             },
             Err(ReloadError::Store(error)) => return Err(error),
         };
+        self.has_asked = false;
         self.log(&before, &reloaded);
         self.tell_feed(&before, &reloaded).await?;
         let (problems, after_restart) = (reloaded.kept, reloaded.after_restart);

@@ -190,6 +190,11 @@ impl FileStamps {
     }
 }
 
+/// Reports whether a file is a text that runs read for themselves.
+pub fn is_text(file: &str) -> bool {
+    Path::new(file).starts_with(PROMPTS_FOLDER)
+}
+
 /// Formats problems by their files.
 pub fn by_file(problems: &[Problem]) -> BTreeMap<&str, Vec<String>> {
     let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();

@@ -1,9 +1,12 @@
 //! A run whose standing text is gone waits for it, and its owner is told; a text of one trigger or thread may be missing.
 
 use crate::app::{TestApp, Workspace, proven_note as note};
+use attache::app::Reloader;
+use attache::config::in_force::InForce;
 use attache::config::load;
-use attache::domain::RunId;
+use attache::domain::{PersonaId, RunId};
 use attache::runs::record::as_of::AsOf;
+use attache::store::files::guard::guard;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -124,6 +127,67 @@ async fn a_text_of_one_trigger_or_one_that_may_be_missing_holds_nothing_up() {
         assert_eq!((app.sent().len(), app.notices().len()), (1, 0), "{step}");
         app.check().await;
     }
+}
+
+async fn is_waiting_for_its_time(app: &TestApp, run: &str) -> bool {
+    let sql = "SELECT next_attempt_at FROM runs WHERE id = $1 AND state = 'waiting_retry'";
+    app.row(sql, run).await[0].is_some()
+}
+
+/// Looks often enough that an edit is seen, and read.
+async fn settled(reloader: &mut Reloader) {
+    for _seen_and_read in 0..2 {
+        reloader.look().await.expect("looked");
+    }
+}
+
+#[tokio::test]
+async fn readings_that_find_nothing_new_wake_nobody() {
+    let app = workspace(&json!("load-file(notes/house.md)")).start().await;
+    let mut reloader = app.engine.reloader();
+    let run = app.run_of(&note("q1@guest.example", "", "Hello?")).await;
+    app.drain().await;
+    // Read at every look, because an agent works in the folder of an edited persona.
+    let ada = PersonaId::parse("ada").expect("an id");
+    let home = app.engine.config.workspace.join("personas/ada");
+    let now = app.engine.store.clock().now();
+    guard(&home, &ada, &RunId::new("r"), now).expect("an agent works");
+    app.workspace.persona("ada", "Another");
+    let began = InForce::read(app.workspace.path(), &std::process::id().to_string());
+    let began = began.expect("noted").reads;
+    for _look in 0..5 {
+        settled(&mut reloader).await;
+        assert!(is_waiting_for_its_time(&app, &run).await, "it sleeps on");
+    }
+    let read = InForce::read(app.workspace.path(), &std::process::id().to_string());
+    assert!(read.expect("noted").reads > began + 5, "it is read often");
+    // The control: the same reading finds the text, which no look at files sees.
+    app.workspace.write("notes/house.md", "Be careful.");
+    settled(&mut reloader).await;
+    assert!(!is_waiting_for_its_time(&app, &run).await, "woken");
+    app.drain().await;
+    assert_eq!(app.outcome(&run).await.0, "succeeded");
+}
+
+#[tokio::test]
+async fn a_prompt_that_comes_back_beside_a_faulty_file_is_seen_at_once() {
+    let app = workspace(&json!(STEP)).start().await;
+    let mut reloader = app.engine.reloader();
+    let run = app.run_of(&note("q1@guest.example", "", "Hello?")).await;
+    app.drain().await;
+    app.workspace
+        .write("configs/policy.json", "{ \"rules\": [ ");
+    settled(&mut reloader).await;
+    assert!(is_waiting_for_its_time(&app, &run).await, "still gone");
+    app.workspace.write(SECURITY, "Be careful.");
+    settled(&mut reloader).await;
+    assert!(!is_waiting_for_its_time(&app, &run).await, "woken");
+    app.drain().await;
+    assert_eq!(app.outcome(&run).await.0, "succeeded");
+    assert!(
+        app.engine.reload().await.is_err(),
+        "the other is faulty still"
+    );
 }
 
 #[tokio::test]
