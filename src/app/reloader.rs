@@ -5,7 +5,7 @@
 
 use super::parts::{EngineParts, ReloadError, Reloaded};
 use crate::config::in_force::{FileStamps, InForce, by_file, is_text};
-use crate::config::{Config, SECRETS_FILE};
+use crate::config::{Config, Problem, SECRETS_FILE};
 use crate::domain::{FeedKind, NoticeId, NoticeKind, NoticeSubject, sha256_hex};
 use crate::store::{ConfigurationEvent, NewNotice, Result, quoted};
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub struct Reloader {
     is_due: bool,
     /// `true`: somebody has asked, or a text was edited, since they were read; runs that wait look again.
     has_asked: bool,
+    /// Configuration that the newest `configuration.reloaded` of the feed is about.
+    recorded: Arc<Config>,
     in_force: InForce,
 }
 
@@ -39,6 +41,7 @@ impl Reloader {
             // Edited between the start's reading and this look.
             is_due: !in_force.edited(&config.workspace).is_empty(),
             has_asked: false,
+            recorded: config,
             in_force,
             parts,
             start,
@@ -95,7 +98,6 @@ impl Reloader {
     /// Errors: the store's; a later look tries again.
     pub async fn reload(&mut self) -> Result<()> {
         self.see(FileStamps::of(&self.parts.config.get()));
-        let before = self.parts.config.get();
         let reloaded = match self.parts.reload(&self.start, self.has_asked).await {
             Ok(reloaded) => reloaded,
             Err(ReloadError::Faulty(errors)) => Reloaded {
@@ -106,9 +108,9 @@ impl Reloader {
             Err(ReloadError::Store(error)) => return Err(error),
         };
         self.has_asked = false;
-        self.log(&before, &reloaded);
-        self.tell_feed(&before, &reloaded).await?;
+        self.tell_in_force().await?;
         let (problems, after_restart) = (reloaded.kept, reloaded.after_restart);
+        self.tell_refused(&problems).await?;
         for (file, problems) in by_file(&problems) {
             for problem in &problems {
                 tracing::error!(%problem, "what was in force stays so");
@@ -116,10 +118,15 @@ impl Reloader {
             let notice = self.notice(file, &problems);
             self.parts.store.emit_notice(notice).await?;
         }
+        for setting in &after_restart {
+            if !self.in_force.after_restart.contains(setting) {
+                tracing::warn!(%setting, "in force after a restart");
+            }
+        }
         let config = self.parts.config.get();
         self.in_force = InForce {
             reads: self.in_force.reads + 1,
-            refused: problems.iter().map(ToString::to_string).collect(),
+            refused: std::mem::take(&mut self.in_force.refused),
             after_restart,
             warnings: config.warnings.iter().map(ToString::to_string).collect(),
             ..InForce::of(&config.snapshot)
@@ -132,40 +139,37 @@ impl Reloader {
         Ok(())
     }
 
-    fn log(&self, before: &Config, reloaded: &Reloaded) {
-        if reloaded.is_new {
-            let config = self.parts.config.get();
-            let personas = config.personas.iter().count();
-            tracing::info!(personas, "the edited configuration is in force");
-            let mut warnings = config.warnings.iter();
-            while let Some(warning) = warnings.find(|one| !before.warnings.contains(one)) {
-                tracing::warn!(%warning, "the edited configuration is in force all the same");
-            }
+    /// Tells whoever watches which edited files are in force, once, however long the store refuses it.
+    async fn tell_in_force(&mut self) -> Result<()> {
+        let config = self.parts.config.get();
+        if Arc::ptr_eq(&config, &self.recorded) {
+            return Ok(());
         }
-        for setting in &reloaded.after_restart {
-            if !self.in_force.after_restart.contains(setting) {
-                tracing::warn!(%setting, "in force after a restart");
-            }
+        let files = changed(&self.recorded, &config);
+        let event = ConfigurationEvent::of(files, 0, config.warnings.len());
+        let kind = FeedKind::ConfigurationReloaded;
+        self.parts.store.tell_of_configuration(kind, &event).await?;
+        let personas = config.personas.iter().count();
+        tracing::info!(personas, "the edited configuration is in force");
+        let mut warnings = config.warnings.iter();
+        while let Some(warning) = warnings.find(|one| !self.recorded.warnings.contains(one)) {
+            tracing::warn!(%warning, "the edited configuration is in force all the same");
         }
+        self.recorded = config;
+        Ok(())
     }
 
-    /// Tells whoever watches what became of edited files; the same faults are told once.
-    async fn tell_feed(&self, before: &Config, reloaded: &Reloaded) -> Result<()> {
-        let (store, config) = (&self.parts.store, self.parts.config.get());
-        if reloaded.is_new {
-            let files = changed(before, &config);
-            let event = ConfigurationEvent::of(files, 0, config.warnings.len());
-            let kind = FeedKind::ConfigurationReloaded;
-            store.tell_of_configuration(kind, &event).await?;
-        }
-        let found: Vec<String> = reloaded.kept.iter().map(ToString::to_string).collect();
+    /// Tells whoever watches what is wrong with edited files; the same faults are told once.
+    async fn tell_refused(&mut self, problems: &[Problem]) -> Result<()> {
+        let found: Vec<String> = problems.iter().map(ToString::to_string).collect();
         if !found.is_empty() && found != self.in_force.refused {
-            let files = by_file(&reloaded.kept).into_keys();
+            let files = by_file(problems).into_keys();
             let files = files.map(str::to_owned).collect();
             let event = ConfigurationEvent::of(files, found.len(), 0);
             let kind = FeedKind::ConfigurationRefused;
-            store.tell_of_configuration(kind, &event).await?;
+            self.parts.store.tell_of_configuration(kind, &event).await?;
         }
+        self.in_force.refused = found;
         Ok(())
     }
 

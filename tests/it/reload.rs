@@ -9,6 +9,7 @@ mod mailboxes;
 mod parts;
 mod personas;
 mod standing;
+mod told;
 mod webhooks;
 
 use crate::app::{Workspace, glance};
