@@ -178,9 +178,9 @@ pub(in crate::store) const ACCOUNT: &str = "
     WHERE scope = $1 AND owner = $2 AND period = $3";
 
 /// Binds the parameters of [`RESERVE`].
-pub(in crate::store) fn with_reservation<'q>(
+pub(in crate::store) fn with_reservation(
     reserve: Query,
-    (run, turn_index, attempt): (&'q str, u32, u32),
+    (run, turn_index, attempt): (&str, u32, u32),
     reservation: &CallReservation,
 ) -> Query {
     let reserve = reserve.bind(run).bind(turn_index).bind(attempt);
@@ -266,11 +266,11 @@ fn state(row: &Row) -> BudgetBalance {
 }
 
 /// Binds the parameters of [`FINISH`]: a row for each model, and the budget_accounts.
-pub(in crate::store) fn with_lines<'q>(
+pub(in crate::store) fn with_lines(
     finish: Query,
-    (run, turn_index, attempt): (&'q str, u32, u32),
+    (run, turn_index, attempt): (&str, u32, u32),
     lines: &[UsageLine],
-    now: &'q str,
+    now: &str,
 ) -> Query {
     let rows: Vec<(&UsageLine, UsageRow)> = lines
         .iter()

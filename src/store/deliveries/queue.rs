@@ -87,9 +87,9 @@ pub(in crate::store) async fn insert(
 }
 
 /// Binds the parameters of [`INSERT`].
-pub(in crate::store) fn with_delivery<'q>(
+pub(in crate::store) fn with_delivery(
     insert: Query,
-    delivery: &'q NewDelivery,
+    delivery: &NewDelivery,
     now: Timestamp,
 ) -> Query {
     insert

@@ -258,14 +258,14 @@ pub(in crate::store) async fn failed(
     money::lose(conn, (run, call.0, call.1), turn.billing, frame.now).await
 }
 
-fn end_turn<'q>(frame: &Frame<'q>, (turn_index, attempt): (u32, u32), state: &'q str) -> Query {
+fn end_turn(frame: &Frame<'_>, (turn_index, attempt): (u32, u32), state: &str) -> Query {
     let end = db::query(END_BILLED_TURN.as_str()).bind(frame.key.run.as_str());
     end.bind(turn_index).bind(attempt).bind(state)
 }
 
-fn with_bill<'q>(
+fn with_bill(
     end: Query,
-    frame: &Frame<'q>,
+    frame: &Frame<'_>,
     (turn_index, attempt): (u32, u32),
     lines: &[UsageLine],
 ) -> Query {

@@ -123,11 +123,7 @@ pub(in crate::store) async fn insert_message(
 }
 
 /// Binds the parameters of [`INSERT_MESSAGE`].
-pub(in crate::store) fn with_message<'q>(
-    insert: Query,
-    row: &MessageRow<'q>,
-    now: Timestamp,
-) -> Query {
+pub(in crate::store) fn with_message(insert: Query, row: &MessageRow<'_>, now: Timestamp) -> Query {
     let content = row.content;
     insert
         .bind(row.id.as_str())

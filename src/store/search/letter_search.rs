@@ -352,11 +352,11 @@ impl PersonaStore {
     }
 
     /// Binds the statement for all mail, or that for some readers.
-    fn listed<'q>(
-        &'q self,
+    fn listed(
+        &self,
         (newest, readable): (&'static str, &'static str),
-        (matching, limit): (&'q str, i64),
-        scope: &'q SearchScope,
+        (matching, limit): (&str, i64),
+        scope: &SearchScope,
     ) -> Query {
         let sql = match scope.readers {
             None => newest,
