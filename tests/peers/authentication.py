@@ -16,12 +16,6 @@ from sinks import answers, free_port, wait_for
 GUEST, DOMAIN, AUTHSERV = "bert.halm@traveller.example", "traveller.example", "mx.front.test"
 
 
-def free_udp_port():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Program:
     """A program in the foreground that is ended with the test."""
 
@@ -111,7 +105,7 @@ def signed_by_opendkim(binary, scratch, open_programs):
     """Gives the bytes of a letter as OpenDKIM signed it, and its key record."""
     key, record = make_key(scratch)
     zone = {f"s1._domainkey.{DOMAIN}": record, f"_dmarc.{DOMAIN}": "v=DMARC1; p=reject", DOMAIN: "v=spf1 -all"}
-    dns_port, house_port = free_udp_port(), free_port()
+    dns_port, house_port = free_port(socket.SOCK_DGRAM), free_port()
     open_programs.append(name_server(scratch, dns_port, zone))
     inside = pathlib.Path(scratch) / "inside"
     inside.write_text("127.0.0.1\n")
@@ -138,7 +132,7 @@ def signed_by_opendkim(binary, scratch, open_programs):
 
 def vouched_for_by_a_relay(binary, scratch, open_programs, raw, record):
     """The zone is withdrawn: only the relay, whose OpenDKIM has the key in a file, can know."""
-    dns_port, house_port = free_udp_port(), free_port()
+    dns_port, house_port = free_port(socket.SOCK_DGRAM), free_port()
     open_programs.append(name_server(scratch, dns_port, {}))
     keys, outside = pathlib.Path(scratch) / "keys", pathlib.Path(scratch) / "outside"
     keys.write_text(f"s1._domainkey.{DOMAIN} {record}\n")

@@ -23,6 +23,7 @@ from email.utils import format_datetime
 from datetime import datetime, timezone
 
 import payloads as table
+from sinks import free_port
 from webdriver import Driver, WebDriverError, until
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -36,12 +37,6 @@ FIRES_AT_LEAST = 190
 def check(what, holds, shown=None):
     if not holds:
         raise SystemExit(f"FAILED: {what}" + (f"\n{shown}" if shown is not None else ""))
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 class Sink:

@@ -5,7 +5,6 @@ import asyncio
 import contextlib
 import json
 import pathlib
-import socket
 import subprocess
 import tempfile
 
@@ -14,6 +13,7 @@ from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
 from mcp_server import persona_of, workspace
+from sinks import free_port
 
 
 READS = [
@@ -23,12 +23,6 @@ READS = [
 
 def run(attache, folder, *args):
     return subprocess.run([attache, "--workspace", str(folder), *args], check=True, capture_output=True, text=True).stdout
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 @contextlib.asynccontextmanager

@@ -11,10 +11,13 @@ attache="${ATTACHE:-$PWD/../../target/debug/attache}"
 command -v python3 >/dev/null || { echo "SKIPPED: mcp_server.sh needs python3, which is not installed"; exit 0; }
 cache="${MCP_CLIENT_CACHE:-${TMPDIR:-/tmp}/attache-mcp-client-$(id -u)}"
 mkdir -p "$cache"
-# The version that was tried.
-if ! PYTHONPATH="$cache/python" python3 -c 'import mcp' 2>/dev/null; then
-  timeout 120 python3 -m pip install --quiet --target "$cache/python" 'mcp==2.3.0' >/dev/null 2>&1 || true
-fi
+# The version that was tried; two scripts use the folder, perhaps at once.
+{
+  flock 8
+  if ! PYTHONPATH="$cache/python" python3 -c 'import mcp' 2>/dev/null; then
+    timeout 120 python3 -m pip install --quiet --target "$cache/python" 'mcp==2.3.0' >/dev/null 2>&1 || true
+  fi
+} 8>"$cache/lock"
 PYTHONPATH="$cache/python" python3 -c 'import mcp' 2>/dev/null ||
   { echo "SKIPPED: mcp_server.sh: pip does not bring the client mcp here"; exit 0; }
 PYTHONPATH="$cache/python" timeout 120 python3 mcp_server.py --attache "$attache"

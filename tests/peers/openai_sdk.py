@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import shutil
-import socket
 import sqlite3
 import subprocess
 import tempfile
@@ -15,6 +14,8 @@ import urllib.request
 
 import openai
 import sseclient
+
+from sinks import free_port
 
 SCRIPT = {
     "rules": [
@@ -29,12 +30,6 @@ SCRIPT = {
 
 def run(attache, folder, *args):
     return subprocess.run([attache, "--workspace", str(folder), *args], check=True, capture_output=True, text=True).stdout
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def workspace(folder, attache, port):

@@ -3,17 +3,23 @@
 `python3 sinks.py NAME` ends with 0 if that one can be used here.
 """
 
+import fcntl
 import os
 import pathlib
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
 
 SBIN = "/usr/sbin:/usr/local/sbin"
+# Below those that the system chooses from.
+PORTS = range(20000, 32000)
+# Open while this program uses the ports.
+PORT_LOCKS = []
 
 
 def wait_for(what, probe, seconds=30.0, pause=0.05):
@@ -28,10 +34,23 @@ def wait_for(what, probe, seconds=30.0, pause=0.05):
         time.sleep(pause)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_port(kind=socket.SOCK_STREAM):
+    """Gives a port that no other of these programs takes before this one has ended, and that the system hands out to nobody."""
+    folder = pathlib.Path(tempfile.gettempdir()) / f"attache-ports-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for number in range(len(PORTS)):
+        port = PORTS[(os.getpid() * 16 + number) % len(PORTS)]
+        lock = (folder / str(port)).open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket(socket.AF_INET, kind) as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            lock.close()
+            continue
+        PORT_LOCKS.append(lock)
+        return port
+    raise SystemExit("FAILED: no port is free")
 
 
 def answers(port):
