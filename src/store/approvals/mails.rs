@@ -165,7 +165,8 @@ impl Store {
         mail: Option<NoticeMail>,
     ) -> Result<()> {
         let (epoch, now, id) = (self.epoch(), self.clock().now(), message.to_string());
-        self.write(Scope::of_message(message), move |conn| {
+        // The answer came to one persona, and the mail is of that whose question it answers.
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 if let Some(mail) = &mail {
                     insert_mail(conn, mail, now).await?;

@@ -123,6 +123,10 @@ impl Job for LetterBatch {
 
     fn scope(&self) -> Scope {
         let copies = self.letters.iter().flat_map(|letter| &letter.copies);
+        // A token alone says what an answer decides on: of whichever persona that is.
+        if copies.clone().any(|copy| copy.answer.is_some()) {
+            return Scope::Engine;
+        }
         Scope::Personas(copies.map(|copy| copy.persona.clone()).collect())
     }
 

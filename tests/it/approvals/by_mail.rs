@@ -242,6 +242,30 @@ async fn an_answer_that_counts_for_nothing_is_said_to_and_why() {
 }
 
 #[tokio::test]
+async fn an_answer_counts_at_whichever_personas_address_it_comes() {
+    let scene = Scene::with(&super::scene::asks(), |workspace| {
+        workspace.persona("bea", "Bea");
+    })
+    .await;
+    scene.writes(CONTACT, "l1", "").await;
+    let id = scene.only_question().await.id;
+    // The address of the question is another persona's by now.
+    let to = scene.reply_address().replace("ada+", "bea+");
+    for (letter, words, state, told) in [
+        ("m1", "Who is Eve, and why?", ApprovalState::Open, 2),
+        ("m2", "yes", ApprovalState::Approved, 2),
+    ] {
+        let eml = scene.signed(OWNER, &to, letter, "", words);
+        scene.deliver(&eml, &to).await.expect("taken");
+        scene.world.app.drain().await;
+        assert_eq!(scene.approval(&id).await.state, state, "{words}");
+        assert_eq!(scene.to_owner().len(), told, "{words}");
+    }
+    assert_eq!(scene.to_eve().len(), 1);
+    scene.world.app.check().await;
+}
+
+#[tokio::test]
 async fn an_owner_is_reminded_once_at_half_time() {
     let (scene, _, id) = asked().await;
     let app = &scene.world.app;
