@@ -159,16 +159,24 @@ impl<'a> QuestionWait<'a> {
             }
             Err(too_long) => {
                 view.end_line()?;
-                let run = self.run;
-                remark(&match self.store.request_cancel(run).await? {
-                    Cancellation::Done => format!("run {run} is cancelled"),
-                    Cancellation::Requested => {
-                        format!("run {run} is cancelled as soon as its engine goes on")
-                    }
-                });
-                Err(too_long.into())
+                self.give_up(too_long).await
             }
         }
+    }
+
+    /// Cancels the question, which has waited too long. `true`: it has just ended, and is shown at the next look.
+    async fn give_up(&self, too_long: Failure) -> anyhow::Result<bool> {
+        let run = self.run;
+        remark(&match self.store.request_cancel(run).await {
+            Err(StoreError::WrongState { .. }) => return Ok(true),
+            cancelled => match cancelled? {
+                Cancellation::Done => format!("run {run} is cancelled"),
+                Cancellation::Requested => {
+                    format!("run {run} is cancelled as soon as its engine goes on")
+                }
+            },
+        });
+        Err(too_long.into())
     }
 
     async fn cancel(&mut self, view: &mut AnswerView<'_>) -> anyhow::Result<()> {

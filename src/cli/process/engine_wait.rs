@@ -16,6 +16,8 @@ pub struct EngineWait {
     /// Longest wait for a process that is not stopped.
     longest: Duration,
     since: Duration,
+    /// When the process was first seen stopped; `None`: it is not.
+    stopped_since: Option<Duration>,
     is_remarked: bool,
 }
 
@@ -25,6 +27,7 @@ impl EngineWait {
             awaited,
             longest,
             since: now,
+            stopped_since: None,
             is_remarked: false,
         }
     }
@@ -32,24 +35,29 @@ impl EngineWait {
     /// Notes that the engine works: the wait begins anew.
     pub fn answered(&mut self, now: Duration) {
         self.since = now;
+        self.stopped_since = None;
     }
 
     /// Returns what is to be said on stderr now, once.
     ///
     /// Errors: it has taken too long.
     pub fn look(&mut self, now: Duration, pid: &str) -> Result<Option<String>, Failure> {
-        let (quiet, is_stopped) = (now.saturating_sub(self.since), is_stopped(pid));
-        let most = if is_stopped {
-            STOPPED_MAX
-        } else {
-            self.longest
+        self.look_at(now, (pid, is_stopped(pid)))
+    }
+
+    fn look_at(
+        &mut self,
+        now: Duration,
+        (pid, is_stopped): (&str, bool),
+    ) -> Result<Option<String>, Failure> {
+        let quiet = now.saturating_sub(self.since);
+        self.stopped_since = is_stopped.then(|| self.stopped_since.unwrap_or(now));
+        let stopped = self.stopped_since.map(|since| now.saturating_sub(since));
+        let state = match is_stopped {
+            true => ", which is stopped,",
+            false => "",
         };
-        let state = if is_stopped {
-            ", which is stopped,"
-        } else {
-            ""
-        };
-        if quiet >= most.min(self.longest) {
+        if quiet >= self.longest || stopped.is_some_and(|stopped| stopped >= STOPPED_MAX) {
             let (seconds, awaited) = (quiet.as_secs(), self.awaited);
             let message =
                 format!("waited {seconds} s in vain for process {pid}{state} to {awaited}");
@@ -86,5 +94,21 @@ mod tests {
         assert!(wait.look(at(158), &pid).expect("early").is_none());
         let late = wait.look(at(159), &pid).expect_err("too long");
         assert!(late.to_string().contains("30 s in vain"), "{late}");
+    }
+
+    #[test]
+    fn a_stopped_process_has_its_time_since_it_was_stopped() {
+        let at = Duration::from_secs;
+        let (works, stopped) = (("7", false), ("7", true));
+        let mut wait = EngineWait::new("answer", at(600), at(0));
+        assert!(wait.look_at(at(60), works).expect("busy").is_some());
+        for second in [61, 70] {
+            assert!(wait.look_at(at(second), stopped).is_ok(), "{second}");
+        }
+        assert!(wait.look_at(at(71), works).is_ok(), "it goes on");
+        assert!(wait.look_at(at(72), stopped).is_ok(), "stopped anew");
+        assert!(wait.look_at(at(81), stopped).is_ok());
+        let late = wait.look_at(at(82), stopped).expect_err("ten seconds");
+        assert!(late.to_string().contains("which is stopped"), "{late}");
     }
 }
