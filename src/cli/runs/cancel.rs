@@ -3,22 +3,35 @@
 
 use super::ActionOutcome;
 use crate::app::Engine;
-use crate::cli::{CommandContext, Exit, Failure};
+use crate::cli::process::exit::judge;
+use crate::cli::{CommandContext, Failure};
 use crate::clock::SystemClock;
-use crate::config::ConfigErrors;
 use crate::domain::{RunId, RunState};
 use crate::store::{Cancellation, OpenError, Store, working_engine};
 use std::sync::Arc;
 
 pub async fn cancel(context: &CommandContext, store: &Store, run: &RunId) -> anyhow::Result<()> {
     // Kept to the end: no engine begins in between.
-    let _alone = take_over_orphan(context, store, run).await?;
-    let (word, sentence) = match store.request_cancel(run).await? {
-        Cancellation::Done => ("cancelled", format!("cancelled run {run}")),
-        Cancellation::Requested => (
-            "requested",
-            format!("asked the engine to stop run {run}; it does so within about a second"),
+    let alone = take_over_orphan(context, store, run).await?;
+    // A run that took several engines down is ended by the take-over itself.
+    let ended = match alone {
+        Some(_) => Some(store.run_summary(run).await?.state).filter(|state| state.is_terminal()),
+        None => None,
+    };
+    let (word, sentence) = match ended {
+        Some(state) => (
+            state.as_str(),
+            format!(
+                "run {run} has ended by itself: it is {state}; `attache runs show {run}` says why"
+            ),
         ),
+        None => match store.request_cancel(run).await? {
+            Cancellation::Done => ("cancelled", format!("cancelled run {run}")),
+            Cancellation::Requested => (
+                "requested",
+                format!("asked the engine to stop run {run}; it does so within about a second"),
+            ),
+        },
     };
     if context.json() {
         return context.screen.json(&ActionOutcome { run, outcome: word });
@@ -43,14 +56,16 @@ async fn take_over_orphan(
     match Engine::open(config, Arc::new(SystemClock::new())).await {
         // One that has just begun is asked.
         Err(error) if matches!(error.downcast_ref(), Some(OpenError::InUse { .. })) => Ok(None),
-        opened => opened.map(Some),
+        opened => Ok(Some(opened.map_err(|error| unusable(run, error))?)),
     }
 }
 
-fn unusable(run: &RunId, errors: ConfigErrors) -> Failure {
+fn unusable(run: &RunId, error: impl Into<anyhow::Error>) -> Failure {
+    let error = error.into();
     let message =
         format!("run {run} was left by an engine that is gone, and none can be opened to end it");
-    Failure::new(Exit::BadData, message)
-        .hint("mend what `attache config check` finds, and say it again")
-        .because(errors)
+    let (exit, hint) = judge(&error);
+    let hint = hint
+        .unwrap_or_else(|| "mend what `attache config check` finds, and say it again".to_owned());
+    Failure::new(exit, message).hint(hint).because(error)
 }

@@ -113,6 +113,68 @@ fn a_running_run_is_cancelled_from_another_process() {
     );
 }
 
+#[tokio::test]
+async fn a_run_that_a_take_over_puts_aside_has_ended_as_it_was_to() {
+    let workspace = Workspace::new();
+    workspace.script(&serde_json::json!({ "rules": [{ "hang": true }] }));
+    let mut server = workspace.serve();
+    let run = runs_of(&workspace.json(&["ingest", LETTER])).remove(0);
+    workspace.wait_for(&run, "running");
+    server.child.kill().expect("it is killed");
+    server.child.wait().expect("it ends");
+    // As after two crashes at the same step, the last one alone.
+    let database = SqliteConnectOptions::new().filename(workspace.path().join("data/attache.db"));
+    let mut rows = database.connect().await.expect("the database");
+    sqlx::query("UPDATE runs SET crashes = 2, crashed_at = 0, alone = 1 WHERE id = $1")
+        .bind(&run)
+        .execute(&mut rows)
+        .await
+        .expect("a poison run");
+    drop(rows);
+    let ended = workspace.json(&["runs", "cancel", &run]);
+    assert_eq!(ended["outcome"], "failed", "{ended}");
+    assert_eq!(workspace.state(&run), "failed");
+    let again = workspace.run(&["runs", "cancel", &run]);
+    assert_ne!(again.code, 0, "one that has long ended is refused");
+}
+
+#[tokio::test]
+async fn a_run_is_not_cancelled_with_a_provider_that_is_no_good_and_the_remedy_is_said() {
+    let workspace = Workspace::new();
+    let run = runs_of(&workspace.json(&["ingest", LETTER])).remove(0);
+    let database = SqliteConnectOptions::new().filename(workspace.path().join("data/attache.db"));
+    let mut rows = database.connect().await.expect("the database");
+    sqlx::query("UPDATE runs SET state = 'running' WHERE id = $1")
+        .bind(&run)
+        .execute(&mut rows)
+        .await
+        .expect("a run that was left behind");
+    drop(rows);
+    let inference = workspace.path().join("configs/inference.json");
+    let whole = std::fs::read_to_string(&inference).expect("it is there");
+    let claude = whole
+        .replace("\"provider\": \"scripted\"", "\"provider\": \"claude\"")
+        .replace(
+            "\"scripted\": {",
+            "\"claude\": {\"binary\": \"/nowhere/claude\"}, \"scripted\": {",
+        );
+    workspace.write("configs/inference.json", &claude);
+    let refused = workspace.run(&["runs", "cancel", &run]);
+    assert_ne!(refused.code, 0, "{}", refused.stdout);
+    for says in [
+        "was left by an engine",
+        "/nowhere/claude",
+        "hint: mend what `attache config check` finds",
+    ] {
+        assert!(refused.stderr.contains(says), "{says}: {}", refused.stderr);
+    }
+    workspace.write("configs/inference.json", &whole);
+    assert_eq!(
+        workspace.json(&["runs", "cancel", &run])["outcome"],
+        "cancelled"
+    );
+}
+
 #[test]
 fn a_run_that_an_engine_left_behind_is_cancelled_without_one() {
     let workspace = Workspace::new();
