@@ -106,6 +106,7 @@ pub async fn finish(
         finished_at: store.clock().now(),
         counts: done.counts,
         quoting: done.quoting.into_iter().collect(),
+        quoting_held: done.quoting_held.into_iter().collect(),
         files_changed: done.files.changed,
         files_removed: done.files.removed,
         files_left: done.files.left,
@@ -129,6 +130,7 @@ pub async fn finish(
 struct Done {
     counts: BTreeMap<String, u64>,
     quoting: BTreeSet<QuotingMessage>,
+    quoting_held: BTreeSet<QuotingMessage>,
     files: ErasedFiles,
     scope: Option<ErasureScope>,
 }
@@ -163,6 +165,7 @@ async fn erase_rows_and_files(
     Ok(Done {
         counts,
         quoting: scope.quoting.clone(),
+        quoting_held: scope.quoting_held.clone(),
         files,
         scope: Some(scope),
     })

@@ -31,6 +31,9 @@ pub struct ErasureReport {
     pub counts: BTreeMap<String, u64>,
     /// Letters and mails of others that quote the person and were left.
     pub quoting: Vec<QuotingMessage>,
+    /// Held letters of others that quote or name the person and were left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quoting_held: Vec<QuotingMessage>,
     /// Notes of personas that lost the lines that quote.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files_changed: Vec<String>,

@@ -19,6 +19,7 @@ struct ForecastRecord<'a> {
     files_removed: &'a [String],
     files_left: &'a [String],
     quoting: Vec<&'a QuotingMessage>,
+    quoting_held: Vec<&'a QuotingMessage>,
     still_open: &'a [String],
     backups: &'a [NamedBackup],
     /// Erasures that were begun before and are not finished.
@@ -42,6 +43,7 @@ pub(super) fn forecast(
             files_removed: &found.files.removed,
             files_left: &found.files.left,
             quoting: scope.quoting.iter().collect(),
+            quoting_held: scope.quoting_held.iter().collect(),
             still_open: &scope.open,
             backups: &found.backups,
             interrupted,
@@ -63,6 +65,7 @@ pub(super) fn forecast(
             "quotes and stays without --quotes: message {id} of {persona}"
         ))?;
     }
+    held_that_stay(context, &scope.quoting_held)?;
     for id in &scope.open {
         screen.line(format!("still open, and in the way: {id}"))?;
     }
@@ -115,6 +118,7 @@ pub(super) fn report(context: &CommandContext, report: &ErasureReport) -> anyhow
     for QuotingMessage { id, persona } in &report.quoting {
         screen.line(format!("quotes and stays: message {id} of {persona}"))?;
     }
+    held_that_stay(context, &report.quoting_held)?;
     for (what, files) in [
         ("lost lines", &report.files_changed),
         ("was removed", &report.files_removed),
@@ -141,6 +145,18 @@ pub(super) fn report(context: &CommandContext, report: &ErasureReport) -> anyhow
         "report: {ERASURE_REPORTS}/{}.json, signed",
         report.id
     ))?;
+    Ok(())
+}
+
+fn held_that_stay<'a>(
+    context: &CommandContext,
+    letters: impl IntoIterator<Item = &'a QuotingMessage>,
+) -> anyhow::Result<()> {
+    for QuotingMessage { id, persona } in letters {
+        context.screen.line(format!(
+            "quotes or names and stays: held letter {id} to {persona}"
+        ))?;
+    }
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use super::scope::{ErasureScope, QuotingMessage};
 use crate::domain::{PersonaId, RunId};
+use crate::mime::{self, ParseLimits};
 use crate::store::db;
 use crate::store::sql::persona_id;
 use crate::store::{Result, Store};
@@ -18,6 +19,9 @@ pub(in crate::store) const MESSAGE_PAGE: &str = "
     FROM messages WHERE seq > $1 ORDER BY seq LIMIT 200";
 pub(in crate::store) const CONTENT_PAGE: &str =
     "SELECT sha256, bytes FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT 100";
+/// The held letter that follows `$1`; one may be large.
+pub(in crate::store) const NEXT_HELD_LETTER: &str = "
+    SELECT id, persona_id, envelope_json, bytes FROM held_letters WHERE id > $1 ORDER BY id LIMIT 1";
 /// Runs that name one of the texts `$1`, or were packed with it.
 pub(in crate::store) const RUNS_OF_CONTENTS: &str = "
     SELECT run_id FROM turn_texts WHERE sha256 IN (SELECT value FROM jsonb_each($1))
@@ -38,6 +42,7 @@ impl Store {
     ) -> Result<ErasureScope> {
         let mut scope = self.own_scope(addresses).await?;
         self.find_quoting_messages(with_quotes, &mut scope).await?;
+        self.find_quoting_held(&mut scope).await?;
         let texts = self.quoting_contents(&scope).await?;
         let named = db::query_scalar(RUNS_OF_CONTENTS).bind(super::scope::list(&texts));
         let named: Vec<String> = named.fetch_all(self.readers()).await?;
@@ -80,6 +85,34 @@ impl Store {
                 scope.quoting.insert(QuotingMessage {
                     id: row.get("id"),
                     persona: row.get("persona_id"),
+                });
+            }
+        }
+    }
+
+    /// Finds the held letters of others that quote or name the person. They stay, whatever else is taken: no run has read them,
+    /// and their senders wait for an answer.
+    async fn find_quoting_held(&self, scope: &mut ErasureScope) -> Result<()> {
+        let mut after = String::new();
+        loop {
+            let next = db::query(NEXT_HELD_LETTER).bind(&after);
+            let Some(held) = next.fetch_optional(self.readers()).await? else {
+                return Ok(());
+            };
+            after = held.get("id");
+            if scope.held.contains(&after) {
+                continue;
+            }
+            let bytes: &[u8] = held.get("bytes");
+            let read = mime::parse(bytes, &ParseLimits::default()).ok();
+            let read = read.map(|letter| [letter.subject, letter.text].join("\n"));
+            let whole = String::from_utf8_lossy(bytes);
+            let texts = [held.get("envelope_json"), whole.as_ref()];
+            let mut texts = texts.into_iter().chain(read.as_deref());
+            if texts.any(|text| scope.is_in(text) || scope.is_addressed_in(text)) {
+                scope.quoting_held.insert(QuotingMessage {
+                    id: after.clone(),
+                    persona: held.get("persona_id"),
                 });
             }
         }

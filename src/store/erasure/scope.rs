@@ -1,6 +1,6 @@
 //! The rows of a person: letters, whole threads, runs, mails.
 
-use crate::mime::{self, ParseLimits};
+use crate::mime::Header;
 use crate::store::db::{self, Row};
 use crate::store::sql::json_list;
 use crate::store::{Result, Store};
@@ -115,6 +115,8 @@ pub struct ErasureScope {
     pub past: BTreeSet<String>,
     /// Letters and mails of others that quote the person and keep their words.
     pub quoting: BTreeSet<QuotingMessage>,
+    /// Held letters of others that quote or name the person; they stay.
+    pub quoting_held: BTreeSet<QuotingMessage>,
     /// Ids and Message-IDs of the messages, by which a record or a file is known to speak of one.
     pub ids: BTreeSet<String>,
     /// Words of the person.
@@ -134,6 +136,13 @@ impl ErasureScope {
         self.names_one(text) || self.quotations.are_in(text)
     }
 
+    /// Reports whether an address of the person stands in a text by itself.
+    pub fn is_addressed_in(&self, text: &str) -> bool {
+        let is_between = |c: char| c.is_whitespace() || "\"'<>[](){},;:\\".contains(c);
+        let mut pieces = text.split(is_between).map(|piece| piece.trim_matches('.'));
+        pieces.any(|piece| self.addresses.contains(&piece.to_lowercase()))
+    }
+
     fn names_one(&self, text: &str) -> bool {
         let is_between = |c: char| c.is_whitespace() || "\"'<>[](){},;:\\".contains(c);
         text.split(is_between).any(|piece| self.ids.contains(piece))
@@ -147,6 +156,7 @@ impl ErasureScope {
             ("whole_threads", self.whole_threads.len()),
             ("runs", self.runs.len()),
             ("quoting_messages_that_stay", self.quoting.len()),
+            ("quoting_held_letters_that_stay", self.quoting_held.len()),
         ];
         let counts = counts.map(|(kind, count)| (kind.to_owned(), count as u64));
         BTreeMap::from(counts)
@@ -162,8 +172,9 @@ fn is_named(names: &BTreeSet<String>, text: &str) -> bool {
 /// Reports whether a held letter says that it comes from one of the addresses. One that only names it is another person's.
 fn is_sent_by(addresses: &BTreeSet<String>, held: &Row) -> bool {
     let envelope: Option<String> = held.get("mail_from");
-    let letter = mime::parse(held.get("beginning"), &ParseLimits::default()).ok();
-    let authors = letter.into_iter().flat_map(|letter| letter.from);
+    // The header alone: a letter that is no good, or is cut here, has its author all the same.
+    let authors = Header::read(held.get("beginning")).mailboxes("from");
+    let authors = authors.into_iter();
     let mut senders = authors.map(|author| author.spec).chain(envelope);
     senders.any(|sender| addresses.contains(&sender.to_lowercase()))
 }

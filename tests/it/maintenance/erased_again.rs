@@ -72,13 +72,15 @@ async fn a_person_of_whom_there_is_but_a_held_letter_is_erased() {
         VALUES ($1, 'ada', $1, json_object('mail_from', $2), CAST($3 AS BLOB), $4, $4)";
     let mut rows = app.workspace.rows().await;
     // Another person's letter may name her, and her address may be the end of another.
-    for (id, from) in [
-        ("by its header", format!("Carol <{CAROL}>")),
-        ("of another", format!("not.{CAROL}")),
-        ("about her", "dave@partner.test".to_owned()),
+    let hops = "Received: from a.test by b.test; Mon, 2 Jun 2025 10:00:00 +0000\r\n".repeat(51);
+    for (id, hops, from, to) in [
+        ("by its header", "", format!("Carol <{CAROL}>"), CAROL),
+        ("after a long way", hops.as_str(), CAROL.to_owned(), CAROL),
+        ("of another", "", format!("not.{CAROL}"), "ada@engine.test"),
+        ("about her", "", "dave@partner.test".to_owned(), CAROL),
     ] {
         let letter =
-            format!("From: {from}\r\nTo: {CAROL}\r\nSubject: x\r\n\r\nAs {CAROL} said.\r\n");
+            format!("{hops}From: {from}\r\nTo: {to}\r\nSubject: x\r\n\r\nAs she said.\r\n");
         let insert = sqlx::query(held).bind(id).bind("bounces@relay.test");
         let insert = insert.bind(letter).bind(START);
         insert.execute(&mut rows).await.expect("a held letter");
@@ -88,13 +90,21 @@ async fn a_person_of_whom_there_is_but_a_held_letter_is_erased() {
     let workspace = stopped(app).await;
     let count = "SELECT count(*) FROM held_letters";
     for (contact, code_wanted, left) in [
-        ("erin@partner.test", 66, 3_i64),
+        ("erin@partner.test", 66, 4_i64),
         (CAROL, 0, 2),
         (CAROL, 66, 2),
     ] {
         let args = ["erase", "--contact", contact, "--yes"];
         let (code, said, error) = attache(workspace.path(), &args).await;
         assert_eq!(code, code_wanted, "{contact}: {said}{error}");
+        if code == 0 {
+            let stays = "quotes or names and stays: held letter ";
+            let named: Vec<&str> = said
+                .lines()
+                .filter_map(|line| line.strip_prefix(stays))
+                .collect();
+            assert_eq!(named, ["about her to ada"], "{said}");
+        }
         let held: i64 = sqlx::query_scalar(count)
             .fetch_one(&mut workspace.rows().await)
             .await

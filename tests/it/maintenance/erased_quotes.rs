@@ -29,6 +29,12 @@ async fn a_letter_to_another_persona_that_quotes_is_listed_and_taken_when_it_is_
         .fetch_one(&mut rows)
         .await
         .expect("a letter");
+    // A letter that nobody has read yet quotes, too.
+    let held = "INSERT INTO held_letters (id, persona_id, sha256, envelope_json, bytes, held_at, next_attempt_at)
+        VALUES ('held', 'bea', 'x', '{}', CAST($1 AS BLOB), '', '')";
+    let letter = format!("From: dave@partner.test\r\nSubject: x\r\n\r\n> {BOAT}\r\n");
+    let insert = sqlx::query(held).bind(letter).execute(&mut rows);
+    insert.await.expect("a held letter");
     drop(rows);
     let dry = ["erase", "--contact", CAROL];
     let (code, stdout, stderr) = attache(workspace.path(), &dry).await;
@@ -42,6 +48,8 @@ async fn a_letter_to_another_persona_that_quotes_is_listed_and_taken_when_it_is_
         "{report}"
     );
     assert_eq!(report["remains"]["messages.text_body"], 1, "{report}");
+    let held = json!([{ "id": "held", "persona": "bea" }]);
+    assert_eq!(report["quoting_held"], held, "{report}");
 
     let workspace = quoted_elsewhere().await;
     let report = erase(&workspace, &["--quotes"]).await;
