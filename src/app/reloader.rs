@@ -26,6 +26,8 @@ pub struct Reloader {
     is_due: bool,
     /// `true`: somebody has asked, or a text was edited, since they were read; runs that wait look again.
     has_asked: bool,
+    /// `true`: somebody waits for the answer of the next reading.
+    is_signalled: bool,
     /// Configuration that the newest `configuration.reloaded` of the feed is about.
     recorded: Arc<Config>,
     in_force: InForce,
@@ -41,6 +43,7 @@ impl Reloader {
             // Edited between the start's reading and this look.
             is_due: !in_force.edited(&config.workspace).is_empty(),
             has_asked: false,
+            is_signalled: false,
             recorded: config,
             in_force,
             parts,
@@ -55,7 +58,7 @@ impl Reloader {
             let done = tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = wanted.notified() => {
-                    self.has_asked = true;
+                    (self.has_asked, self.is_signalled) = (true, true);
                     self.reload().await
                 }
                 _ = look.tick() => self.look().await,
@@ -126,6 +129,7 @@ impl Reloader {
         let config = self.parts.config.get();
         self.in_force = InForce {
             reads: self.in_force.reads + 1,
+            asked: self.in_force.asked + u64::from(std::mem::take(&mut self.is_signalled)),
             refused: std::mem::take(&mut self.in_force.refused),
             after_restart,
             warnings: config.warnings.iter().map(ToString::to_string).collect(),

@@ -57,7 +57,7 @@ async fn reload(context: &CommandContext) -> anyhow::Result<Exit> {
         Failure::new(Exit::Unavailable, "no engine works on this workspace")
             .hint("`attache serve` reads the configuration at its start")
     })?;
-    let reads = InForce::read(&context.workspace, &pid).map_or(0, |before| before.reads);
+    let asked = InForce::read(&context.workspace, &pid).map_or(0, |before| before.asked);
     let process = pid.parse().ok().and_then(Pid::from_raw);
     let process =
         process.ok_or_else(|| Failure::new(Exit::Failed, format!("`{pid}` is no process")))?;
@@ -71,7 +71,7 @@ async fn reload(context: &CommandContext) -> anyhow::Result<Exit> {
         after_restart,
         warnings,
         ..
-    } = answer(context, &pid, reads).await?;
+    } = answer(context, &pid, asked).await?;
     let report = ReloadReport {
         in_force: refused.is_empty(),
         refused,
@@ -86,11 +86,11 @@ async fn reload(context: &CommandContext) -> anyhow::Result<Exit> {
 }
 
 /// Waits until the engine has read the files as they are. Errors: it takes too long.
-async fn answer(context: &CommandContext, pid: &str, reads: u64) -> Result<InForce, Failure> {
+async fn answer(context: &CommandContext, pid: &str, asked: u64) -> Result<InForce, Failure> {
     let clock = SystemClock::new();
     let mut wait = EngineWait::new("read its files", ANSWER_MAX, clock.monotonic());
     loop {
-        let now = InForce::read(&context.workspace, pid).filter(|now| now.reads > reads);
+        let now = InForce::read(&context.workspace, pid).filter(|now| now.asked > asked);
         if let Some(now) = now
             && (!now.refused.is_empty() || now.edited(&context.workspace).is_empty())
         {

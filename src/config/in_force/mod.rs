@@ -48,6 +48,9 @@ pub struct InForce {
     pub index: String,
     /// Number of times that it has read its files since its start.
     pub reads: u64,
+    /// Number of those times that somebody had asked before. A reading that had begun before is
+    /// no answer: it may have met a file that was being written.
+    pub asked: u64,
     /// What was wrong when it read them last: what was in force before stays so.
     pub refused: Vec<String>,
     /// Settings of the files that count after a restart.
