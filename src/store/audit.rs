@@ -53,6 +53,20 @@ pub struct AuditCheck {
     sql: &'static str,
 }
 
+impl AuditCheck {
+    /// Returns the check as one that failed.
+    fn broken(&self, count: u64, what: Vec<String>) -> Broken {
+        Broken {
+            group: self.group,
+            name: self.name,
+            says: self.says,
+            hint: self.hint,
+            count,
+            what,
+        }
+    }
+}
+
 /// Returns every check that is a statement, in the order of execution.
 pub fn checks() -> impl Iterator<Item = &'static AuditCheck> {
     [whole::CHECKS, mail::CHECKS, runs::CHECKS, memory::CHECKS]
@@ -79,6 +93,13 @@ pub struct Broken {
     pub count: u64,
     /// Violations, at most twenty: ids, or SQLite's message.
     pub what: Vec<String>,
+}
+
+impl Broken {
+    /// Returns the number of violations that are not listed.
+    pub fn unlisted(&self) -> u64 {
+        self.count - self.what.len() as u64
+    }
 }
 
 /// Rows that the next start of an engine recovers; an engine works on them now, or is gone.
@@ -133,24 +154,9 @@ impl Findings {
             known.what.truncate(LISTED_MAX);
             return;
         }
-        let AuditCheck {
-            group,
-            name,
-            says,
-            hint,
-            ..
-        } = whole::CHECKS[0];
         let count = what.len() as u64;
         what.truncate(LISTED_MAX);
-        let broken = Broken {
-            group,
-            name,
-            says,
-            hint,
-            count,
-            what,
-        };
-        self.broken.insert(0, broken);
+        self.broken.insert(0, whole::CHECKS[0].broken(count, what));
     }
 }
 
@@ -222,21 +228,7 @@ async fn examine(conn: &mut Connection, wanted: AuditScope) -> Result<Findings> 
             Err(error) => (1, vec![error.to_string()]),
         };
         if count > 0 {
-            let AuditCheck {
-                group,
-                name,
-                says,
-                hint,
-                ..
-            } = *check;
-            findings.broken.push(Broken {
-                group,
-                name,
-                says,
-                hint,
-                count,
-                what,
-            });
+            findings.broken.push(check.broken(count, what));
         }
     }
     if wanted.bytes {

@@ -60,7 +60,7 @@ impl MadeAudit {
     /// Returns the checks that failed as findings like those of the installation.
     pub fn of_installation(&self) -> Vec<InstallFinding> {
         let finding = |broken: &Broken| {
-            let unlisted = broken.count - broken.what.len() as u64;
+            let unlisted = broken.unlisted();
             let more = (unlisted > 0).then(|| format!("{unlisted} more"));
             let listed = broken.what.iter().map(|what| one_line(what));
             let what: Vec<String> = listed.chain(more).collect();
@@ -127,7 +127,7 @@ pub fn print(
         for what in &broken.what {
             context.screen.line(format!("  {what}"))?;
         }
-        let unlisted = broken.count - broken.what.len() as u64;
+        let unlisted = broken.unlisted();
         if unlisted > 0 {
             context.screen.line(format!("  and {unlisted} more"))?;
         }

@@ -2,7 +2,7 @@
 
 use super::draft::{SECRETS, WorkspaceDraft};
 use crate::cli::{CommandContext, screen};
-use crate::config::{Config, ListenAddress, SmtpListener, TransportSettings};
+use crate::config::{Config, SmtpListener, TransportSettings};
 use crate::gateway::dns_records::{CheckedRecord, RecordState};
 use crate::text::line_diff::line_diff;
 use serde::Serialize;
@@ -196,10 +196,7 @@ impl SetupReport {
 /// Reports whether letters come by listeners on this machine alone, and no mail server's results are trusted.
 fn hears_only_this_machine(config: &Config) -> bool {
     let listeners = &config.gateway.listeners;
-    let is_here = |listener: &SmtpListener| match &listener.address {
-        ListenAddress::Tcp(address) => address.ip().is_loopback(),
-        ListenAddress::Unix { .. } => true,
-    };
+    let is_here = |listener: &SmtpListener| listener.address.is_of_this_machine();
     let elsewhere = !config.gateway.mailboxes.is_empty() || !config.gateway.folders.is_empty();
     !listeners.is_empty()
         && !elsewhere

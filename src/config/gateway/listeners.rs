@@ -139,6 +139,14 @@ pub enum ListenAddress {
 }
 
 impl ListenAddress {
+    /// Reports whether only programs of this machine reach it.
+    pub fn is_of_this_machine(&self) -> bool {
+        match self {
+            ListenAddress::Tcp(address) => address.ip().is_loopback(),
+            ListenAddress::Unix { .. } => true,
+        }
+    }
+
     /// Returns the permissions of a socket's file, in octal digits.
     pub(super) fn formatted_mode(&self) -> Option<String> {
         match self {

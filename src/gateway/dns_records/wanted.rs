@@ -2,9 +2,7 @@
 
 use super::smarthosts::{include, is_below};
 use super::{DomainRecord, Expected, RecordPurpose, SendingServer};
-use crate::config::{
-    Config, ListenAddress, ListenerKind, SmtpListener, TransportSettings, is_loopback_host,
-};
+use crate::config::{Config, ListenerKind, SmtpListener, TransportSettings, is_loopback_host};
 use crate::mime::Signer;
 
 /// Records of every domain of a persona, domain by domain.
@@ -76,11 +74,7 @@ fn exchanger(config: &Config, domain: &str) -> Option<DomainRecord> {
 
 /// Reports whether other machines may bring mail to a listener.
 fn is_reached_from_outside(listener: &SmtpListener) -> bool {
-    let is_open = match &listener.address {
-        ListenAddress::Tcp(address) => !address.ip().is_loopback(),
-        ListenAddress::Unix { .. } => false,
-    };
-    listener.kind == ListenerKind::Smtp && is_open
+    listener.kind == ListenerKind::Smtp && !listener.address.is_of_this_machine()
 }
 
 fn sender(config: &Config, domain: &str, smarthost: &str) -> DomainRecord {

@@ -73,7 +73,7 @@ pub(in crate::store) trait FromColumn<'r>: Sized {
     fn from_column<I: ColumnIndex<SqliteRow>>(row: &'r Row, at: I) -> Result<Self, sqlx::Error>;
 }
 
-/// Reads types, and their `Option`, as sqlx reads them.
+/// Reads types as sqlx reads them.
 macro_rules! read {
     ($($type:ty),+) => {$(
         impl<'r> FromColumn<'r> for $type {
@@ -85,20 +85,17 @@ macro_rules! read {
                 row.try_get(at)
             }
         }
-
-        impl<'r> FromColumn<'r> for Option<$type> {
-            fn from_column<I: ColumnIndex<SqliteRow>>(
-                row: &'r Row,
-                at: I,
-            ) -> Result<Self, sqlx::Error> {
-                let Row::Sqlite(row) = row;
-                row.try_get(at)
-            }
-        }
     )+};
 }
 
-read!(
+/// Reads types, and their `Option`.
+macro_rules! read_or_null {
+    ($($type:ty),+) => {
+        read!($($type, Option<$type>),+);
+    };
+}
+
+read_or_null!(
     i64,
     u64,
     u32,

@@ -138,14 +138,12 @@ impl ErasureScope {
 
     /// Reports whether an address of the person stands in a text by itself.
     pub fn is_addressed_in(&self, text: &str) -> bool {
-        let is_between = |c: char| c.is_whitespace() || "\"'<>[](){},;:\\".contains(c);
-        let mut pieces = text.split(is_between).map(|piece| piece.trim_matches('.'));
+        let mut pieces = pieces(text).map(|piece| piece.trim_matches('.'));
         pieces.any(|piece| self.addresses.contains(&piece.to_lowercase()))
     }
 
     fn names_one(&self, text: &str) -> bool {
-        let is_between = |c: char| c.is_whitespace() || "\"'<>[](){},;:\\".contains(c);
-        text.split(is_between).any(|piece| self.ids.contains(piece))
+        pieces(text).any(|piece| self.ids.contains(piece))
     }
 
     /// Returns how many of each there are.
@@ -161,6 +159,11 @@ impl ErasureScope {
         let counts = counts.map(|(kind, count)| (kind.to_owned(), count as u64));
         BTreeMap::from(counts)
     }
+}
+
+/// Splits a text where an address or an id ends.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| c.is_whitespace() || "\"'<>[](){},;:\\".contains(c))
 }
 
 /// Reports whether a text has one of the names, also inside an address.

@@ -110,6 +110,15 @@ pub(super) fn remove_oldest(database: &Path) {
     }
 }
 
+/// Reads every page; nothing is written into a damaged database, nor is a copy of it one to go back to.
+pub(in crate::store) async fn require_whole(conn: &mut SqliteConnection) -> Result<(), OpenError> {
+    let found: String = sqlx::query_scalar(LOOK_OVER).fetch_one(conn).await?;
+    match found == "ok" {
+        true => Ok(()),
+        false => Err(OpenError::Damaged { found }),
+    }
+}
+
 /// Checks that SQLite can follow the copy from page to page, and that it has the rows of the database.
 async fn verify(
     conn: &mut SqliteConnection,

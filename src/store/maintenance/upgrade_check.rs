@@ -1,6 +1,6 @@
 //! What an upgrade would do to a database, found by reading.
 
-use super::before_upgrade::{SPARE_BYTES, folder_of, room_needed};
+use super::before_upgrade::{SPARE_BYTES, folder_of, require_whole, room_needed};
 use super::migrate::{PendingMigration, pending};
 use super::versions::{ProgramVersion, newest_applied, program_versions};
 use crate::store::OpenError;
@@ -14,7 +14,6 @@ use std::time::Duration;
 /// Bytes of a database that an upgrade copies, checks and rewrites in a second, on a slow disk, where nothing was measured.
 const BYTES_PER_SECOND: u64 = 40 * 1024 * 1024;
 
-pub(in crate::store) const PAGES: &str = "PRAGMA quick_check(1)";
 pub(in crate::store) const HAS_BACKUPS: &str = "SELECT count(*) FROM pragma_table_info('backups')";
 /// One by hand is noted when it has been made, so its row measures nothing.
 pub(in crate::store) const LAST_MEASURED: &str = "
@@ -97,15 +96,6 @@ impl UpgradeForecast {
     /// Reports whether the copy would fit.
     pub fn has_room(&self) -> bool {
         self.free_bytes.is_none_or(|free| free >= self.room_bytes)
-    }
-}
-
-/// Reads every page; a copy of a damaged database would be none to go back to.
-async fn require_whole(conn: &mut SqliteConnection) -> Result<(), OpenError> {
-    let found: String = sqlx::query_scalar(PAGES).fetch_one(conn).await?;
-    match found == "ok" {
-        true => Ok(()),
-        false => Err(OpenError::Damaged { found }),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::domain::{LoopKey, Timestamp};
 use crate::store::Result;
 use crate::store::db::{Connection, Pool, Scope};
 use crate::store::journal::packed::SharedParts;
+use crate::store::maintenance::before_upgrade::require_whole;
 use crate::store::maintenance::migrate::{Opening, UpgradeBackup, migrate};
 use crate::store::maintenance::versions::{note_version, require_newest};
 use crate::store::runs::poison_runs::PoisonRuns;
@@ -417,14 +418,7 @@ async fn look_over(conn: &mut SqliteConnection) -> std::result::Result<(), OpenE
         );
         return Ok(());
     }
-    let found: String = sqlx::query_scalar("PRAGMA quick_check(1)")
-        .fetch_one(&mut *conn)
-        .await?;
-    if found == "ok" {
-        Ok(())
-    } else {
-        Err(OpenError::Damaged { found })
-    }
+    require_whole(conn).await
 }
 
 /// Reads the pragmas back: they are per connection and may silently not take, and the guarantees

@@ -1,6 +1,7 @@
 //! Reasons why a database could not be opened.
 
 use crate::store::sqlite::migrations::newest_known;
+use crate::store::sqlite::refusal::is_one_of;
 use sqlx::migrate::MigrateError;
 
 /// Reason why a workspace's database could not be opened.
@@ -106,9 +107,6 @@ impl From<sqlx::Error> for OpenError {
 
 /// Reports whether SQLite could not follow the database from page to page.
 pub(in crate::store) fn is_damage(error: &sqlx::Error) -> bool {
-    // SQLITE_CORRUPT and SQLITE_NOTADB, in the low byte of every extended code.
-    let code = error
-        .as_database_error()
-        .and_then(|error| error.code()?.parse::<i64>().ok());
-    matches!(code.map(|code| code & 0xff), Some(11 | 26))
+    // SQLITE_CORRUPT and SQLITE_NOTADB.
+    is_one_of(error, &[11, 26])
 }

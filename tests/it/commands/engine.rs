@@ -113,24 +113,32 @@ fn a_running_run_is_cancelled_from_another_process() {
     );
 }
 
-#[tokio::test]
-async fn a_run_that_a_take_over_puts_aside_has_ended_as_it_was_to() {
-    let workspace = Workspace::new();
+/// A run at which an engine was killed.
+fn left_at_work(workspace: &Workspace) -> String {
     workspace.script(&serde_json::json!({ "rules": [{ "hang": true }] }));
     let mut server = workspace.serve();
     let run = runs_of(&workspace.json(&["ingest", LETTER])).remove(0);
     workspace.wait_for(&run, "running");
     server.child.kill().expect("it is killed");
     server.child.wait().expect("it ends");
-    // As after two crashes at the same step, the last one alone.
+    run
+}
+
+/// Changes the row of a run, while no engine is at work.
+async fn change(workspace: &Workspace, sql: &'static str, run: &str) {
     let database = SqliteConnectOptions::new().filename(workspace.path().join("data/attache.db"));
     let mut rows = database.connect().await.expect("the database");
-    sqlx::query("UPDATE runs SET crashes = 2, crashed_at = 0, alone = 1 WHERE id = $1")
-        .bind(&run)
-        .execute(&mut rows)
-        .await
-        .expect("a poison run");
-    drop(rows);
+    let changed = sqlx::query(sql).bind(run).execute(&mut rows).await;
+    assert_eq!(changed.expect("a statement").rows_affected(), 1);
+}
+
+#[tokio::test]
+async fn a_run_that_a_take_over_puts_aside_has_ended_as_it_was_to() {
+    let workspace = Workspace::new();
+    let run = left_at_work(&workspace);
+    // As after two crashes at the same step, the last one alone.
+    let poison = "UPDATE runs SET crashes = 2, crashed_at = 0, alone = 1 WHERE id = $1";
+    change(&workspace, poison, &run).await;
     let ended = workspace.json(&["runs", "cancel", &run]);
     assert_eq!(ended["outcome"], "failed", "{ended}");
     assert_eq!(workspace.state(&run), "failed");
@@ -142,14 +150,8 @@ async fn a_run_that_a_take_over_puts_aside_has_ended_as_it_was_to() {
 async fn a_run_is_not_cancelled_with_a_provider_that_is_no_good_and_the_remedy_is_said() {
     let workspace = Workspace::new();
     let run = runs_of(&workspace.json(&["ingest", LETTER])).remove(0);
-    let database = SqliteConnectOptions::new().filename(workspace.path().join("data/attache.db"));
-    let mut rows = database.connect().await.expect("the database");
-    sqlx::query("UPDATE runs SET state = 'running' WHERE id = $1")
-        .bind(&run)
-        .execute(&mut rows)
-        .await
-        .expect("a run that was left behind");
-    drop(rows);
+    let at_work = "UPDATE runs SET state = 'running' WHERE id = $1";
+    change(&workspace, at_work, &run).await;
     let inference = workspace.path().join("configs/inference.json");
     let whole = std::fs::read_to_string(&inference).expect("it is there");
     let claude = whole
@@ -178,12 +180,7 @@ async fn a_run_is_not_cancelled_with_a_provider_that_is_no_good_and_the_remedy_i
 #[test]
 fn a_run_that_an_engine_left_behind_is_cancelled_without_one() {
     let workspace = Workspace::new();
-    workspace.script(&serde_json::json!({ "rules": [{ "hang": true }] }));
-    let mut server = workspace.serve();
-    let run = runs_of(&workspace.json(&["ingest", LETTER])).remove(0);
-    workspace.wait_for(&run, "running");
-    server.child.kill().expect("it is killed");
-    server.child.wait().expect("it ends");
+    let run = left_at_work(&workspace);
     let erase = [
         "erase",
         "--contact",
