@@ -4,7 +4,7 @@
 -- What these functions cannot change, and statements therefore must not rely on:
 -- - `json_object`, `json_array` and `char` are words of PostgreSQL's grammar (the first two from version 16 on).
 -- - `value` of `json_each` is text, also where the JSON has a number: a number is compared as `CAST(value AS BIGINT)`.
--- - `CAST(bytes AS TEXT)` writes hexadecimal digits: bytes are read by `convert_from(bytes, 'UTF8')`.
+-- - `CAST(bytes AS TEXT)` writes hexadecimal digits: bytes are read by `convert_from(bytes, 'UTF8')`. `x''` is no bytes but bits.
 -- - LIKE heeds case, and rows without a value come last in an ascending order.
 --
 -- Most are plain SQL of one expression and not STRICT, because only such a function becomes part of the plan of its caller. The
@@ -153,7 +153,10 @@ CREATE AGGREGATE json_group_array(BIGINT) (SFUNC = json_array_add, STYPE = TEXT[
 CREATE AGGREGATE json_group_array(JSON) (SFUNC = json_array_add, STYPE = TEXT[], FINALFUNC = json_array_text, INITCOND = '{}',
   PARALLEL = SAFE);
 
--- Texts and numbers
+-- Texts, bytes and numbers
+
+-- So that `CAST('' AS BLOB)` is no bytes on both; a text with anything in it is not cast by its bytes.
+CREATE DOMAIN BLOB AS BYTEA;
 
 CREATE FUNCTION instr(haystack TEXT, needle TEXT) RETURNS BIGINT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT strpos(haystack, needle)::BIGINT
@@ -179,6 +182,15 @@ $$;
 CREATE FUNCTION iif(condition BOOLEAN, a BIGINT, b BIGINT) RETURNS BIGINT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE WHEN condition THEN a ELSE b END
 $$;
+CREATE FUNCTION iif(condition BIGINT, a TEXT, b TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN condition <> 0 THEN a ELSE b END
+$$;
+CREATE FUNCTION iif(condition BIGINT, a BIGINT, b BIGINT) RETURNS BIGINT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN condition <> 0 THEN a ELSE b END
+$$;
+-- SQLite's sign that a column is not to be looked up by an index.
+CREATE FUNCTION text_itself(v TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT v $$;
+CREATE OPERATOR + (RIGHTARG = TEXT, FUNCTION = text_itself);
 -- Of two values, as SQLite has them beside the aggregates: NULL where one is NULL, unlike `greatest` and `least`.
 CREATE FUNCTION max(a BIGINT, b BIGINT) RETURNS BIGINT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE WHEN a >= b THEN a WHEN a < b THEN b END
@@ -222,7 +234,11 @@ $$;
 CREATE FUNCTION unix_ms(t TEXT) RETURNS BIGINT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT round(extract(EPOCH FROM instant_of(t)) * 1000)::BIGINT
 $$;
--- An instant moved by seconds, such as `+1.500 seconds`; the only form of a result is that of the store.
-CREATE FUNCTION instant_moved(t TEXT, by_seconds TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT to_char(timezone('UTC', instant_of(t) + by_seconds::INTERVAL), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+-- Of SQLite's forms only those that the store uses: its own, moved by seconds such as `+1.500 seconds`, and seconds since 1970.
+CREATE FUNCTION strftime(form TEXT, t TEXT, moved TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE form WHEN '%Y-%m-%dT%H:%M:%fZ'
+    THEN to_char(timezone('UTC', instant_of(t) + moved::INTERVAL), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END
+$$;
+CREATE FUNCTION strftime(form TEXT, t TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE form WHEN '%s' THEN unixepoch(t)::TEXT END
 $$;
