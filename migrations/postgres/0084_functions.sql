@@ -242,3 +242,22 @@ $$;
 CREATE FUNCTION strftime(form TEXT, t TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE form WHEN '%s' THEN unixepoch(t)::TEXT END
 $$;
+
+-- Sets a member of an object; the others keep their order. Of paths only those of one step.
+CREATE FUNCTION json_set(j TEXT, path TEXT, v JSON) RETURNS JSON LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT json_object_agg(e.name, e.v ORDER BY e.place) FROM (
+    SELECT m.key, m.value, m.place FROM json_each(json_of(j)) WITH ORDINALITY AS m (key, value, place)
+    WHERE m.key <> substr(path, 3)
+    UNION ALL SELECT substr(path, 3), v, 2147483647) AS e (name, v, place)
+$$;
+CREATE FUNCTION json_set(j TEXT, path TEXT, v TEXT) RETURNS JSON LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT json_set(j, path, coalesce(to_json(v), 'null'::JSON))
+$$;
+
+-- A text of bytes; NULL for what is no UTF-8, or has a NUL.
+CREATE FUNCTION text_of(v BYTEA) RETURNS TEXT LANGUAGE plpgsql IMMUTABLE PARALLEL UNSAFE AS $$
+BEGIN
+  RETURN convert_from(v, 'UTF8');
+EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
+  RETURN NULL;
+END $$;

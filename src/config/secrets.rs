@@ -37,6 +37,13 @@ pub fn has_secret(
     secrets.get(name).is_some()
 }
 
+/// Returns a secret of the environment or `.secrets`. What is wrong with that file is reported when
+/// the configuration is loaded.
+pub fn secret(workspace: &Path, name: &str) -> Option<SecretString> {
+    let mut reported_later = Vec::new();
+    Secrets::read(workspace, &environment, &mut reported_later).get(name)
+}
+
 /// Secrets of the environment and `.secrets`.
 pub struct Secrets<'e> {
     environment: &'e dyn Fn(&str) -> Option<String>,

@@ -11,8 +11,10 @@ mod memory;
 mod runs;
 mod whole;
 mod hashes;
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Sql};
 use crate::store::maintenance::versions::require_newest;
+use crate::store::postgres::open as server;
+use crate::store::postgres::url::DatabaseUrl;
 use crate::store::sqlite::files::log_of;
 use crate::store::sqlite::open_error::is_damage;
 use crate::store::sqlite::read_only::only_to_read;
@@ -50,7 +52,7 @@ pub struct AuditCheck {
     /// Remedy for the operator.
     pub hint: &'static str,
     pub holds: Holds,
-    sql: &'static str,
+    sql: Sql,
 }
 
 impl AuditCheck {
@@ -127,7 +129,8 @@ pub struct Findings {
 /// A read-only connection to a database: it takes no lock, runs no migration and folds no log in.
 pub struct Audit {
     conn: Connection,
-    path: PathBuf,
+    /// The file, where the database is one.
+    path: Option<PathBuf>,
 }
 
 pub(super) const PENDING: &str = "
@@ -179,8 +182,19 @@ impl Audit {
         require_newest(&mut conn).await?;
         Ok(Self {
             conn: conn.into(),
-            path: path.to_owned(),
+            path: Some(path.to_owned()),
         })
+    }
+
+    /// Opens the database of a workspace, which is a file or on a server.
+    pub async fn of_workspace(workspace: &Path) -> std::result::Result<Self, OpenError> {
+        match DatabaseUrl::of(workspace)? {
+            None => Self::open(&workspace.join("data/attache.db")).await,
+            Some(url) => Ok(Self {
+                conn: server::connect_to_read(&url).await?,
+                path: None,
+            }),
+        }
     }
 
     /// Makes the checks in order.
@@ -203,21 +217,25 @@ impl Audit {
 
     /// Returns the length of the write-ahead log, in bytes.
     pub fn log_bytes(&self) -> u64 {
-        std::fs::metadata(log_of(&self.path)).map_or(0, |log| log.len())
+        let log = self.path.as_deref().map(log_of);
+        let found = log.and_then(|log| std::fs::metadata(log).ok());
+        found.map_or(0, |log| log.len())
     }
 }
 
 /// Makes the checks that need only a connection.
 async fn examine(conn: &mut Connection, wanted: AuditScope) -> Result<Findings> {
     let (mut findings, mut unread) = (Findings::default(), Vec::new());
+    let is_server = conn.postgres().is_some();
     let is_wanted = |check: &&AuditCheck| match check.holds {
+        _ if is_server && whole::OF_SQLITE.contains(&check.name) => false,
         _ if check.name == whole::PAGES => wanted.bytes,
         Holds::Always => true,
         Holds::AtRest => wanted.at_rest,
     };
     for check in checks().filter(is_wanted) {
         findings.made += 1;
-        let (count, what) = match broken(conn, check.sql).await {
+        let (count, what) = match broken(conn, &check.sql).await {
             Ok(broken) => broken,
             // It says nothing of the rows that the check is about.
             Err(error) if is_damage(&error) => {
@@ -252,7 +270,7 @@ async fn examine(conn: &mut Connection, wanted: AuditScope) -> Result<Findings> 
 /// Returns the number of rows of a statement, and the first of them.
 async fn broken(
     conn: &mut Connection,
-    sql: &'static str,
+    sql: &Sql,
 ) -> std::result::Result<(u64, Vec<String>), db::Error> {
     let (mut count, mut what) = (0, Vec::new());
     let mut rows = db::query_scalar::<Option<String>>(sql).fetch(conn);

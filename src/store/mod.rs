@@ -7,7 +7,8 @@
 //!
 //! - `sql`: conversions between values and columns. `list_page`: a part of a list.
 //! - `db`: connections, statements and rows, whichever database it is.
-//! - `sqlite`: opening, the one writer, the log, backups.
+//! - `writes`: writes, as a queue holds them. `opened`, `handle`: the store, whichever database it has.
+//! - `sqlite`: opening, the one writer, the log, backups. `postgres`: opening, transactions, locks.
 //! - `mail`: letters and messages. `threads`: their place, and what may be written there.
 //! - `runs`: the queue of runs. `journal`: their turns, steps, mails and end.
 //! - `search`: the lexical index, and what a search finds.
@@ -34,7 +35,11 @@
 mod sql;
 mod list_page;
 mod db;
+mod writes;
 pub mod sqlite;
+mod postgres;
+mod opened;
+mod handle;
 pub mod runs;
 mod journal;
 mod threads;
@@ -89,6 +94,7 @@ pub use erasure::progress::OpenErasure;
 pub use erasure::scope::{ErasureScope, QuotingMessage};
 pub use feed::{ConfigurationEvent, FEED_PAGE_MAX, FeedEvent, FeedFilter, FeedPage};
 pub use foreign_database::{ForeignDatabase, ForeignDatabaseError, ForeignRow};
+pub use handle::Store;
 pub use journal::contents::{Assembly, NewSources, StoredText};
 pub use journal::outbound::{MessageOutcome, NewOutbound};
 pub use journal::outputs::{NewOutput, StoredOutput};
@@ -157,7 +163,6 @@ pub use search::scope::MessageSearch;
 pub use search::vectors::QuestionVector;
 pub use sqlite::leftovers::refuse_leftovers;
 pub use sqlite::locks::{EngineAtWork, engine_at_work, opening_process, working_engine};
-pub use sqlite::open::Store;
 pub use sqlite::open_error::OpenError;
 pub use threads::history::{AttachmentInfo, PastMessage, PastStep, StoredMessage, TriggerMessage};
 pub use threads::instructions::{
@@ -201,7 +206,7 @@ pub use webhooks::record::{
 pub use budgets::usage::{UsageBy, UsageSince, UsageSum};
 pub use journal::turns::{AssembledContext, TurnAnswered, TurnFailed, TurnStarted};
 pub use schedules::waiting::{CATCHING_UP_MAX, WaitingSlot, WaitingTurn, WaitingTurns};
-pub use sqlite::writer::PowerCut;
+pub use writes::power_cut::PowerCut;
 
 use crate::domain::PersonaId;
 use futures_util::future::BoxFuture;
@@ -217,6 +222,10 @@ pub enum StoreError {
     /// every later write.
     #[error("the disk failed at a commit, and what is stored is unknown")]
     CommitFailed(#[source] std::sync::Arc<db::Error>),
+    /// The connection was lost while the transaction committed, and it is unknown whether it is stored; later writes are
+    /// tried.
+    #[error("the database did not answer a commit, and whether it is stored is unknown")]
+    CommitUnanswered(#[source] std::sync::Arc<db::Error>),
     /// The database file was moved, replaced or removed, and a commit would be lost; the store
     /// refuses every later write.
     #[error("the database was moved, replaced or removed while an engine had it open")]

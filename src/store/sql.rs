@@ -4,7 +4,6 @@ use crate::domain::{PersonaId, Timestamp};
 use crate::store::db::{self, Row};
 use crate::store::{Result, StoreError};
 use serde::Serialize;
-use std::fmt::Write;
 use std::time::Duration;
 
 /// Reads the `persona_id` column of a row.
@@ -55,56 +54,4 @@ pub(in crate::store) fn optional_timestamp(row: &Row, column: &str) -> Result<Op
 /// Returns JSON text of rows, for `json_each`.
 pub(in crate::store) fn to_json(rows: &impl Serialize) -> Result<String> {
     serde_json::to_string(rows).map_err(|error| db::Error::Encode(Box::new(error)).into())
-}
-
-/// Joins two texts; the parameters of the second are numbered on.
-pub(in crate::store) fn chained(first: &str, second: &str) -> String {
-    let by = numbers(first).max().unwrap_or(0);
-    let mut pieces = second.split('$');
-    let mut text = format!("{first};{}", pieces.next().unwrap_or_default());
-    for piece in pieces {
-        let end = piece
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(piece.len());
-        match piece[..end].parse::<usize>() {
-            Ok(number) => {
-                let _infallible = write!(text, "${}{}", number + by, &piece[end..]);
-            }
-            // A JSON path, such as `$.owner`.
-            Err(_) => {
-                let _infallible = write!(text, "${piece}");
-            }
-        }
-    }
-    text
-}
-
-/// Returns the parameter numbers in a text, in order.
-fn numbers(text: &str) -> impl Iterator<Item = usize> {
-    let digits = |piece: &str| {
-        piece
-            .split(|c: char| !c.is_ascii_digit())
-            .next()?
-            .parse()
-            .ok()
-    };
-    text.split('$').skip(1).filter_map(digits)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_second_texts_parameters_are_numbered_on_paths_left_alone() {
-        let first = "UPDATE a SET b = $2 WHERE c = $1";
-        assert_eq!(
-            chained(first, "SELECT $1, $10"),
-            format!("{first};SELECT $3, $12")
-        );
-        assert_eq!(
-            chained(first, "SELECT $1 ->> '$.owner'"),
-            format!("{first};SELECT $3 ->> '$.owner'")
-        );
-    }
 }

@@ -20,11 +20,13 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use walks::WALKS;
 
-/// A `const NAME: &str` of the store.
+/// A `const NAME: &str` of the store, or a `const NAME: Sql` with two texts.
 struct Statement {
     /// `file::NAME`.
     name: String,
     sql: String,
+    /// Text for PostgreSQL, where it is another.
+    postgres: Option<String>,
 }
 
 #[tokio::test]
@@ -62,6 +64,14 @@ async fn a_statement_with_a_misspelt_column_does_not_prepare() {
             .await
             .expect("a good statement");
     }
+    let pair = r##"const PAIR: Sql = Sql::pair(
+        "SELECT id FROM runs WHERE id GLOB $1",
+        r#"SELECT id FROM runs WHERE id ~ $1"#,
+    );"##;
+    let pair = read_statements("sample", pair).remove(0);
+    let of_postgres = pair.postgres.as_deref();
+    assert_eq!(of_postgres, Some("SELECT id FROM runs WHERE id ~ $1"));
+    prepares(&mut conn, &pair.sql).await.expect("a pair");
     let bad = read_statements("sample", bad);
     let names: Vec<&str> = bad
         .iter()
@@ -94,7 +104,7 @@ async fn no_statement_walks_a_growing_table_unless_it_says_why() {
     let tables = tables(&mut conn).await;
     let mut complaints = Vec::new();
     let mut walking = Vec::new();
-    for Statement { name, sql } in statements_of_the_store() {
+    for Statement { name, sql, .. } in statements_of_the_store() {
         let plan = plan(&mut conn, &sql).await;
         let scans = scans(&plan, &sql, &tables);
         if scans.is_empty() {
@@ -138,7 +148,7 @@ async fn hot_statements_find_their_rows_by_the_indexes_made_for_them() {
 #[test]
 fn every_statement_that_changes_a_state_says_when() {
     let mut checked = 0;
-    for Statement { name, sql } in statements_of_the_store() {
+    for Statement { name, sql, .. } in statements_of_the_store() {
         for update in sql.split(';').filter(|part| changes_state(part)) {
             checked += 1;
             let is_dated = update.contains("state_at = ") || update.contains("finished_at = $");

@@ -105,6 +105,8 @@ const HOMES: &[Home] = &[
         places: &[
             "src/store/db/",
             "src/store/sqlite/",
+            "src/store/postgres/",
+            "src/store/writes/",
             // Migrations, copies and checks of a file.
             "src/store/maintenance/",
             "src/store/memory/rewrite.rs",

@@ -164,7 +164,7 @@ async fn make_audit(
     scope: AuditScope,
     state: &DatabaseState,
 ) -> anyhow::Result<MadeAudit> {
-    let mut audit = Audit::open(&context.workspace.join("data/attache.db")).await?;
+    let mut audit = Audit::of_workspace(&context.workspace).await?;
     let looking = audit.examine(scope);
     let findings = progress::turning(context, "looking the database over", looking).await?;
     let config = context.config().ok();

@@ -23,19 +23,19 @@ const HASHED: &[Hashed] = &[
     Hashed {
         name: "letter-hash",
         says: "the bytes of a letter are not those that came",
-        piece: "SELECT max(id) FROM (SELECT id FROM raw_letters WHERE id > $1 ORDER BY id LIMIT 64)",
+        piece: "SELECT max(id) FROM (SELECT id FROM raw_letters WHERE id > $1 ORDER BY id LIMIT 64) AS piece",
         rows: "SELECT id, sha256, bytes AS content FROM raw_letters WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
     },
     Hashed {
         name: "attachment-hash",
         says: "the bytes of an attachment are not those that came",
-        piece: "SELECT max(id) FROM (SELECT id FROM attachments WHERE id > $1 ORDER BY id LIMIT 64)",
+        piece: "SELECT max(id) FROM (SELECT id FROM attachments WHERE id > $1 ORDER BY id LIMIT 64) AS piece",
         rows: "SELECT id, sha256, bytes AS content FROM attachments WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
     },
     Hashed {
         name: "request-hash",
         says: "a recorded request is not the one that was sent",
-        piece: "SELECT max(id) FROM (SELECT id FROM runs WHERE id > $1 ORDER BY id LIMIT 64)",
+        piece: "SELECT max(id) FROM (SELECT id FROM runs WHERE id > $1 ORDER BY id LIMIT 64) AS piece",
         rows: "SELECT t.run_id || ' turn ' || t.turn_index AS id, t.request_sha256 AS sha256, t.request_json, t.request_sha256,
               t.context_json, t.packed, c.bytes AS dictionary
             FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
@@ -44,7 +44,7 @@ const HASHED: &[Hashed] = &[
     Hashed {
         name: "content-hash",
         says: "a text that a context was assembled from is not the one that was read",
-        piece: "SELECT max(sha256) FROM (SELECT sha256 FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT 64)",
+        piece: "SELECT max(sha256) FROM (SELECT sha256 FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT 64) AS piece",
         rows: "SELECT sha256 AS id, sha256, bytes AS content FROM contents WHERE sha256 > $1 AND sha256 <= $2",
     },
     Hashed {

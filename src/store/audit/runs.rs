@@ -2,6 +2,7 @@
 //! slot one run.
 
 use super::{AuditCheck, Holds};
+use crate::store::db::Sql;
 
 static REPORT: &str = "report it, with the output of `attache doctor --audit --json`";
 
@@ -12,8 +13,8 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "a run has ended and does not say when or why",
         hint: REPORT,
         holds: Holds::Always,
-        sql: "SELECT id FROM runs WHERE state IN ('succeeded', 'failed', 'cancelled')
-            AND (finished_at IS NULL OR stop_reason IS NULL OR (state = 'failed' AND error_class IS NULL))",
+        sql: Sql::same("SELECT id FROM runs WHERE state IN ('succeeded', 'failed', 'cancelled')
+            AND (finished_at IS NULL OR stop_reason IS NULL OR (state = 'failed' AND error_class IS NULL))"),
     },
     AuditCheck {
         group: "AU2",
@@ -21,8 +22,8 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "a run waits and nothing will ever wake it",
         hint: "`attache runs retry RUN` queues it",
         holds: Holds::Always,
-        sql: "SELECT id FROM runs r WHERE (state = 'waiting_retry' AND error_class IS NULL)
-            OR (state = 'waiting_approval' AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = r.id))",
+        sql: Sql::same("SELECT id FROM runs r WHERE (state = 'waiting_retry' AND error_class IS NULL)
+            OR (state = 'waiting_approval' AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = r.id))"),
     },
     AuditCheck {
         group: "AU2",
@@ -30,9 +31,9 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "every open run of a thread waits for another one of it",
         hint: "restart the engine: it lines them up anew; if it stays, report it",
         holds: Holds::Always,
-        sql: "SELECT thread_id FROM runs
+        sql: Sql::same("SELECT thread_id FROM runs
             WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') GROUP BY thread_id
-            HAVING min(behind) = 1 AND sum(state IN ('running', 'waiting_approval')) = 0",
+            HAVING min(behind) = 1 AND sum(state IN ('running', 'waiting_approval')) = 0"),
     },
     AuditCheck {
         group: "AU2",
@@ -40,7 +41,7 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "two runs of one thread are worked on at once",
         hint: REPORT,
         holds: Holds::Always,
-        sql: "SELECT thread_id FROM runs WHERE state = 'running' GROUP BY thread_id HAVING count(*) > 1",
+        sql: Sql::same("SELECT thread_id FROM runs WHERE state = 'running' GROUP BY thread_id HAVING count(*) > 1"),
     },
     AuditCheck {
         group: "AU3",
@@ -48,8 +49,8 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "a step of a run is missing",
         hint: REPORT,
         holds: Holds::Always,
-        sql: "SELECT run_id FROM thread_tool_events GROUP BY run_id
-            HAVING min(step_index) <> 0 OR max(step_index) <> count(*) - 1",
+        sql: Sql::same("SELECT run_id FROM thread_tool_events GROUP BY run_id
+            HAVING min(step_index) <> 0 OR max(step_index) <> count(*) - 1"),
     },
     AuditCheck {
         group: "AU3",
@@ -57,8 +58,8 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "a call of a run's provider is missing",
         hint: REPORT,
         holds: Holds::Always,
-        sql: "SELECT run_id FROM run_turns GROUP BY run_id
-            HAVING min(turn_index) <> 0 OR max(turn_index) <> count(DISTINCT turn_index) - 1",
+        sql: Sql::same("SELECT run_id FROM run_turns GROUP BY run_id
+            HAVING min(turn_index) <> 0 OR max(turn_index) <> count(DISTINCT turn_index) - 1"),
     },
     AuditCheck {
         group: "AU3",
@@ -66,9 +67,9 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "a call was answered or failed, and what it said is missing",
         hint: REPORT,
         holds: Holds::Always,
-        sql: "SELECT run_id || ' turn ' || turn_index FROM run_turns
+        sql: Sql::same("SELECT run_id || ' turn ' || turn_index FROM run_turns
             WHERE (state = 'answered' AND response_json IS NULL AND pruned_at IS NULL)
-              OR (state = 'failed' AND error_class IS NULL) OR (state <> 'started' AND finished_at IS NULL)",
+              OR (state = 'failed' AND error_class IS NULL) OR (state <> 'started' AND finished_at IS NULL)"),
     },
     AuditCheck {
         group: "AU4",
@@ -77,13 +78,13 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         hint: REPORT,
         holds: Holds::Always,
         sql:
-            "SELECT c.run_id || ' ' || c.tool_call_id FROM thread_tool_events c JOIN runs o ON o.id = c.run_id
+            Sql::same("SELECT c.run_id || ' ' || c.tool_call_id FROM thread_tool_events c JOIN runs o ON o.id = c.run_id
             WHERE c.event_type = 'tool_call' AND o.state NOT IN ('queued', 'running')
               AND NOT (o.state = 'waiting_approval' AND EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = c.run_id
                 AND a.call_id = c.tool_call_id AND a.state = 'open'))
               AND (SELECT count(*) FROM thread_tool_events r WHERE r.run_id = c.run_id
                 AND r.tool_call_id = c.tool_call_id AND r.event_type = 'tool_result'
-                AND r.step_index > c.step_index) <> 1",
+                AND r.step_index > c.step_index) <> 1"),
     },
     AuditCheck {
         group: "AU4",
@@ -91,10 +92,10 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "a result belongs to no call",
         hint: REPORT,
         holds: Holds::Always,
-        sql: "SELECT r.run_id || ' ' || r.tool_call_id FROM thread_tool_events r
+        sql: Sql::same("SELECT r.run_id || ' ' || r.tool_call_id FROM thread_tool_events r
             WHERE r.event_type = 'tool_result' AND NOT EXISTS (SELECT 1 FROM thread_tool_events c
               WHERE c.run_id = r.run_id AND c.tool_call_id = r.tool_call_id AND c.event_type = 'tool_call'
-                AND c.step_index < r.step_index)",
+                AND c.step_index < r.step_index)"),
     },
     AuditCheck {
         group: "AU7",
@@ -102,12 +103,12 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "a slot fired without a run, has one though it did not fire, or shares one",
         hint: REPORT,
         holds: Holds::Always,
-        sql: "SELECT s.responsibility_id || ' ' || s.slot_at FROM responsibility_slots s
+        sql: Sql::same("SELECT s.responsibility_id || ' ' || s.slot_at FROM responsibility_slots s
             LEFT JOIN runs r ON r.id = s.run_id
             WHERE (s.state = 'fired') <> (s.run_id IS NOT NULL) OR (s.run_id IS NOT NULL AND r.id IS NULL)
               OR r.persona_id <> s.persona_id
             UNION ALL SELECT run_id FROM responsibility_slots WHERE run_id IS NOT NULL
-              GROUP BY run_id HAVING count(*) > 1",
+              GROUP BY run_id HAVING count(*) > 1"),
     },
     AuditCheck {
         group: "AU7",
@@ -117,10 +118,10 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         holds: Holds::Always,
         // Within a revision the cursor only grows. An edit sets it to its own time, which may be
         // earlier when the clock was set back.
-        sql: "SELECT s.responsibility_id || ' ' || s.slot_at FROM responsibility_slots s
+        sql: Sql::same("SELECT s.responsibility_id || ' ' || s.slot_at FROM responsibility_slots s
             JOIN responsibilities r ON r.id = s.responsibility_id
             WHERE s.kind = 'scheduled' AND s.state IN ('fired', 'waiting') AND s.slot_at > r.cursor_at
-              AND s.revision = r.revision",
+              AND s.revision = r.revision"),
     },
     AuditCheck {
         group: "AU7",
@@ -129,10 +130,10 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         hint: "edit the responsibility's file: that ends what waits; report it",
         holds: Holds::Always,
         sql:
-            "SELECT s.responsibility_id || ' ' || s.slot_at FROM responsibility_slots s
+            Sql::same("SELECT s.responsibility_id || ' ' || s.slot_at FROM responsibility_slots s
             LEFT JOIN responsibilities r ON r.id = s.responsibility_id
             WHERE s.state = 'waiting' AND (s.kind <> 'scheduled' OR r.id IS NULL OR r.removed_at IS NOT NULL
-              OR r.error IS NOT NULL OR r.enabled = 0 OR r.paused_at IS NOT NULL OR r.revision <> s.revision)",
+              OR r.error IS NOT NULL OR r.enabled = 0 OR r.paused_at IS NOT NULL OR r.revision <> s.revision)"),
     },
     AuditCheck {
         group: "AU7",
@@ -140,9 +141,9 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "a row of slots that did not fire does not say which they are, or one that fired says so",
         hint: REPORT,
         holds: Holds::Always,
-        sql: "SELECT responsibility_id || ' ' || slot_at FROM responsibility_slots
+        sql: Sql::same("SELECT responsibility_id || ' ' || slot_at FROM responsibility_slots
             WHERE (state IN ('missed', 'paused')) <> (missed_count > 0)
-              OR (state IN ('missed', 'paused') AND coalesce(missed_until, '') < slot_at)",
+              OR (state IN ('missed', 'paused') AND coalesce(missed_until, '') < slot_at)"),
     },
     AuditCheck {
         group: "AU7",
@@ -150,9 +151,9 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "a slot counts as being caught up with though its run is over or parked: others wait for its place",
         hint: REPORT,
         holds: Holds::Always,
-        sql: "SELECT s.responsibility_id || ' ' || s.slot_at FROM responsibility_slots s
+        sql: Sql::same("SELECT s.responsibility_id || ' ' || s.slot_at FROM responsibility_slots s
             LEFT JOIN runs r ON r.id = s.run_id
-            WHERE s.catching_up = 1 AND coalesce(r.state NOT IN ('queued', 'running'), 1)",
+            WHERE s.catching_up = 1 AND coalesce(r.state NOT IN ('queued', 'running'), 1 = 1)"),
     },
     AuditCheck {
         group: "AU7",
@@ -160,7 +161,7 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "a responsibility is paused and does not say by whom, or the other way round",
         hint: REPORT,
         holds: Holds::Always,
-        sql: "SELECT id FROM responsibilities WHERE (paused_at IS NULL) <> (paused_by IS NULL)",
+        sql: Sql::same("SELECT id FROM responsibilities WHERE (paused_at IS NULL) <> (paused_by IS NULL)"),
     },
     AuditCheck {
         group: "AU7",
@@ -168,10 +169,10 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "an open run of a responsibility stands where its next slot does not look for it",
         hint: REPORT,
         holds: Holds::Always,
-        sql: "SELECT s.responsibility_id || ' ' || s.slot_at FROM responsibility_slots s
+        sql: Sql::same("SELECT s.responsibility_id || ' ' || s.slot_at FROM responsibility_slots s
             JOIN runs r ON r.id = s.run_id JOIN responsibilities d ON d.id = s.responsibility_id
             WHERE r.state IN ('queued', 'running') AND s.kind = 'scheduled' AND s.revision = d.revision
-              AND r.thread_id IS NOT d.thread_id AND r.thread_id IS NOT d.own_thread_id",
+              AND r.thread_id IS DISTINCT FROM d.thread_id AND r.thread_id IS DISTINCT FROM d.own_thread_id"),
     },
     AuditCheck {
         group: "AU9",
@@ -179,9 +180,9 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "a run is in the hands of an engine that is gone, though another one has worked since",
         hint: "restart the engine: it takes such runs back; if it stays, report it",
         holds: Holds::Always,
-        sql: "SELECT id FROM runs WHERE state = 'running' AND (epoch > (SELECT epoch FROM engine)
+        sql: Sql::same("SELECT id FROM runs WHERE state = 'running' AND (epoch > (SELECT epoch FROM engine)
               OR (epoch < (SELECT epoch FROM engine)
-                AND EXISTS (SELECT 1 FROM runs o WHERE o.epoch = (SELECT epoch FROM engine))))",
+                AND EXISTS (SELECT 1 FROM runs o WHERE o.epoch = (SELECT epoch FROM engine))))"),
     },
     AuditCheck {
         group: "AU9",
@@ -189,6 +190,6 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "a run is queued or worked on, and nobody works",
         hint: "start the engine: it goes on with them",
         holds: Holds::AtRest,
-        sql: "SELECT id FROM runs WHERE state IN ('queued', 'running')",
+        sql: Sql::same("SELECT id FROM runs WHERE state IN ('queued', 'running')"),
     },
 ];

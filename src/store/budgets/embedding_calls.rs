@@ -51,13 +51,13 @@ pub(in crate::store) const OPEN_EMBEDDING_CALL: &str = "
       cost_source, held_micros, accounts_json, day, created_at)
       VALUES ($1, $2, $3, $4, $5, $6, $7, $9, 0, 'open', 'unknown', $8, $10, $11, $12);
     SELECT p.scope, p.owner, p.period, p.spent_micros, p.reserved_micros - $8 AS reserved_micros, p.spent_tokens,
-      p.reserved_tokens - $9 AS reserved_tokens, w.value ->> 'micros' AS micros_max, w.value ->> 'tokens' AS tokens_max,
-      coalesce(p.spent_micros + $8 <= w.value ->> 'micros', 1)
-        AND coalesce(p.spent_tokens + $9 <= w.value ->> 'tokens', 1) AS held
+      p.reserved_tokens - $9 AS reserved_tokens, CAST(w.value ->> 'micros' AS BIGINT) AS micros_max, CAST(w.value ->> 'tokens' AS BIGINT) AS tokens_max,
+      coalesce(p.spent_micros + $8 <= CAST(w.value ->> 'micros' AS BIGINT), 1 = 1)
+        AND coalesce(p.spent_tokens + $9 <= CAST(w.value ->> 'tokens' AS BIGINT), 1 = 1) AS held
     FROM jsonb_each($10) w JOIN budget_accounts p
       ON p.scope = w.value ->> 'scope' AND p.owner = w.value ->> 'owner' AND p.period = w.value ->> 'period'
-    WHERE p.spent_micros + p.reserved_micros > w.value ->> 'micros'
-      OR p.spent_tokens + p.reserved_tokens > w.value ->> 'tokens'
+    WHERE p.spent_micros + p.reserved_micros > CAST(w.value ->> 'micros' AS BIGINT)
+      OR p.spent_tokens + p.reserved_tokens > CAST(w.value ->> 'tokens' AS BIGINT)
     ORDER BY held LIMIT 1";
 /// `$2`: its tokens; `$3`: its cost, or NULL to keep the reservation as spent.
 pub(in crate::store) const FINISH_EMBEDDING_CALL: &str = "

@@ -79,14 +79,14 @@ pub(in crate::store) const RESERVE: &str = "
       SELECT $1, $2, $3, (SELECT json_group_array(json_set(value, '$.owner',
         coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)))) FROM jsonb_each($4)), $5, $6, $7;
     SELECT p.scope, p.owner, p.period, p.spent_micros, p.reserved_micros - $6 AS reserved_micros, p.spent_tokens,
-      p.reserved_tokens - $7 AS reserved_tokens, w.value ->> 'micros' AS micros_max, w.value ->> 'tokens' AS tokens_max,
-      coalesce(p.spent_micros + $6 + (w.value ->> 'left') <= w.value ->> 'micros', 1)
-        AND coalesce(p.spent_tokens + $7 <= w.value ->> 'tokens', 1) AS held
+      p.reserved_tokens - $7 AS reserved_tokens, CAST(w.value ->> 'micros' AS BIGINT) AS micros_max, CAST(w.value ->> 'tokens' AS BIGINT) AS tokens_max,
+      coalesce(p.spent_micros + $6 + CAST(w.value ->> 'left' AS BIGINT) <= CAST(w.value ->> 'micros' AS BIGINT), 1 = 1)
+        AND coalesce(p.spent_tokens + $7 <= CAST(w.value ->> 'tokens' AS BIGINT), 1 = 1) AS held
     FROM jsonb_each($4) w JOIN budget_accounts p
       ON p.scope = w.value ->> 'scope' AND p.period = w.value ->> 'period'
         AND p.owner = coalesce(w.value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1))
-    WHERE p.spent_micros + p.reserved_micros + (w.value ->> 'left') > w.value ->> 'micros'
-      OR p.spent_tokens + p.reserved_tokens > w.value ->> 'tokens'
+    WHERE p.spent_micros + p.reserved_micros + CAST(w.value ->> 'left' AS BIGINT) > CAST(w.value ->> 'micros' AS BIGINT)
+      OR p.spent_tokens + p.reserved_tokens > CAST(w.value ->> 'tokens' AS BIGINT)
     ORDER BY held LIMIT 1";
 /// Ledger rows of an answered call, and the budget_accounts: `$5` is its cost, or NULL to keep the
 /// reservation.
@@ -95,8 +95,8 @@ pub(in crate::store) const FINISH: &str = "
       cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_micros, cost_source,
       price_version, held_micros, day, created_at)
     SELECT t.run_id, t.turn_index, t.attempt, l.value ->> 'model', t.persona_id, t.provider, 'answered',
-      l.value ->> 'input', l.value ->> 'cache_read', l.value ->> 'cache_write', l.value ->> 'output',
-      l.value ->> 'reasoning', l.value ->> 'estimated', l.value ->> 'cost', l.value ->> 'source', l.value ->> 'version',
+      CAST(l.value ->> 'input' AS BIGINT), CAST(l.value ->> 'cache_read' AS BIGINT), CAST(l.value ->> 'cache_write' AS BIGINT), CAST(l.value ->> 'output' AS BIGINT),
+      CAST(l.value ->> 'reasoning' AS BIGINT), CAST(l.value ->> 'estimated' AS BIGINT), CAST(l.value ->> 'cost' AS BIGINT), l.value ->> 'source', l.value ->> 'version',
       CASE WHEN l.value ->> 'cost' IS NULL THEN h.micros END, coalesce(h.day, substr($7, 1, 10)), $7
     FROM jsonb_each($4) l, run_turns t
     LEFT JOIN budget_reservations h ON h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3
@@ -117,7 +117,7 @@ pub(in crate::store) const LOSE: &str = "
       h.micros, coalesce(h.day, substr($5, 1, 10)), $5
     FROM run_turns t
     LEFT JOIN budget_reservations h ON h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3
-    WHERE t.run_id = $1 AND t.turn_index = $2 AND t.attempt = $3 AND $4;
+    WHERE t.run_id = $1 AND t.turn_index = $2 AND t.attempt = $3 AND $4 = 1;
     UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,
       spent_micros = spent_micros + w.micros * $4, spent_tokens = spent_tokens + w.tokens * $4
     FROM (SELECT h.micros, h.tokens, p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,

@@ -94,7 +94,7 @@ pub(in crate::store) const USAGE: &str = "
       UNION ALL SELECT id, run_id, day, persona_id, provider, model, state, tokens, 0, 0, 0, 0, estimated, cost_micros,
         cost_source, price_version, held_micros FROM embedding_calls
         WHERE created_at >= $1 AND day >= $4 AND state <> 'open')
-    SELECT CASE $2 WHEN 'day' THEN l.day WHEN 'persona' THEN l.persona_id
+    SELECT * FROM (SELECT CASE $2 WHEN 'day' THEN l.day WHEN 'persona' THEN l.persona_id
         WHEN 'model' THEN l.provider || '/' || l.model WHEN 'provider' THEN l.provider
         WHEN 'thread' THEN coalesce(r.thread_id, 'none') WHEN 'run' THEN coalesce(l.run_id, 'none') ELSE 'total' END AS what,
       count(DISTINCT l.call) AS calls,
@@ -106,11 +106,11 @@ pub(in crate::store) const USAGE: &str = "
       sum(l.cost_micros IS NULL AND l.state = 'answered') AS unknown_cost, sum(l.state = 'lost') AS lost,
       coalesce(sum(l.held_micros), 0) AS held_micros, sum(l.estimated) AS estimated
     FROM calls l LEFT JOIN runs r ON r.id = l.run_id
-    GROUP BY what
-    ORDER BY CASE $2 WHEN 'day' THEN what END DESC, cost_micros DESC, calls DESC, what LIMIT $3";
+    GROUP BY what) AS sums
+    ORDER BY CASE $2 WHEN 'day' THEN what END DESC, cost_micros DESC NULLS LAST, calls DESC, what LIMIT $3";
 /// The report of [`USAGE`] for whole days, except for threads and runs.
 pub(in crate::store) const USAGE_OF_DAYS: &str = "
-    SELECT CASE $2 WHEN 'day' THEN d.day WHEN 'persona' THEN d.persona_id WHEN 'model' THEN d.provider || '/' || d.model
+    SELECT * FROM (SELECT CASE $2 WHEN 'day' THEN d.day WHEN 'persona' THEN d.persona_id WHEN 'model' THEN d.provider || '/' || d.model
         WHEN 'provider' THEN d.provider ELSE 'total' END AS what,
       sum(CASE $2 WHEN 'model' THEN d.lines ELSE d.calls END) AS calls,
       sum(d.input_tokens) AS input_tokens, sum(d.cache_read_tokens) AS cache_read_tokens,
@@ -119,8 +119,8 @@ pub(in crate::store) const USAGE_OF_DAYS: &str = "
       group_concat(DISTINCT nullif(d.source, 'unknown')) AS sources, sum(d.unknown_cost) AS unknown_cost,
       sum(d.lost) AS lost, sum(d.held_micros) AS held_micros, sum(d.estimated) AS estimated
     FROM usage_days d WHERE d.day >= $1
-    GROUP BY what
-    ORDER BY CASE $2 WHEN 'day' THEN what END DESC, cost_micros DESC, calls DESC, what LIMIT $3";
+    GROUP BY what) AS sums
+    ORDER BY CASE $2 WHEN 'day' THEN what END DESC, cost_micros DESC NULLS LAST, calls DESC, what LIMIT $3";
 pub(in crate::store) const THREADS_THAT_SPEND: &str = "
     SELECT t.id, t.persona_id FROM threads t WHERE t.id IN (
       SELECT thread_id FROM thread_budgets

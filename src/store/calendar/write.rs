@@ -5,7 +5,7 @@ use crate::calendar::{
     CalendarEvent, CalendarMethod, EventChange, EventRef, KnownEvent, TimeSpan, judge_event,
 };
 use crate::domain::{Address, MessageId, PersonaId, Timestamp};
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Sql};
 use crate::store::sql::{from_json, timestamp, to_json};
 use crate::store::{Result, StoreError};
 
@@ -35,8 +35,12 @@ pub(in crate::store) const EVENTS_AROUND: &str = "
     WHERE persona_id = $1 AND ends_at > $2 AND starts_at < $3 AND uid <> $4 AND is_cancelled = 0
       AND coalesce(answer, '') <> 'DECLINED'
     ORDER BY ends_at LIMIT $5";
-pub(in crate::store) const NOTE_CALENDAR: &str = "
-    UPDATE messages SET metadata_json = json_set(metadata_json, '$.calendar', json($2)) WHERE id = $1";
+pub(in crate::store) const NOTE_CALENDAR: Sql = Sql::pair(
+    "
+    UPDATE messages SET metadata_json = json_set(metadata_json, '$.calendar', json($2)) WHERE id = $1",
+    "
+    UPDATE messages SET metadata_json = json_set(metadata_json, '$.calendar', $2::JSON) WHERE id = $1",
+);
 
 /// Applies the calendar part of a letter that was just stored, and notes what became of it.
 pub(in crate::store) async fn apply_letter(

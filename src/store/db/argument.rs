@@ -1,7 +1,9 @@
 //! Values that are bound to the parameters of a statement.
 
 use sqlx::Arguments;
+use sqlx::postgres::PgArguments;
 use sqlx::sqlite::SqliteArguments;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A value for a parameter. `None` is NULL of that type: a database with types wants to know it.
@@ -28,7 +30,51 @@ impl Argument {
         };
         added.map_err(sqlx::Error::Encode)
     }
+
+    /// Appends the value to the arguments of a statement of PostgreSQL, where truth is 0 or 1 as in
+    /// SQLite.
+    pub(super) fn add_to_postgres(&self, arguments: &mut PgArguments) -> Result<(), sqlx::Error> {
+        let added = match self {
+            Argument::Integer(value) => arguments.add(value),
+            Argument::Real(value) => arguments.add(value),
+            Argument::Bool(value) => arguments.add(value.map(i64::from)),
+            Argument::Text(value) => arguments.add(value.as_deref().map(without_nul)),
+            Argument::SharedText(value) => arguments.add(without_nul(value)),
+            Argument::Bytes(value) => arguments.add(value),
+        };
+        added.map_err(sqlx::Error::Encode)
+    }
 }
+
+/// Replaces what a text of PostgreSQL cannot hold, the character NUL
+/// (postgresql.org/docs/current/datatype-character.html), and its escape in JSON, which cannot be
+/// read back as a text.
+fn without_nul(text: &str) -> Cow<'_, str> {
+    if !text.contains('\0') && !text.contains(ESCAPED_NUL) {
+        return Cow::Borrowed(text);
+    }
+    let text = text.replace('\0', REPLACEMENT);
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find(ESCAPED_NUL) {
+        let (before, found) = rest.split_at(at);
+        let marks = before.len() - before.trim_end_matches('\\').len();
+        clean.push_str(before);
+        // After an odd number of marks this one is quoted itself.
+        clean.push_str(match marks % 2 {
+            0 => ESCAPED_REPLACEMENT,
+            _ => ESCAPED_NUL,
+        });
+        rest = &found[ESCAPED_NUL.len()..];
+    }
+    clean.push_str(rest);
+    Cow::Owned(clean)
+}
+
+static ESCAPED_NUL: &str = r"\u0000";
+static ESCAPED_REPLACEMENT: &str = r"\ufffd";
+/// REPLACEMENT CHARACTER, of the Unicode Standard.
+static REPLACEMENT: &str = "\u{fffd}";
 
 /// A Rust type that can be bound.
 pub(in crate::store) trait IntoArgument {
@@ -81,5 +127,23 @@ impl IntoArgument for Option<&String> {
 impl IntoArgument for Arc<str> {
     fn into_argument(self) -> Argument {
         Argument::SharedText(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_nul;
+
+    #[test]
+    fn nul_and_its_escape_are_replaced_and_a_quoted_escape_is_not() {
+        for (text, clean) in [
+            ("plain \\ text", "plain \\ text"),
+            ("a\0b", "a\u{fffd}b"),
+            (r#"["a\u0000b"]"#, r#"["a\ufffdb"]"#),
+            (r#"["a\\u0000b"]"#, r#"["a\\u0000b"]"#),
+            (r#"["\u0000\u0000"]"#, r#"["\ufffd\ufffd"]"#),
+        ] {
+            assert_eq!(without_nul(text), clean, "{text:?}");
+        }
     }
 }

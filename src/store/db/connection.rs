@@ -1,12 +1,14 @@
 //! A connection, and the pool of those that read.
 
 use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnection, PgPool, Postgres};
 use sqlx::sqlite::{Sqlite, SqliteConnection, SqlitePool};
 use std::ops::{Deref, DerefMut};
 
 /// A connection to the database of the store.
 pub(in crate::store) enum Connection {
     Sqlite(Handle<Sqlite>),
+    Postgres(Handle<Postgres>),
 }
 
 /// A connection of one database: of its own, or of a pool, to which it returns.
@@ -37,9 +39,18 @@ impl<D: sqlx::Database> DerefMut for Handle<D> {
 
 impl Connection {
     /// Returns the connection of SQLite, for what only SQLite has.
-    pub fn sqlite(&mut self) -> &mut SqliteConnection {
+    pub fn sqlite(&mut self) -> Option<&mut SqliteConnection> {
         match self {
-            Connection::Sqlite(conn) => conn,
+            Connection::Sqlite(conn) => Some(conn),
+            Connection::Postgres(_) => None,
+        }
+    }
+
+    /// Returns the connection of PostgreSQL, for what only PostgreSQL has.
+    pub fn postgres(&mut self) -> Option<&mut PgConnection> {
+        match self {
+            Connection::Sqlite(_) => None,
+            Connection::Postgres(conn) => Some(conn),
         }
     }
 
@@ -48,6 +59,8 @@ impl Connection {
         match self {
             Connection::Sqlite(Handle::Own(conn)) => sqlx::Connection::close(conn).await,
             Connection::Sqlite(Handle::Pooled(conn)) => conn.close().await,
+            Connection::Postgres(Handle::Own(conn)) => sqlx::Connection::close(conn).await,
+            Connection::Postgres(Handle::Pooled(conn)) => conn.close().await,
         }
     }
 }
@@ -67,10 +80,17 @@ impl From<SqliteConnection> for Connection {
     }
 }
 
+impl From<PgConnection> for Connection {
+    fn from(conn: PgConnection) -> Self {
+        Connection::Postgres(Handle::Own(conn))
+    }
+}
+
 /// Connections that read.
 #[derive(Clone)]
 pub(in crate::store) enum Pool {
     Sqlite(SqlitePool),
+    Postgres(PgPool),
 }
 
 impl Pool {
@@ -78,6 +98,7 @@ impl Pool {
     pub async fn acquire(&self) -> Result<Connection, sqlx::Error> {
         match self {
             Pool::Sqlite(pool) => Ok(Connection::Sqlite(Handle::Pooled(pool.acquire().await?))),
+            Pool::Postgres(pool) => Ok(Connection::Postgres(Handle::Pooled(pool.acquire().await?))),
         }
     }
 
@@ -85,6 +106,7 @@ impl Pool {
     pub async fn close(&self) {
         match self {
             Pool::Sqlite(pool) => pool.close().await,
+            Pool::Postgres(pool) => pool.close().await,
         }
     }
 }

@@ -1,19 +1,25 @@
 //! Access to the database for every statement of the store, whichever database it is.
 //!
-//! - `sql`: the text of a statement.
+//! - `sql`: the text of a statement, or its two.
+//! - `pieces`: texts of several statements, taken apart.
 //! - `argument`: values that are bound to its parameters.
 //! - `row`: a row of its result, read by name.
+//! - `column`: the types that a column is read as.
 //! - `connection`: a connection, and the pool of those that read.
+//! - `postgres_query`: execution of a text on PostgreSQL.
 //! - `query`: a statement with its arguments, and its execution.
 //! - `scope`: rows that a write must have for itself.
 //!
 //! The names are those of sqlx, so that its documentation is true here. Not here: opening, settings,
 //! transactions and backups of one database, which are in `sqlite`.
 
+mod pieces;
 mod sql;
 mod argument;
 mod row;
+mod column;
 mod connection;
+mod postgres_query;
 mod query;
 mod scope;
 

@@ -1,8 +1,10 @@
 //! A statement with its arguments, and its execution.
 
 use super::argument::{Argument, IntoArgument};
+use super::column::FromColumn;
 use super::connection::{Connection, ConnectionSource, Pool};
-use super::row::{FromColumn, Row};
+use super::postgres_query::PostgresQuery;
+use super::row::Row;
 use super::sql::Sql;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
@@ -67,16 +69,21 @@ impl Query {
     ) -> impl Future<Output = Result<QueryResult, sqlx::Error>> + Send + 'c {
         let on = on.into();
         async move {
-            let query = self.sqlite()?;
-            let done = match on {
+            let rows_affected = match on {
                 ConnectionSource::Connection(Connection::Sqlite(conn)) => {
-                    query.execute(&mut **conn).await?
+                    self.sqlite()?.execute(&mut **conn).await?.rows_affected()
                 }
-                ConnectionSource::Pool(Pool::Sqlite(pool)) => query.execute(pool).await?,
+                ConnectionSource::Pool(Pool::Sqlite(pool)) => {
+                    self.sqlite()?.execute(pool).await?.rows_affected()
+                }
+                ConnectionSource::Connection(Connection::Postgres(conn)) => {
+                    self.postgres().execute(conn).await?
+                }
+                ConnectionSource::Pool(Pool::Postgres(pool)) => {
+                    self.postgres().execute(&mut *pool.acquire().await?).await?
+                }
             };
-            Ok(QueryResult {
-                rows_affected: done.rows_affected(),
-            })
+            Ok(QueryResult { rows_affected })
         }
     }
 
@@ -87,12 +94,19 @@ impl Query {
     ) -> impl Future<Output = Result<Vec<Row>, sqlx::Error>> + Send + 'c {
         let on = on.into();
         async move {
-            let query = self.sqlite()?;
             let rows = match on {
                 ConnectionSource::Connection(Connection::Sqlite(conn)) => {
-                    query.fetch_all(&mut **conn).await?
+                    self.sqlite()?.fetch_all(&mut **conn).await?
                 }
-                ConnectionSource::Pool(Pool::Sqlite(pool)) => query.fetch_all(pool).await?,
+                ConnectionSource::Pool(Pool::Sqlite(pool)) => {
+                    self.sqlite()?.fetch_all(pool).await?
+                }
+                ConnectionSource::Connection(Connection::Postgres(conn)) => {
+                    return self.postgres().fetch_all(conn).await;
+                }
+                ConnectionSource::Pool(Pool::Postgres(pool)) => {
+                    return self.postgres().fetch_all(&mut *pool.acquire().await?).await;
+                }
             };
             Ok(rows.into_iter().map(Row::Sqlite).collect())
         }
@@ -116,12 +130,20 @@ impl Query {
     ) -> impl Future<Output = Result<Option<Row>, sqlx::Error>> + Send + 'c {
         let on = on.into();
         async move {
-            let query = self.sqlite()?;
             let row = match on {
                 ConnectionSource::Connection(Connection::Sqlite(conn)) => {
-                    query.fetch_optional(&mut **conn).await?
+                    self.sqlite()?.fetch_optional(&mut **conn).await?
                 }
-                ConnectionSource::Pool(Pool::Sqlite(pool)) => query.fetch_optional(pool).await?,
+                ConnectionSource::Pool(Pool::Sqlite(pool)) => {
+                    self.sqlite()?.fetch_optional(pool).await?
+                }
+                ConnectionSource::Connection(Connection::Postgres(conn)) => {
+                    return self.postgres().fetch_optional(conn).await;
+                }
+                ConnectionSource::Pool(Pool::Postgres(pool)) => {
+                    let mut conn = pool.acquire().await?;
+                    return self.postgres().fetch_optional(&mut conn).await;
+                }
             };
             Ok(row.map(Row::Sqlite))
         }
@@ -132,18 +154,30 @@ impl Query {
         self,
         on: impl Into<ConnectionSource<'c>>,
     ) -> BoxStream<'c, Result<Row, sqlx::Error>> {
-        let query = match self.sqlite() {
-            Ok(query) => query,
-            Err(error) => return futures_util::stream::iter([Err(error)]).boxed(),
-        };
         match on.into() {
-            ConnectionSource::Connection(Connection::Sqlite(conn)) => {
-                query.fetch(&mut **conn).map_ok(Row::Sqlite).boxed()
+            ConnectionSource::Connection(Connection::Sqlite(conn)) => match self.sqlite() {
+                Ok(query) => query.fetch(&mut **conn).map_ok(Row::Sqlite).boxed(),
+                Err(error) => failed(error),
+            },
+            ConnectionSource::Pool(Pool::Sqlite(pool)) => match self.sqlite() {
+                Ok(query) => query.fetch(pool).map_ok(Row::Sqlite).boxed(),
+                Err(error) => failed(error),
+            },
+            ConnectionSource::Connection(Connection::Postgres(conn)) => {
+                match self.postgres().into_one() {
+                    Ok(query) => query.fetch(&mut **conn).map_ok(Row::Postgres).boxed(),
+                    Err(error) => failed(error),
+                }
             }
-            ConnectionSource::Pool(Pool::Sqlite(pool)) => {
-                query.fetch(pool).map_ok(Row::Sqlite).boxed()
-            }
+            ConnectionSource::Pool(Pool::Postgres(pool)) => match self.postgres().into_one() {
+                Ok(query) => query.fetch(pool).map_ok(Row::Postgres).boxed(),
+                Err(error) => failed(error),
+            },
         }
+    }
+
+    fn postgres(self) -> PostgresQuery {
+        PostgresQuery::new(self.sql.postgres(), self.arguments)
     }
 
     fn sqlite(self) -> Result<SqliteQuery, sqlx::Error> {
@@ -153,6 +187,10 @@ impl Query {
         }
         Ok(sqlx::query_with(self.sql.sqlite(), arguments))
     }
+}
+
+fn failed<'c>(error: sqlx::Error) -> BoxStream<'c, Result<Row, sqlx::Error>> {
+    futures_util::stream::iter([Err(error)]).boxed()
 }
 
 /// A statement of which the first column is read.
@@ -219,8 +257,26 @@ impl RawSql {
             Connection::Sqlite(conn) => {
                 sqlx::raw_sql(self.0.sqlite()).execute(&mut **conn).await?;
             }
+            Connection::Postgres(conn) => {
+                let sql = self.0.into_postgres();
+                sqlx::raw_sql(sql).execute(&mut **conn).await?;
+            }
         }
         Ok(())
+    }
+
+    /// Executes the statements in order, and returns the first row of them.
+    pub async fn fetch_optional(self, conn: &mut Connection) -> Result<Option<Row>, sqlx::Error> {
+        Ok(match conn {
+            Connection::Sqlite(conn) => {
+                let rows = sqlx::raw_sql(self.0.sqlite()).fetch_optional(&mut **conn);
+                rows.await?.map(Row::Sqlite)
+            }
+            Connection::Postgres(conn) => {
+                let rows = sqlx::raw_sql(self.0.into_postgres()).fetch_optional(&mut **conn);
+                rows.await?.map(Row::Postgres)
+            }
+        })
     }
 }
 

@@ -1,11 +1,14 @@
-//! A row of a result, and the types that its columns are read as.
+//! A row of a result.
 
+use super::column::{At, FromColumn};
+use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Column, ColumnIndex, Row as _, TypeInfo, ValueRef};
+use sqlx::{Column, Database, Row as _, TypeInfo, ValueRef};
 
 /// A row of a result.
 pub(in crate::store) enum Row {
     Sqlite(SqliteRow),
+    Postgres(PgRow),
 }
 
 impl Row {
@@ -24,38 +27,53 @@ impl Row {
     ///
     /// Errors: the column is missing, or has another type.
     pub fn try_get<'r, T: FromColumn<'r>>(&'r self, column: &str) -> Result<T, sqlx::Error> {
-        T::from_column(self, column)
+        T::from_column(self, At::Name(column))
     }
 
     /// Reports whether the statement has a column of that name.
     pub fn has(&self, column: &str) -> bool {
-        let Row::Sqlite(row) = self;
-        row.try_column(column).is_ok()
+        match self {
+            Row::Sqlite(row) => row.try_column(column).is_ok(),
+            Row::Postgres(row) => row.try_column(column).is_ok(),
+        }
     }
 
     /// Returns the names and values of all columns, whatever they are.
     pub fn cells(&self) -> Result<Vec<(String, Cell)>, sqlx::Error> {
-        let Row::Sqlite(row) = self;
-        let cell = |column: &<sqlx::Sqlite as sqlx::Database>::Column| {
-            let at = column.ordinal();
-            let raw = row.try_get_raw(at)?;
-            let kind = raw.type_info().name().to_owned();
-            let cell = match kind.as_str() {
-                _ if raw.is_null() => Cell::Null,
-                "INTEGER" => Cell::Integer(row.try_get_unchecked(at)?),
-                "REAL" => Cell::Real(row.try_get_unchecked(at)?),
-                "BLOB" => Cell::Bytes(row.try_get_unchecked(at)?),
-                _ => Cell::Text(row.try_get_unchecked(at)?),
-            };
-            Ok((column.name().to_owned(), cell))
-        };
-        row.columns().iter().map(cell).collect()
+        match self {
+            Row::Sqlite(row) => row.columns().iter().map(|c| cell(row, c)).collect(),
+            Row::Postgres(row) => {
+                let named = |column: &<sqlx::Postgres as Database>::Column| {
+                    let at = At::Place(column.ordinal());
+                    Ok((column.name().to_owned(), Cell::of_postgres(self, row, at)?))
+                };
+                row.columns().iter().map(named).collect()
+            }
+        }
     }
 
     /// Reads the first column.
     pub(super) fn first<'r, T: FromColumn<'r>>(&'r self) -> Result<T, sqlx::Error> {
-        T::from_column(self, 0)
+        T::from_column(self, At::Place(0))
     }
+}
+
+/// Reads a cell of SQLite by the type of its value.
+fn cell(
+    row: &SqliteRow,
+    column: &<sqlx::Sqlite as Database>::Column,
+) -> Result<(String, Cell), sqlx::Error> {
+    let at = column.ordinal();
+    let raw = row.try_get_raw(at)?;
+    let kind = raw.type_info().name().to_owned();
+    let cell = match kind.as_str() {
+        _ if raw.is_null() => Cell::Null,
+        "INTEGER" => Cell::Integer(row.try_get_unchecked(at)?),
+        "REAL" => Cell::Real(row.try_get_unchecked(at)?),
+        "BLOB" => Cell::Bytes(row.try_get_unchecked(at)?),
+        _ => Cell::Text(row.try_get_unchecked(at)?),
+    };
+    Ok((column.name().to_owned(), cell))
 }
 
 /// A value of which only the database knows the type.
@@ -68,42 +86,18 @@ pub(in crate::store) enum Cell {
     Bytes(Vec<u8>),
 }
 
-/// A Rust type that a column can be read as.
-pub(in crate::store) trait FromColumn<'r>: Sized {
-    fn from_column<I: ColumnIndex<SqliteRow>>(row: &'r Row, at: I) -> Result<Self, sqlx::Error>;
-}
-
-/// Reads types as sqlx reads them.
-macro_rules! read {
-    ($($type:ty),+) => {$(
-        impl<'r> FromColumn<'r> for $type {
-            fn from_column<I: ColumnIndex<SqliteRow>>(
-                row: &'r Row,
-                at: I,
-            ) -> Result<Self, sqlx::Error> {
-                let Row::Sqlite(row) = row;
-                row.try_get(at)
+impl Cell {
+    fn of_postgres(row: &Row, raw: &PgRow, at: At<'_>) -> Result<Self, sqlx::Error> {
+        let value = raw.try_get_raw(at)?;
+        let kind = value.type_info().name().to_owned();
+        Ok(match kind.as_str() {
+            _ if value.is_null() => Cell::Null,
+            "INT2" | "INT4" | "INT8" | "NUMERIC" | "BOOL" => {
+                Cell::Integer(FromColumn::from_column(row, at)?)
             }
-        }
-    )+};
+            "FLOAT4" | "FLOAT8" => Cell::Real(FromColumn::from_column(row, at)?),
+            "BYTEA" => Cell::Bytes(FromColumn::from_column(row, at)?),
+            _ => Cell::Text(FromColumn::from_column(row, at)?),
+        })
+    }
 }
-
-/// Reads types, and their `Option`.
-macro_rules! read_or_null {
-    ($($type:ty),+) => {
-        read!($($type, Option<$type>),+);
-    };
-}
-
-read_or_null!(
-    i64,
-    u64,
-    u32,
-    u16,
-    f64,
-    bool,
-    String,
-    &'r str,
-    Vec<u8>,
-    &'r [u8]
-);

@@ -7,7 +7,7 @@ use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::deliveries::delivery_state::{DeliveryState, RecipientState};
 use crate::store::notices::events;
 use crate::store::sql::json_list;
-use crate::store::sqlite::batch::{BatchResult, Together};
+use crate::store::writes::batch::{BatchResult, Together};
 use crate::store::{Result, Store, StoreError};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -51,23 +51,23 @@ RETURNING id";
 pub(in crate::store) const RECORD: &str = "
 UPDATE delivery_recipients SET
   state = v.value ->> 'state',
-  attempts = delivery_recipients.attempts + (o.value ->> 'counts'),
-  next_attempt_at = CASE WHEN v.value ->> 'state' = 'deferred' AND NOT o.value ->> 'hold' THEN o.value ->> 'next' END,
-  last_code = v.value ->> 'code',
+  attempts = delivery_recipients.attempts + CAST(o.value ->> 'counts' AS BIGINT),
+  next_attempt_at = CASE WHEN v.value ->> 'state' = 'deferred' AND CAST(o.value ->> 'hold' AS BIGINT) = 0 THEN o.value ->> 'next' END,
+  last_code = CAST(v.value ->> 'code' AS BIGINT),
   last_reply = v.value ->> 'reply'
 FROM jsonb_each($1) AS o, json_each(o.value, '$.recipients') AS v
 WHERE delivery_id = o.value ->> 'id' AND recipient = v.value ->> 'recipient'
   AND delivery_recipients.state IN ('queued', 'deferred')
   AND EXISTS (SELECT 1 FROM deliveries d WHERE d.id = delivery_id AND d.epoch = $2 AND d.state IN ('sending', 'committing'));
 UPDATE deliveries SET
-  state = CASE WHEN r.open > 0 THEN iif(r.hold, 'held', 'queued') WHEN r.failed > 0 THEN 'failed' ELSE 'done' END,
+  state = CASE WHEN r.open > 0 THEN CASE WHEN r.hold = 1 THEN 'held' ELSE 'queued' END WHEN r.failed > 0 THEN 'failed' ELSE 'done' END,
   attempts = attempts - 1 + r.counts,
-  next_attempt_at = CASE WHEN r.open > 0 AND NOT r.hold THEN r.next END,
+  next_attempt_at = CASE WHEN r.open > 0 AND r.hold = 0 THEN r.next END,
   finished_at = CASE WHEN r.open = 0 THEN $3 END, state_at = $3,
   possible_duplicate = max(deliveries.possible_duplicate, r.possible_duplicate)
 FROM (
-  SELECT o.value ->> 'id' AS delivery, o.value ->> 'counts' AS counts, o.value ->> 'next' AS next, o.value ->> 'hold' AS hold,
-    o.value ->> 'possible_duplicate' AS possible_duplicate,
+  SELECT o.value ->> 'id' AS delivery, CAST(o.value ->> 'counts' AS BIGINT) AS counts, o.value ->> 'next' AS next, CAST(o.value ->> 'hold' AS BIGINT) AS hold,
+    CAST(o.value ->> 'possible_duplicate' AS BIGINT) AS possible_duplicate,
     (SELECT count(*) FROM delivery_recipients
      WHERE delivery_id = o.value ->> 'id' AND state IN ('queued', 'deferred')) AS open,
     (SELECT count(*) FROM delivery_recipients WHERE delivery_id = o.value ->> 'id' AND state = 'failed') AS failed

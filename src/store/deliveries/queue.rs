@@ -146,7 +146,7 @@ UPDATE deliveries SET state = 'queued', next_attempt_at = $2, attempts = attempt
 WHERE state IN ('queued', 'sending', 'committing') AND state = 'sending' AND epoch < $1";
 
 pub(in crate::store) const RECOVER_COMMITTING: &str = "
-UPDATE deliveries SET state = iif($3, 'held', 'queued'), next_attempt_at = iif($3, NULL, $2), possible_duplicate = 1,
+UPDATE deliveries SET state = CASE WHEN $3 = 1 THEN 'held' ELSE 'queued' END, next_attempt_at = CASE WHEN $3 = 0 THEN $2 END, possible_duplicate = 1,
   state_at = $2
 WHERE state IN ('queued', 'sending', 'committing') AND state = 'committing' AND epoch < $1
 RETURNING id";

@@ -6,7 +6,7 @@
 
 use crate::config::Snapshot;
 use crate::domain::{RunId, sha256_hex};
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::{self, Connection, Row, Sql};
 use crate::store::journal::packed::{DigestedText, Unpacker};
 use crate::store::sql::{from_json, json_list};
 use crate::store::threads::history::{
@@ -58,24 +58,45 @@ pub(in crate::store) const ASSEMBLIES: &str = "
     WHERE t.run_id = $1 AND t.persona_id = $2 ORDER BY t.turn_index, t.attempt";
 /// Messages by their numbers, in any thread. Their disposition and unreached recipients may have
 /// changed; the caller has its own record of both.
-pub(in crate::store) const MESSAGES_BY_SEQ: &str = "
+pub(in crate::store) const MESSAGES_BY_SEQ: Sql = Sql::pair(
+    "
     SELECT json_group_array(json_object('seq', m.seq, 'id', m.id, 'direction', m.direction, 'sender', m.sender,
       'subject', m.subject, 'text', substr(coalesce(m.fresh_text, m.text_body), 1, $3), 'received_at', m.received_at,
       'trigger', r.trigger_message_id, 'disposition', m.disposition, 'lost', NULL, 'trust', m.trust,
-      'letters', CASE WHEN m.metadata_json ->> '$.letters.count' > 0
+      'letters', CASE WHEN CAST(m.metadata_json ->> '$.letters.count' AS BIGINT) > 0
         THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END))
     FROM messages m LEFT JOIN runs r ON r.id = m.run_id
-    WHERE m.seq IN (SELECT value FROM jsonb_each($1)) AND +m.persona_id = $2";
+    WHERE m.seq IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($1)) AND +m.persona_id = $2",
+    "
+    SELECT json_group_array(json_build_object('seq', m.seq, 'id', m.id, 'direction', m.direction, 'sender', m.sender,
+      'subject', m.subject, 'text', substr(coalesce(m.fresh_text, m.text_body), 1, $3), 'received_at', m.received_at,
+      'trigger', r.trigger_message_id, 'disposition', m.disposition, 'lost', NULL, 'trust', m.trust,
+      'letters', CASE WHEN CAST(m.metadata_json ->> '$.letters.count' AS BIGINT) > 0
+        THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END))
+    FROM messages m LEFT JOIN runs r ON r.id = m.run_id
+    WHERE m.seq IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($1)) AND +m.persona_id = $2",
+);
 /// The first steps of runs; the parameter is `[[run, number of steps], …]`.
-pub(in crate::store) const FIRST_STEPS: &str = "
+pub(in crate::store) const FIRST_STEPS: Sql = Sql::pair(
+    "
     SELECT json_group_array(json_object('message', parent_message_id, 'run', run_id, 'kind', event_type,
       'executor', executor, 'tool_name', tool_name, 'tool_call_id', tool_call_id,
       'payload_json', substr(payload_json, 1, $3),
       'whole', CASE WHEN event_type = 'tool_result' AND tool_name = 'search_email' AND length(payload_json) > $3
         THEN payload_json END))
     FROM (SELECT e.* FROM jsonb_each($1) AS w JOIN thread_tool_events e ON e.run_id = w.value ->> 0
-      WHERE e.step_index < (w.value ->> 1) AND e.persona_id = $2
-      ORDER BY e.parent_message_id, e.run_id, e.step_index) AS first";
+      WHERE e.step_index < CAST(w.value ->> 1 AS BIGINT) AND e.persona_id = $2
+      ORDER BY e.parent_message_id, e.run_id, e.step_index) AS first",
+    "
+    SELECT json_group_array(json_build_object('message', parent_message_id, 'run', run_id, 'kind', event_type,
+      'executor', executor, 'tool_name', tool_name, 'tool_call_id', tool_call_id,
+      'payload_json', substr(payload_json, 1, $3),
+      'whole', CASE WHEN event_type = 'tool_result' AND tool_name = 'search_email' AND length(payload_json) > $3
+        THEN payload_json END))
+    FROM (SELECT e.* FROM jsonb_each($1) AS w JOIN thread_tool_events e ON e.run_id = w.value ->> 0
+      WHERE e.step_index < CAST(w.value ->> 1 AS BIGINT) AND e.persona_id = $2
+      ORDER BY e.parent_message_id, e.run_id, e.step_index) AS first",
+);
 
 impl PersonaStore {
     /// Returns every context of a run, in order; the last is the one that it ended with.

@@ -3,12 +3,11 @@
 use crate::domain::{MessageId, PersonaId, RunId, ThreadId, Timestamp, Withheld};
 use crate::store::calendar::record::EventWrite;
 use crate::store::calendar::write as calendar;
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Sql};
 use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
 use crate::store::mail::audit_log;
 use crate::store::mail::filed;
 use crate::store::mail::messages::{self, Content, MessageRow};
-use crate::store::sql::chained;
 use crate::store::threads::correspondence;
 use crate::store::threads::place::Place;
 use crate::store::threads::placement;
@@ -49,8 +48,8 @@ pub enum MessageOutcome {
 }
 
 /// Inserts a message with its delivery.
-pub(in crate::store) static SEND_MESSAGE: LazyLock<String> =
-    LazyLock::new(|| chained(messages::INSERT_MESSAGE, deliveries::INSERT));
+pub(in crate::store) static SEND_MESSAGE: LazyLock<Sql> =
+    LazyLock::new(|| Sql::chained(messages::INSERT_MESSAGE, deliveries::INSERT));
 
 impl PersonaStore {
     /// Queues a mail that a fork of this run wrote, at an operator's request, like a mail of the
@@ -120,7 +119,7 @@ pub(in crate::store) async fn insert(
     };
     match delivery {
         Some(delivery) => {
-            let send = messages::with_message(db::query(SEND_MESSAGE.as_str()), &row, now);
+            let send = messages::with_message(db::query(&SEND_MESSAGE), &row, now);
             let send = deliveries::with_delivery(send, delivery, now);
             deliveries::is_queued(&send.fetch_one(&mut *conn).await?, delivery)?;
             if let Some(event) = &mail.event {

@@ -7,7 +7,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{RunId, Timestamp};
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Sql};
 use crate::store::journal::step::{Executor, NewCall, Step, StepKind, Unanswered};
 use crate::store::notices::events;
 use crate::store::runs::fence::{Frame, fenced};
@@ -23,17 +23,30 @@ pub(in crate::store) const INSERT_STEP: &str = "
       (SELECT coalesce(max(step_index) + 1, 0) FROM thread_tool_events WHERE run_id = $4), $5, $6, $7, $8, $9, $11);
     SELECT 1 FROM runs WHERE id = $4 AND epoch = $10 AND state = 'running' AND persona_id = $2";
 /// Number of calls of a run whose ids the store assigned with this prefix.
-pub(in crate::store) const CALLS_NUMBERED: &str = "
+pub(in crate::store) const CALLS_NUMBERED: Sql = Sql::pair(
+    "
     SELECT count(*) FROM thread_tool_events
-    WHERE run_id = $1 AND event_type = 'tool_call' AND tool_call_id GLOB $2 || '[0-9]*'";
+    WHERE run_id = $1 AND event_type = 'tool_call' AND tool_call_id GLOB $2 || '[0-9]*'",
+    "
+    SELECT count(*) FROM thread_tool_events
+    WHERE run_id = $1 AND event_type = 'tool_call' AND tool_call_id ~ ('^' || $2 || '[0-9]')",
+);
 pub(in crate::store) const CALLS_OF_RUN: &str = "SELECT count(*) FROM thread_tool_events WHERE run_id = $1 AND persona_id = $2 AND event_type = 'tool_call'";
 /// Calls without a result that are in no answer of a model: the store assigned their ids.
-pub(in crate::store) const OPEN_CALLS: &str = "
+pub(in crate::store) const OPEN_CALLS: Sql = Sql::pair(
+    "
     SELECT c.tool_call_id, c.tool_name, c.executor, c.payload_json FROM thread_tool_events c
     WHERE c.run_id = $1 AND c.event_type = 'tool_call' AND c.tool_call_id GLOB '[am][0-9]*'
       AND NOT EXISTS (SELECT 1 FROM thread_tool_events r WHERE r.run_id = c.run_id
         AND r.tool_call_id = c.tool_call_id AND r.event_type = 'tool_result')
-    ORDER BY c.step_index";
+    ORDER BY c.step_index",
+    "
+    SELECT c.tool_call_id, c.tool_name, c.executor, c.payload_json FROM thread_tool_events c
+    WHERE c.run_id = $1 AND c.event_type = 'tool_call' AND c.tool_call_id ~ '^[am][0-9]'
+      AND NOT EXISTS (SELECT 1 FROM thread_tool_events r WHERE r.run_id = c.run_id
+        AND r.tool_call_id = c.tool_call_id AND r.event_type = 'tool_result')
+    ORDER BY c.step_index",
+);
 pub(in crate::store) const CLOSE_CALL: &str = "
     INSERT INTO thread_tool_events (id, thread_id, persona_id, parent_message_id, run_id, step_index, event_type,
       tool_name, tool_call_id, payload_json, created_at, executor)

@@ -9,11 +9,10 @@ use crate::domain::{ErrorClass, PersonaId, TokenUsage, UsageLine};
 use crate::store::Result;
 use crate::store::budgets::money::{self, Billing, CallReservation};
 use crate::store::budgets::usage_row::UsageRow;
-use crate::store::db::{self, Connection, Query};
+use crate::store::db::{self, Connection, Query, Sql};
 use crate::store::journal::contents::NewSources;
 use crate::store::journal::packed::{DigestedText, PackedTurn, PlainTurn};
 use crate::store::runs::fence::{Frame, fenced};
-use crate::store::sql::chained;
 use crate::store::sql::to_ms;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -134,8 +133,8 @@ pub(in crate::store) const LOSE_TURN: &str = "
     WHERE run_id = $1 AND turn_index = $2 AND attempt = $3;
     UPDATE runs SET worked_ms = $8 WHERE id = $1";
 
-static START_PAID_TURN: LazyLock<String> = LazyLock::new(|| chained(START_TURN, money::RESERVE));
-static END_BILLED_TURN: LazyLock<String> = LazyLock::new(|| chained(END_TURN, money::FINISH));
+static START_PAID_TURN: LazyLock<Sql> = LazyLock::new(|| Sql::chained(START_TURN, money::RESERVE));
+static END_BILLED_TURN: LazyLock<Sql> = LazyLock::new(|| Sql::chained(END_TURN, money::FINISH));
 
 /// Begins a turn. Errors: [`super::StoreError::BudgetExhausted`], or the run is not this engine's;
 /// then the whole transaction must be rolled back.
@@ -154,9 +153,9 @@ pub(in crate::store) async fn start(
     let sources = context.map(|context| &context.sources).or(bare.as_ref());
     let call = (run, turn.turn_index, turn.attempt);
     let text = if turn.reservation.is_some() {
-        START_PAID_TURN.as_str()
+        Sql::from(&START_PAID_TURN)
     } else {
-        START_TURN
+        START_TURN.into()
     };
     let start = db::query(text)
         .bind(run)
@@ -259,7 +258,7 @@ pub(in crate::store) async fn failed(
 }
 
 fn end_turn(frame: &Frame<'_>, (turn_index, attempt): (u32, u32), state: &str) -> Query {
-    let end = db::query(END_BILLED_TURN.as_str()).bind(frame.key.run.as_str());
+    let end = db::query(&END_BILLED_TURN).bind(frame.key.run.as_str());
     end.bind(turn_index).bind(attempt).bind(state)
 }
 

@@ -5,7 +5,7 @@ use crate::domain::{MessageId, PersonaId, RawLetterId, RunId, Timestamp, Trigger
 use crate::store::Result;
 use crate::store::calendar::write as calendar;
 use crate::store::commands::record as commands;
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Sql};
 use crate::store::mail::audit_log::audit;
 use crate::store::mail::filed;
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
@@ -18,7 +18,8 @@ use serde::Serialize;
 
 /// Inserts letters, each with its conversation, links, thread, participants and run. `$1` has a
 /// [`PlaceColumns`] for each letter, `$2` its [`LetterColumns`], `$3` bytes and long texts.
-pub(in crate::store) const STORE_LETTERS: &str = "
+pub(in crate::store) const STORE_LETTERS: Sql = Sql::pair(
+    "
     INSERT INTO conversations (id, persona_id, subject, root_message_id, created_at)
       SELECT value ->> 'conversation', value ->> 'persona', value ->> 'subject', value ->> 'root', value ->> 'received_at'
       FROM jsonb_each($1) WHERE true ON CONFLICT (id) DO NOTHING;
@@ -44,7 +45,7 @@ pub(in crate::store) const STORE_LETTERS: &str = "
       UNION ALL SELECT value ->> 'persona', 'unverified:' || (value ->> 'counter') FROM jsonb_each($1));
     INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
       SELECT value ->> 'raw', value ->> 'persona', value ->> 'sha256', value ->> 'envelope_json',
-        substr($3, value ->> '$.bytes[0]', value ->> '$.bytes[1]'), value ->> 'trace'
+        substr($3, CAST(value ->> '$.bytes[0]' AS BIGINT), CAST(value ->> '$.bytes[1]' AS BIGINT)), value ->> 'trace'
       FROM jsonb_each($2);
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
         recipients_json, subject, text_body, fresh_text, html_body, received_at, trust, raw_id, dedup_key, ack_confirmed,
@@ -52,17 +53,63 @@ pub(in crate::store) const STORE_LETTERS: &str = "
       SELECT value ->> 'id', value ->> 'thread', value ->> 'persona', 'inbound', value ->> 'rfc_message_id',
         value ->> 'in_reply_to', value ->> 'references_json', value ->> 'sender', value ->> 'recipients_json',
         value ->> 'subject',
-        CAST(substr($3, value ->> '$.text_body[0]', value ->> '$.text_body[1]') AS TEXT),
-        CAST(substr($3, value ->> '$.fresh_text[0]', value ->> '$.fresh_text[1]') AS TEXT),
-        CAST(substr($3, value ->> '$.html_body[0]', value ->> '$.html_body[1]') AS TEXT),
-        value ->> 'received_at', value ->> 'trust', value ->> 'raw', value ->> 'dedup_key', value ->> 'ack_confirmed',
-        value ->> 'disposition', value ->> 'metadata_json', value ->> 'hops', value ->> 'readers_json'
+        CAST(substr($3, CAST(value ->> '$.text_body[0]' AS BIGINT), CAST(value ->> '$.text_body[1]' AS BIGINT)) AS TEXT),
+        CAST(substr($3, CAST(value ->> '$.fresh_text[0]' AS BIGINT), CAST(value ->> '$.fresh_text[1]' AS BIGINT)) AS TEXT),
+        CAST(substr($3, CAST(value ->> '$.html_body[0]' AS BIGINT), CAST(value ->> '$.html_body[1]' AS BIGINT)) AS TEXT),
+        value ->> 'received_at', value ->> 'trust', value ->> 'raw', value ->> 'dedup_key', CAST(value ->> 'ack_confirmed' AS BIGINT),
+        value ->> 'disposition', value ->> 'metadata_json', CAST(value ->> 'hops' AS BIGINT), value ->> 'readers_json'
       FROM jsonb_each($2);
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at, budget_micros,
         run_options_json, output_schema)
       SELECT value ->> 'run', value ->> 'persona', value ->> 'thread', value ->> 'trigger', value ->> 'message',
-        value ->> 'profile', 'queued', value ->> 'queued_at', value ->> 'budget_micros', value ->> 'options', value ->> 'schema'
-      FROM jsonb_each($1) WHERE value ->> 'run' IS NOT NULL";
+        value ->> 'profile', 'queued', value ->> 'queued_at', CAST(value ->> 'budget_micros' AS BIGINT), value ->> 'options', value ->> 'schema'
+      FROM jsonb_each($1) WHERE value ->> 'run' IS NOT NULL",
+    "
+    INSERT INTO conversations (id, persona_id, subject, root_message_id, created_at)
+      SELECT value ->> 'conversation', value ->> 'persona', value ->> 'subject', value ->> 'root', value ->> 'received_at'
+      FROM jsonb_each($1) WHERE true ON CONFLICT (id) DO NOTHING;
+    INSERT INTO message_links (persona_id, rfc_message_id, conversation_id)
+      SELECT l.value ->> 'persona', j.value, l.value ->> 'conversation'
+      FROM jsonb_each($1) l, json_each(l.value ->> 'linked_ids') j WHERE true ON CONFLICT DO NOTHING;
+    INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
+      SELECT value ->> 'thread', min(value ->> 'conversation'), min(value ->> 'persona'), min(value ->> 'subject'),
+        min(value ->> 'received_at'), max(value ->> 'received_at')
+      FROM jsonb_each($1) GROUP BY value ->> 'thread' -- a row cannot be updated twice by one statement
+      ON CONFLICT (id) DO UPDATE SET updated_at =
+        CASE WHEN threads.updated_at < excluded.updated_at THEN excluded.updated_at ELSE threads.updated_at END;
+    INSERT INTO thread_participants (thread_id, address, joined_after)
+      SELECT l.value ->> 'thread', j.value, CASE WHEN u.address IS NOT NULL THEN u.joined_after ELSE
+          (SELECT CASE WHEN max(seq) < 0 THEN 0 ELSE max(seq) END FROM messages WHERE thread_id = l.value ->> 'thread') END
+      FROM jsonb_each($1) l CROSS JOIN json_each(l.value ->> 'joining') j
+        LEFT JOIN thread_participants u ON u.thread_id = l.value ->> 'thread' AND u.address = 'unverified:' || j.value
+      WHERE true ON CONFLICT DO NOTHING;
+    DELETE FROM thread_participants WHERE (thread_id, address) IN (
+      SELECT value ->> 'thread', value ->> 'leaving' FROM jsonb_each($1));
+    DELETE FROM correspondence WHERE (persona_id, counterparty) IN (
+      SELECT value ->> 'persona', value ->> 'counter' FROM jsonb_each($1)
+      UNION ALL SELECT value ->> 'persona', 'unverified:' || (value ->> 'counter') FROM jsonb_each($1));
+    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
+      SELECT value ->> 'raw', value ->> 'persona', value ->> 'sha256', value ->> 'envelope_json',
+        substr($3, CAST(value ->> '$.bytes[0]' AS BIGINT), CAST(value ->> '$.bytes[1]' AS BIGINT)), value ->> 'trace'
+      FROM jsonb_each($2);
+    INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
+        recipients_json, subject, text_body, fresh_text, html_body, received_at, trust, raw_id, dedup_key, ack_confirmed,
+        disposition, metadata_json, hops, readers_json)
+      SELECT value ->> 'id', value ->> 'thread', value ->> 'persona', 'inbound', value ->> 'rfc_message_id',
+        value ->> 'in_reply_to', value ->> 'references_json', value ->> 'sender', value ->> 'recipients_json',
+        value ->> 'subject',
+        convert_from(substr($3, CAST(value ->> '$.text_body[0]' AS BIGINT), CAST(value ->> '$.text_body[1]' AS BIGINT)), 'UTF8'),
+        convert_from(substr($3, CAST(value ->> '$.fresh_text[0]' AS BIGINT), CAST(value ->> '$.fresh_text[1]' AS BIGINT)), 'UTF8'),
+        convert_from(substr($3, CAST(value ->> '$.html_body[0]' AS BIGINT), CAST(value ->> '$.html_body[1]' AS BIGINT)), 'UTF8'),
+        value ->> 'received_at', value ->> 'trust', value ->> 'raw', value ->> 'dedup_key', CAST(value ->> 'ack_confirmed' AS BIGINT),
+        value ->> 'disposition', value ->> 'metadata_json', CAST(value ->> 'hops' AS BIGINT), value ->> 'readers_json'
+      FROM jsonb_each($2);
+    INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at, budget_micros,
+        run_options_json, output_schema)
+      SELECT value ->> 'run', value ->> 'persona', value ->> 'thread', value ->> 'trigger', value ->> 'message',
+        value ->> 'profile', 'queued', value ->> 'queued_at', CAST(value ->> 'budget_micros' AS BIGINT), value ->> 'options', value ->> 'schema'
+      FROM jsonb_each($1) WHERE value ->> 'run' IS NOT NULL",
+);
 
 /// Place of a letter, and its run.
 #[derive(Serialize)]
@@ -232,7 +279,11 @@ impl<'a> NewRow<'a> {
 
     fn letter_columns(&self, pieces: &mut LetterBlob) -> LetterColumns<'_> {
         let (copy, content) = (self.copy, &self.copy.content);
-        let mut text = |text: &String| pieces.add(text.as_bytes());
+        // PostgreSQL has no text with NUL; the letter itself is kept as it came.
+        let mut text = |text: &String| match text.contains('\0') {
+            true => pieces.add(text.replace('\0', "\u{fffd}").as_bytes()),
+            false => pieces.add(text.as_bytes()),
+        };
         let readers = copy.readers.as_ref();
         LetterColumns {
             id: &copy.id,

@@ -124,7 +124,7 @@ pub(in crate::store) const OUTCOMES: &str = "
     WHERE mailbox = $1 AND uid_validity = $2 AND (uid > $3 OR marked = 0) ORDER BY uid LIMIT $4";
 pub(in crate::store) const FINISH: &str = "
     UPDATE mailbox_letters SET marked = 1
-      WHERE mailbox = $1 AND uid_validity = $2 AND uid IN (SELECT value FROM jsonb_each($3));
+      WHERE mailbox = $1 AND uid_validity = $2 AND uid IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($3));
     UPDATE mailboxes SET last_uid = max(last_uid, $4) WHERE name = $1 AND uid_validity = $2;
     DELETE FROM mailbox_letters WHERE mailbox = $1 AND uid_validity = $2 AND outcome = 'taken' AND marked = 1
       AND uid <= (SELECT last_uid FROM mailboxes WHERE name = $1)";

@@ -9,16 +9,30 @@ use crate::store::{Result, Store, StoreError};
 use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 
 pub(in crate::store) const REWRITE: &str = "VACUUM";
+/// Of PostgreSQL: every table anew, each locked meanwhile.
+pub(in crate::store) static REWRITE_TABLES: &str = "VACUUM FULL";
 pub(in crate::store) const CUT_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 
 impl Store {
     /// Writes the database file anew. `false`: another process is at work on it.
     pub async fn rewrite_file(&self) -> Result<bool> {
-        let Pool::Sqlite(readers) = self.readers();
-        let options = (*readers.connect_options()).clone();
-        let mut conn = options.pragma("query_only", "OFF").connect().await?;
-        let done = rewrite(&mut conn).await;
-        conn.close().await?;
+        let done = match self.readers() {
+            Pool::Sqlite(readers) => {
+                let options = (*readers.connect_options()).clone();
+                let mut conn = options.pragma("query_only", "OFF").connect().await?;
+                let done = rewrite(&mut conn).await;
+                conn.close().await?;
+                done
+            }
+            Pool::Postgres(readers) => {
+                let options = (*readers.connect_options()).clone();
+                let options = options.options([("default_transaction_read_only", "off")]);
+                let mut conn = options.connect().await?;
+                let done = sqlx::query(REWRITE_TABLES).execute(&mut conn).await;
+                conn.close().await?;
+                done.map(|_| true).map_err(StoreError::from)
+            }
+        };
         match done {
             Err(error) if is_busy(&error) => Ok(false),
             done => done,

@@ -169,10 +169,11 @@ pub(in crate::store) const MARK_NOTIFIED: &str = "
     UPDATE notices SET notified_at = $3, delivery_id = $4
     WHERE cause = $1 AND seq <= $2 AND notified_at IS NULL AND (SELECT epoch FROM engine WHERE id = 1) = $5";
 pub(in crate::store) const FOLDS: &str = "
-    SELECT n.cause, n.notified_at, n.delivery_id, d.state, count(*) AS facts, min(n.emitted_at) AS first_at,
-      max(n.emitted_at) AS last_at, max(n.seq) AS newest, n.id, n.summary
-    FROM notices n LEFT JOIN deliveries d ON d.id = n.delivery_id
-    GROUP BY n.cause, n.delivery_id HAVING max(n.seq) < $2 ORDER BY newest DESC LIMIT $1";
+    SELECT g.cause, n.notified_at, g.delivery_id, d.state, g.facts, g.first_at, g.last_at, g.newest, n.id, n.summary
+    FROM (SELECT cause, delivery_id, count(*) AS facts, min(emitted_at) AS first_at, max(emitted_at) AS last_at,
+        max(seq) AS newest FROM notices
+      GROUP BY cause, delivery_id HAVING max(seq) < $2 ORDER BY newest DESC LIMIT $1) g
+    JOIN notices n ON n.seq = g.newest LEFT JOIN deliveries d ON d.id = g.delivery_id ORDER BY g.newest DESC";
 pub(in crate::store) const SEQ_OF_NOTICE: &str = "SELECT seq FROM notices WHERE id = $1";
 pub(in crate::store) const NOTICE: &str = "SELECT * FROM notices WHERE id = $1";
 pub(in crate::store) const NOTICES_OF_CAUSE: &str =

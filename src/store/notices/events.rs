@@ -7,7 +7,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId};
-use crate::store::db::{self, Connection, Scope};
+use crate::store::db::{self, Connection, Scope, Sql};
 use crate::store::journal::step::{Executor, Step};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::{first_few, quoted};
@@ -27,13 +27,22 @@ pub(in crate::store) const FAILED_RUN: &str = "
       AND r.trigger <> 'summary'"; // its letter is answered, and the next context says that letters are left out
 pub(in crate::store) const DOUBTFUL_RUN: &str = "
     SELECT r.persona_id, m.subject FROM runs r JOIN messages m ON m.id = r.trigger_message_id WHERE r.id = $1";
-pub(in crate::store) const TROUBLED_DELIVERY: &str = "
+pub(in crate::store) const TROUBLED_DELIVERY: Sql = Sql::pair(
+    "
     SELECT d.persona_id, d.created_at, coalesce(d.finished_at, '') AS finished_at, m.subject,
       (SELECT json_group_array(json_object('recipient', recipient, 'code', last_code, 'reply', last_reply))
        FROM (SELECT * FROM delivery_recipients WHERE delivery_id = d.id AND state IN ('queued', 'deferred', 'failed')
                AND bounced_at IS NULL -- told when it came back
              ORDER BY recipient) AS recipients) AS troubled
-    FROM deliveries d JOIN messages m ON m.id = d.message_id WHERE d.id = $1 AND d.kind = 'mail'";
+    FROM deliveries d JOIN messages m ON m.id = d.message_id WHERE d.id = $1 AND d.kind = 'mail'",
+    "
+    SELECT d.persona_id, d.created_at, coalesce(d.finished_at, '') AS finished_at, m.subject,
+      (SELECT json_group_array(json_build_object('recipient', recipient, 'code', last_code, 'reply', last_reply))
+       FROM (SELECT * FROM delivery_recipients WHERE delivery_id = d.id AND state IN ('queued', 'deferred', 'failed')
+               AND bounced_at IS NULL -- told when it came back
+             ORDER BY recipient) AS recipients) AS troubled
+    FROM deliveries d JOIN messages m ON m.id = d.message_id WHERE d.id = $1 AND d.kind = 'mail'",
+);
 /// The first condition is the one of the index `deliveries_open`.
 pub(in crate::store) const DELAYED_DELIVERIES: &str = "
     SELECT d.id FROM deliveries d

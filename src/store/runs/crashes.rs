@@ -9,7 +9,7 @@
 
 use crate::clock::Clock;
 use crate::store::budgets::{embedding_calls, money};
-use crate::store::db::{self, Connection, Row, Scope};
+use crate::store::db::{self, Connection, Row, Scope, Sql};
 use crate::store::journal::step::INTERRUPTED;
 use crate::store::journal::steps::close_open_calls;
 use crate::store::mail::audit_log;
@@ -28,7 +28,8 @@ const NOWHERE: i64 = -1;
 /// Progress of a run, as a number that grows with every answer and with every call and result of
 /// our own loop. A repeated request does not count, and neither do an agent's repeated calls: they
 /// are no progress.
-pub(in crate::store) const ORPHANS: &str = "
+pub(in crate::store) const ORPHANS: Sql = Sql::pair(
+    "
     SELECT id, persona_id, crashes, crashed_at, alone, epoch = (SELECT ended FROM engine WHERE id = 1) AS asked_to_end,
       (SELECT count(*) FROM run_turns t WHERE t.run_id = r.id AND t.state = 'answered')
         + (SELECT count(*) FROM thread_tool_events e WHERE e.run_id = r.id AND e.tool_call_id GLOB 'c[0-9]*') AS place,
@@ -36,7 +37,17 @@ pub(in crate::store) const ORPHANS: &str = "
        ORDER BY t.turn_index DESC, t.attempt DESC LIMIT 1) AS turn,
       (SELECT json_array(e.event_type, e.tool_name) FROM thread_tool_events e WHERE e.run_id = r.id
        ORDER BY e.step_index DESC LIMIT 1) AS step
-    FROM runs r INDEXED BY runs_running WHERE state = 'running' AND epoch < $1 ORDER BY seq";
+    FROM runs r INDEXED BY runs_running WHERE state = 'running' AND epoch < $1 ORDER BY seq",
+    "
+    SELECT id, persona_id, crashes, crashed_at, alone, epoch = (SELECT ended FROM engine WHERE id = 1) AS asked_to_end,
+      (SELECT count(*) FROM run_turns t WHERE t.run_id = r.id AND t.state = 'answered')
+        + (SELECT count(*) FROM thread_tool_events e WHERE e.run_id = r.id AND e.tool_call_id ~ '^c[0-9]') AS place,
+      (SELECT json_build_array(t.turn_index, t.state, t.provider, t.model) FROM run_turns t WHERE t.run_id = r.id
+       ORDER BY t.turn_index DESC, t.attempt DESC LIMIT 1) AS turn,
+      (SELECT json_build_array(e.event_type, e.tool_name) FROM thread_tool_events e WHERE e.run_id = r.id
+       ORDER BY e.step_index DESC LIMIT 1) AS step
+    FROM runs r WHERE state = 'running' AND epoch < $1 ORDER BY seq",
+);
 pub(in crate::store) const REQUEUE_ORPHAN: &str = "
     UPDATE runs SET state = 'queued', crashes = $2, crashed_at = $3, state_at = $4 WHERE id = $1 AND state = 'running'";
 pub(in crate::store) const QUARANTINE: &str = "

@@ -83,9 +83,9 @@ pub(in crate::store) const FORK_ENV: &str = "
     INSERT INTO usage_ledger (run_id, turn_index, attempt, model, persona_id, provider, state, input_tokens,
       cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_micros, cost_source,
       price_version, held_micros, day, created_at, fork_id)
-    SELECT $1, $2, $3, l.value ->> 'model', $5, $6, $7, l.value ->> 'input', l.value ->> 'cache_read',
-      l.value ->> 'cache_write', l.value ->> 'output', l.value ->> 'reasoning', l.value ->> 'estimated',
-      l.value ->> 'cost', l.value ->> 'source', l.value ->> 'version',
+    SELECT $1, $2, $3, l.value ->> 'model', $5, $6, $7, CAST(l.value ->> 'input' AS BIGINT), CAST(l.value ->> 'cache_read' AS BIGINT),
+      CAST(l.value ->> 'cache_write' AS BIGINT), CAST(l.value ->> 'output' AS BIGINT), CAST(l.value ->> 'reasoning' AS BIGINT), CAST(l.value ->> 'estimated' AS BIGINT),
+      CAST(l.value ->> 'cost' AS BIGINT), l.value ->> 'source', l.value ->> 'version',
       CASE WHEN l.value ->> 'cost' IS NULL THEN h.micros END, coalesce(h.day, substr($8, 1, 10)), $8, $9
     FROM jsonb_each($4) l
     LEFT JOIN budget_reservations h ON h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3";

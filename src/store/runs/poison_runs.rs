@@ -9,7 +9,7 @@
 //! the next crash gets a longer probation.
 
 use crate::store::Result;
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Sql};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,7 +24,8 @@ const DOUBLINGS_MAX: i64 = 4;
 /// Multiple of the probation that an engine must have lived without the poison run.
 const WAITS: u32 = 4;
 
-pub(in crate::store) const POISON_RUNS: &str = "
+pub(in crate::store) const POISON_RUNS: Sql = Sql::pair(
+    "
     SELECT
       EXISTS (SELECT 1 FROM runs WHERE crashes >= 2 AND state IN ('queued', 'running')) AS some,
       (SELECT crashes FROM runs WHERE crashes >= 2 AND state IN ('queued', 'running') AND state = 'queued' AND behind = 0
@@ -33,7 +34,18 @@ pub(in crate::store) const POISON_RUNS: &str = "
       EXISTS (SELECT 1 FROM runs r WHERE crashes >= 2 AND state IN ('queued', 'running') AND state = 'running'
         AND epoch = $1 AND alone = 1 AND crashed_at >=
           (SELECT count(*) FROM run_turns t WHERE t.run_id = r.id AND t.state = 'answered')
-            + (SELECT count(*) FROM thread_tool_events e WHERE e.run_id = r.id AND e.tool_call_id GLOB 'c[0-9]*')) AS on_probation";
+            + (SELECT count(*) FROM thread_tool_events e WHERE e.run_id = r.id AND e.tool_call_id GLOB 'c[0-9]*')) AS on_probation",
+    "
+    SELECT
+      EXISTS (SELECT 1 FROM runs WHERE crashes >= 2 AND state IN ('queued', 'running')) AS some,
+      (SELECT crashes FROM runs WHERE crashes >= 2 AND state IN ('queued', 'running') AND state = 'queued' AND behind = 0
+         AND crashes <= $2 ORDER BY seq LIMIT 1) AS due,
+      EXISTS (SELECT 1 FROM runs WHERE state = 'running' AND epoch = $1) AS busy,
+      EXISTS (SELECT 1 FROM runs r WHERE crashes >= 2 AND state IN ('queued', 'running') AND state = 'running'
+        AND epoch = $1 AND alone = 1 AND crashed_at >=
+          (SELECT count(*) FROM run_turns t WHERE t.run_id = r.id AND t.state = 'answered')
+            + (SELECT count(*) FROM thread_tool_events e WHERE e.run_id = r.id AND e.tool_call_id ~ '^c[0-9]')) AS on_probation",
+);
 pub(in crate::store) const END_PROBATION: &str = "
     UPDATE runs SET alone = 0 WHERE state = 'running' AND epoch = $1 AND alone = 1";
 

@@ -72,8 +72,8 @@ pub(in crate::store) const INSERT_RESPONSIBILITY: &str = "
 pub(in crate::store) const UPDATE_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET
       own_thread_id = CASE
-        WHEN run_options_json ->> '$.deliver_to' IS $15 ->> '$.deliver_to'
-          OR (run_options_json ->> '$.deliver_to.people' IS NULL AND $15 ->> '$.deliver_to.people' IS NULL)
+        WHEN (run_options_json ->> '$.deliver_to') IS NOT DISTINCT FROM ($15 ->> '$.deliver_to')
+          OR ((run_options_json ->> '$.deliver_to.people') IS NULL AND ($15 ->> '$.deliver_to.people') IS NULL)
         THEN own_thread_id END,
       name = $5, schedule = $6, timezone = $7, enabled = $8, prompt = $9,
       prompt_sha256 = $10, next_slot_at = $11, removed_at = NULL, error = NULL, budget_micros = $12,

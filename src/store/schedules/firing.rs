@@ -5,7 +5,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{CatchUp, Overlap, ResponsibilityId, RunId, SlotOptions, Timestamp};
-use crate::store::db::{self, Connection, Scope};
+use crate::store::db::{self, Connection, Scope, Sql};
 use crate::store::schedules::responsibility::{MissedSlots, merged};
 use crate::store::schedules::slot::{
     DueSlot, FAILURES_MAX, Fired, Firing, ScheduledPrompt, SlotWork,
@@ -23,10 +23,11 @@ pub(in crate::store) const MOVE_CURSOR: &str = "
     UPDATE responsibilities SET cursor_at = $4, next_slot_at = $5, fire_at = $6, is_done = $7
     WHERE id = $1 AND revision = $2 AND cursor_at = $3
       AND enabled = 1 AND removed_at IS NULL AND error IS NULL
-      AND (paused_at IS NOT NULL) = $8 AND ($8 OR failures < $9)";
+      AND CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END = $8 AND ($8 = 1 OR failures < $9)";
 /// Rows that hold up a slot: open runs of the responsibility, in any of its threads, but not those
 /// of letters there; late slots that wait, and other slots that wait.
-pub(in crate::store) const BEFORE_IT: &str = "
+pub(in crate::store) const BEFORE_IT: Sql = Sql::pair(
+    "
     SELECT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_open_by_thread CROSS JOIN responsibility_slots s
         WHERE s.run_id = r.id AND r.thread_id IN (d.thread_id, d.own_thread_id) AND +s.responsibility_id = d.id
           AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')) AS is_open,
@@ -35,7 +36,18 @@ pub(in crate::store) const BEFORE_IT: &str = "
         AS late,
       EXISTS (SELECT 1 FROM responsibility_slots s INDEXED BY responsibility_slots_waiting_of
         WHERE s.responsibility_id = d.id AND s.state = 'waiting' AND s.is_late = 0) AS is_buffered
-    FROM responsibilities d WHERE d.id = $1";
+    FROM responsibilities d WHERE d.id = $1",
+    "
+    SELECT EXISTS (SELECT 1 FROM runs r CROSS JOIN responsibility_slots s
+        WHERE s.run_id = r.id AND r.thread_id IN (d.thread_id, d.own_thread_id) AND +s.responsibility_id = d.id
+          AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')) AS is_open,
+      (SELECT count(*) FROM responsibility_slots s
+         WHERE s.responsibility_id = d.id AND s.state = 'waiting' AND s.is_late = 1)
+        AS late,
+      EXISTS (SELECT 1 FROM responsibility_slots s
+        WHERE s.responsibility_id = d.id AND s.state = 'waiting' AND s.is_late = 0) AS is_buffered
+    FROM responsibilities d WHERE d.id = $1",
+);
 
 impl Store {
     /// Fires one responsibility: slot rows, message, run, cursor and next slot, all or nothing.

@@ -24,7 +24,7 @@ pub(in crate::store) const OWN_THREAD: &str =
     "SELECT own_thread_id FROM responsibilities WHERE id = $1";
 pub(in crate::store) const STANDS_IN: &str = "
     UPDATE responsibilities SET thread_id = $2, own_thread_id = CASE $3 WHEN 1 THEN $2 ELSE own_thread_id END
-    WHERE id = $1 AND (thread_id IS NOT $2 OR ($3 = 1 AND own_thread_id IS NOT $2))";
+    WHERE id = $1 AND (thread_id IS DISTINCT FROM $2 OR ($3 = 1 AND own_thread_id IS DISTINCT FROM $2))";
 
 /// Place of a run, resolved.
 pub(in crate::store) enum Stands {

@@ -7,7 +7,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{CatchUp, ResponsibilityId, SlotOptions, Timestamp};
-use crate::store::db::{self, Connection, Row, Scope};
+use crate::store::db::{self, Connection, Row, Scope, Sql};
 use crate::store::schedules::responsibility::{
     MissedSlots, StoredResponsibility, UNREADABLE_TIME, responsibility, time,
 };
@@ -60,7 +60,8 @@ pub struct WaitingTurn {
 
 /// Slots whose turn it is: of each responsibility the oldest, if it has no open run. `$1`: late
 /// slots, or others.
-pub(in crate::store) const TURNS: &str = "
+pub(in crate::store) const TURNS: Sql = Sql::pair(
+    "
     SELECT d.*, (SELECT max(f.slot_at) FROM responsibility_slots f WHERE f.responsibility_id = d.id
       AND f.kind = 'scheduled' AND f.state = 'fired') AS last_fired_at,
       (SELECT f.slot_at FROM responsibility_slots f JOIN runs u ON u.id = f.run_id
@@ -74,12 +75,29 @@ pub(in crate::store) const TURNS: &str = "
       AND NOT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_open_by_thread CROSS JOIN responsibility_slots o
         WHERE o.run_id = r.id AND r.thread_id IN (d.thread_id, d.own_thread_id) AND +o.responsibility_id = d.id
           AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
-    ORDER BY s.is_late, s.created_at, s.slot_at LIMIT $3";
+    ORDER BY s.is_late, s.created_at, s.slot_at LIMIT $3",
+    "
+    SELECT d.*, (SELECT max(f.slot_at) FROM responsibility_slots f WHERE f.responsibility_id = d.id
+      AND f.kind = 'scheduled' AND f.state = 'fired') AS last_fired_at,
+      (SELECT f.slot_at FROM responsibility_slots f JOIN runs u ON u.id = f.run_id
+      WHERE f.responsibility_id = d.id AND f.kind = 'scheduled' AND u.state = 'succeeded'
+      ORDER BY f.slot_at DESC LIMIT 1) AS last_succeeded_at, s.slot_at AS waiting_at, s.is_late
+    FROM responsibility_slots s JOIN responsibilities d ON d.id = s.responsibility_id
+    WHERE s.state = 'waiting' AND s.is_late = $1
+      AND d.enabled = 1 AND d.removed_at IS NULL AND d.error IS NULL AND d.paused_at IS NULL AND d.failures < $2
+      AND NOT EXISTS (SELECT 1 FROM responsibility_slots o
+        WHERE o.responsibility_id = s.responsibility_id AND o.state = 'waiting' AND o.slot_at < s.slot_at)
+      AND NOT EXISTS (SELECT 1 FROM runs r CROSS JOIN responsibility_slots o
+        WHERE o.run_id = r.id AND r.thread_id IN (d.thread_id, d.own_thread_id) AND +o.responsibility_id = d.id
+          AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
+    ORDER BY s.is_late, s.created_at, s.slot_at LIMIT $3",
+);
 /// A run that is parked or behind another run in its thread does not count.
 pub(in crate::store) const CATCHING_UP: &str = "
     SELECT count(*) FROM responsibility_slots s JOIN runs r ON r.id = s.run_id
     WHERE s.catching_up = 1 AND r.behind = 0";
-pub(in crate::store) const BEGIN_WAITING: &str = "
+pub(in crate::store) const BEGIN_WAITING: Sql = Sql::pair(
+    "
     UPDATE responsibility_slots AS s SET state = 'fired', run_id = $4, prompt_snapshot = $5, prompt_sha256 = $6,
       output_schema = $7, run_options_json = $8, catching_up = is_late, state_at = $11
     WHERE s.responsibility_id = $1 AND s.slot_at = $2 AND s.kind = 'scheduled' AND s.state = 'waiting'
@@ -91,23 +109,53 @@ pub(in crate::store) const BEGIN_WAITING: &str = "
         AND d.enabled = 1 AND d.removed_at IS NULL AND d.error IS NULL AND d.paused_at IS NULL AND d.failures < $9
         AND NOT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_open_by_thread CROSS JOIN responsibility_slots o
           WHERE o.run_id = r.id AND r.thread_id IN (d.thread_id, d.own_thread_id) AND +o.responsibility_id = d.id
-            AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')))";
-pub(in crate::store) const END_WAITING: &str = "
+            AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')))",
+    "
+    UPDATE responsibility_slots AS s SET state = 'fired', run_id = $4, prompt_snapshot = $5, prompt_sha256 = $6,
+      output_schema = $7, run_options_json = $8, catching_up = is_late, state_at = $11
+    WHERE s.responsibility_id = $1 AND s.slot_at = $2 AND s.kind = 'scheduled' AND s.state = 'waiting'
+      AND (s.is_late = 0 OR $10 > (SELECT count(*) FROM responsibility_slots c JOIN runs r ON r.id = c.run_id
+        WHERE c.catching_up = 1 AND r.behind = 0))
+      AND NOT EXISTS (SELECT 1 FROM responsibility_slots o
+        WHERE o.responsibility_id = $1 AND o.state = 'waiting' AND o.slot_at < $2)
+      AND EXISTS (SELECT 1 FROM responsibilities d WHERE d.id = $1 AND d.revision = $3
+        AND d.enabled = 1 AND d.removed_at IS NULL AND d.error IS NULL AND d.paused_at IS NULL AND d.failures < $9
+        AND NOT EXISTS (SELECT 1 FROM runs r CROSS JOIN responsibility_slots o
+          WHERE o.run_id = r.id AND r.thread_id IN (d.thread_id, d.own_thread_id) AND +o.responsibility_id = d.id
+            AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')))",
+);
+pub(in crate::store) const END_WAITING: Sql = Sql::pair(
+    "
     UPDATE responsibility_slots INDEXED BY responsibility_slots_waiting_of SET state = $2, missed_count = 1, missed_until = slot_at, note = $3, overdue_at = NULL,
       state_at = $4
-    WHERE responsibility_id = $1 AND state = 'waiting' RETURNING slot_at";
+    WHERE responsibility_id = $1 AND state = 'waiting' RETURNING slot_at",
+    "
+    UPDATE responsibility_slots SET state = $2, missed_count = 1, missed_until = slot_at, note = $3, overdue_at = NULL,
+      state_at = $4
+    WHERE responsibility_id = $1 AND state = 'waiting' RETURNING slot_at",
+);
 pub(in crate::store) const END_WAITING_SLOT: &str = "
     UPDATE responsibility_slots SET state = 'missed', missed_count = 1, missed_until = slot_at, note = $3,
       overdue_at = NULL, state_at = $4
     WHERE responsibility_id = $1 AND slot_at = $2 AND kind = 'scheduled' AND state = 'waiting'";
-pub(in crate::store) const END_OLDEST: &str = "
+pub(in crate::store) const END_OLDEST: Sql = Sql::pair(
+    "
     UPDATE responsibility_slots SET state = 'missed', missed_count = 1, missed_until = slot_at, note = $4,
       overdue_at = NULL, state_at = $5
     WHERE responsibility_id = $1 AND state = 'waiting' AND is_late = 1 AND slot_at IN (
       SELECT slot_at FROM responsibility_slots INDEXED BY responsibility_slots_waiting_of
       WHERE responsibility_id = $1 AND state = 'waiting' AND is_late = 1
       ORDER BY slot_at DESC LIMIT $3 OFFSET $2)
-    RETURNING slot_at";
+    RETURNING slot_at",
+    "
+    UPDATE responsibility_slots SET state = 'missed', missed_count = 1, missed_until = slot_at, note = $4,
+      overdue_at = NULL, state_at = $5
+    WHERE responsibility_id = $1 AND state = 'waiting' AND is_late = 1 AND slot_at IN (
+      SELECT slot_at FROM responsibility_slots
+      WHERE responsibility_id = $1 AND state = 'waiting' AND is_late = 1
+      ORDER BY slot_at DESC LIMIT $3 OFFSET $2)
+    RETURNING slot_at",
+);
 
 impl Store {
     /// Returns waiting slots whose turn it is, first the slots that waited for the end of a run,

@@ -23,7 +23,7 @@ pub(in crate::store) const MOVE_RECIPIENTS: &str = "
 pub(in crate::store) const MOVE_RUNS: &str = "
     UPDATE runs SET next_attempt_at = strftime('%Y-%m-%dT%H:%M:%fZ', next_attempt_at, $2)
     WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') AND state = 'waiting_retry'
-      AND next_attempt_at > $1 AND error_class IS NOT 'budget'";
+      AND next_attempt_at > $1 AND error_class IS DISTINCT FROM 'budget'";
 pub(in crate::store) const MOVE_SLOTS: &str = "
     UPDATE responsibility_slots SET overdue_at = strftime('%Y-%m-%dT%H:%M:%fZ', overdue_at, $2)
     WHERE overdue_at IS NOT NULL AND overdue_at > $1";

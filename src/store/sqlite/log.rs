@@ -5,7 +5,8 @@
 //! anew. An idle log is truncated. If all that fails, `wal_autocheckpoint` of the writer's
 //! connection is the bound.
 
-use crate::store::sqlite::refusal::{Halt, is_of_the_disk};
+use crate::store::sqlite::refusal::is_of_the_disk;
+use crate::store::writes::refusal::Halt;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};

@@ -7,8 +7,6 @@
 //! - `leftovers`: files that another database left.
 //! - `read_only`: opening where nothing can be written.
 //! - `migrations`: the schema, embedded.
-//! - `job`: a write, as the writer's queue holds it.
-//! - `batch`: writes of one kind that share their statements.
 //! - `writer`: group commit.
 //! - `refusal`: reasons why a commit failed.
 //! - `log`: the write-ahead log, copied back.
@@ -25,8 +23,6 @@ pub mod files;
 pub(in crate::store) mod leftovers;
 pub(in crate::store) mod read_only;
 pub(in crate::store) mod migrations;
-pub(in crate::store) mod job;
-pub(in crate::store) mod batch;
 pub(in crate::store) mod writer;
 pub(in crate::store) mod refusal;
 pub(in crate::store) mod log;

@@ -3,15 +3,12 @@
 use crate::clock::Clock;
 use crate::crash::is_unsafe_sync;
 use crate::domain::{LoopKey, Timestamp};
-use crate::store::Result;
-use crate::store::db::{Connection, Pool, Scope};
-use crate::store::journal::packed::SharedParts;
+use crate::store::db::Pool;
 use crate::store::maintenance::before_upgrade::require_whole;
 use crate::store::maintenance::migrate::{Opening, UpgradeBackup, migrate};
 use crate::store::maintenance::versions::{note_version, require_newest};
-use crate::store::runs::poison_runs::PoisonRuns;
+use crate::store::opened::{Opened, Writer};
 use crate::store::sqlite::identity::FileIdentity;
-use crate::store::sqlite::job::Job;
 use crate::store::sqlite::leftovers::{
     is_new, note_made, note_making, note_opened, refuse_leftovers,
 };
@@ -20,16 +17,13 @@ use crate::store::sqlite::log::Log;
 use crate::store::sqlite::open_error::OpenError;
 use crate::store::sqlite::read_only::{can_change, only_to_read};
 use crate::store::sqlite::writer::GroupWriter;
-use futures_util::future::BoxFuture;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
 use sqlx::{ConnectOptions, Connection as _, Row};
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 /// Most connections that read at once.
 const READERS_MAX: u32 = 4;
@@ -38,285 +32,155 @@ const LOOKED_OVER_BYTES_MAX: i64 = 256 * 1024 * 1024;
 /// Prepared statements kept per connection; more than there are SQL constants.
 const STATEMENTS_CACHED: usize = 256;
 
-/// The engine's database. Cheap to clone; the last clone dropped closes it and frees the workspace.
-#[derive(Clone)]
-pub struct Store {
-    inner: Arc<Inner>,
+type OpenResult = Result<Opened, OpenError>;
+
+/// Opens `data/attache.db` below `workspace` for an engine: takes the workspace's lock, raises
+/// the epoch.
+///
+/// Errors: [`OpenError::InUse`] when another process holds the lock.
+pub(in crate::store) async fn open(workspace: &Path, clock: &dyn Clock) -> OpenResult {
+    open_for_engine(workspace, clock, acquire).await
 }
 
-struct Inner {
-    writer: GroupWriter,
-    readers: Pool,
-    clock: Arc<dyn Clock>,
-    epoch: i64,
-    loop_key: LoopKey,
-    poison_runs: PoisonRuns,
-    shared_parts: SharedParts,
-    can_write: bool,
-    /// Lock of the workspace while the store is open; the operating system frees it when the
-    /// process dies.
-    _lock: Option<File>,
+/// Opens the database like [`open`], also while another process has the lock, a stopped
+/// one for example. Later writes of that process are refused, and its `Store::halted`
+/// resolves.
+pub(in crate::store) async fn take_over(workspace: &Path, clock: &dyn Clock) -> OpenResult {
+    open_for_engine(workspace, clock, replace).await
 }
 
-impl Store {
-    /// Opens `data/attache.db` below `workspace` for an engine: takes the workspace's lock, raises
-    /// the epoch.
-    ///
-    /// Errors: [`OpenError::InUse`] when another process holds the lock.
-    pub async fn open(
-        workspace: &Path,
-        clock: Arc<dyn Clock>,
-    ) -> std::result::Result<Self, OpenError> {
-        Self::open_for_engine(workspace, clock, acquire).await
-    }
+async fn open_for_engine(
+    workspace: &Path,
+    clock: &dyn Clock,
+    lock: fn(&Path) -> std::result::Result<File, OpenError>,
+) -> OpenResult {
+    let data = data_folder(workspace)?;
+    // One process at a time until the epoch is raised: the process named in the lock must be
+    // the one whose epoch it is.
+    let _opening = turn_to_open(&data).await?;
+    refuse_leftovers(&data)?;
+    let lock = lock(&data.join("engine.lock"))?;
+    open_or_make(&data, clock, OpenedAs::Engine(lock)).await
+}
 
-    /// Opens the database like [`Store::open`], also while another process has the lock, a stopped
-    /// one for example. Later writes of that process are refused, and its [`Store::halted`]
-    /// resolves.
-    pub async fn take_over(
-        workspace: &Path,
-        clock: Arc<dyn Clock>,
-    ) -> std::result::Result<Self, OpenError> {
-        Self::open_for_engine(workspace, clock, replace).await
+/// Opens the database while an engine runs, for listings and for requests such as a
+/// cancellation. It claims no run and raises no epoch. A database that cannot be written is
+/// opened as by [`open_to_read`].
+pub(in crate::store) async fn open_shared(workspace: &Path, clock: &dyn Clock) -> OpenResult {
+    let database = workspace.join("data/attache.db");
+    if database.exists() && !can_change(&database) {
+        return open_to_read(workspace, clock).await;
     }
+    upgrade(workspace, clock, UpgradeBackup::Made).await
+}
 
-    async fn open_for_engine(
-        workspace: &Path,
-        clock: Arc<dyn Clock>,
-        lock: fn(&Path) -> std::result::Result<File, OpenError>,
-    ) -> std::result::Result<Self, OpenError> {
-        let data = data_folder(workspace)?;
-        // One process at a time until the epoch is raised: the process named in the lock must be
-        // the one whose epoch it is.
-        let _opening = turn_to_open(&data).await?;
-        refuse_leftovers(&data)?;
-        let lock = lock(&data.join("engine.lock"))?;
-        Self::open_or_make(&data, clock, OpenedAs::Engine(lock)).await
+/// Opens the database like [`open_shared`], after bringing it up to date with a copy before or without.
+pub(in crate::store) async fn upgrade(
+    workspace: &Path,
+    clock: &dyn Clock,
+    backup: UpgradeBackup,
+) -> OpenResult {
+    let data = data_folder(workspace)?;
+    // The first process creates the database and runs the migrations.
+    let _opening = turn_to_open(&data).await?;
+    refuse_leftovers(&data)?;
+    open_or_make(&data, clock, OpenedAs::Shared(backup)).await
+}
+
+/// Opens the database to write it; where there is none, makes it, or leaves nothing.
+async fn open_or_make(data: &Path, clock: &dyn Clock, access: OpenedAs) -> OpenResult {
+    let failed = |source| OpenError::Folder {
+        path: data.display().to_string(),
+        source,
+    };
+    let was_new = is_new(data);
+    if was_new {
+        note_making(data).map_err(failed)?;
     }
+    let opened = open_database(write_options(data), clock.now(), access).await;
+    // SQLite makes the file before it finds the disk full.
+    if was_new && opened.is_err() && is_new(data) {
+        let _still_there = std::fs::remove_file(data.join("attache.db"));
+    }
+    // Left, it would stand for a database that loses its content later.
+    if opened.is_ok() || !data.join("attache.db").exists() {
+        note_made(data).map_err(failed)?;
+    }
+    opened
+}
 
-    /// Opens the database while an engine runs, for listings and for requests such as a
-    /// cancellation. It claims no run and raises no epoch. A database that cannot be written is
-    /// opened as by [`Store::open_to_read`].
-    pub async fn open_shared(
-        workspace: &Path,
-        clock: Arc<dyn Clock>,
-    ) -> std::result::Result<Self, OpenError> {
-        let database = workspace.join("data/attache.db");
-        if database.exists() && !can_change(&database) {
-            return Self::open_to_read(workspace, clock).await;
+/// Opens the database by read-only connections, without migrations: every write is an error.
+///
+/// Errors: [`OpenError::Older`] for a database that the engine has not migrated yet.
+pub(in crate::store) async fn open_to_read(workspace: &Path, clock: &dyn Clock) -> OpenResult {
+    let data = workspace.join("data");
+    refuse_leftovers(&data)?;
+    let options = only_to_read(connect_options(&data))?;
+    let mut conn = options.connect().await?;
+    require_newest(&mut conn).await?;
+    conn.close().await?;
+    open_database(options, clock.now(), OpenedAs::ToRead).await
+}
+
+async fn open_database(
+    options: SqliteConnectOptions,
+    now: Timestamp,
+    access: OpenedAs,
+) -> OpenResult {
+    let file = options.get_filename().to_path_buf();
+    let mut conn = options.connect().await?;
+    if access.is_engine() {
+        look_over(&mut conn).await?;
+    }
+    let can_write = !matches!(access, OpenedAs::ToRead);
+    if can_write {
+        read_back(&mut conn).await?;
+        let opening = access.opening(&file, now);
+        // A command beside an engine of the same version writes nothing here, so that it works on a full disk.
+        if migrate(&mut conn, &opening).await? || opening.is_engine {
+            note_version(&mut conn, now).await?;
         }
-        Self::upgrade(workspace, clock, UpgradeBackup::Made).await
     }
-
-    /// Opens the database like [`Store::open_shared`], after bringing it up to date with a copy before or without.
-    pub async fn upgrade(
-        workspace: &Path,
-        clock: Arc<dyn Clock>,
-        backup: UpgradeBackup,
-    ) -> std::result::Result<Self, OpenError> {
-        let data = data_folder(workspace)?;
-        // The first process creates the database and runs the migrations.
-        let _opening = turn_to_open(&data).await?;
-        refuse_leftovers(&data)?;
-        Self::open_or_make(&data, clock, OpenedAs::Shared(backup)).await
-    }
-
-    /// Opens the database to write it; where there is none, makes it, or leaves nothing.
-    async fn open_or_make(
-        data: &Path,
-        clock: Arc<dyn Clock>,
-        access: OpenedAs,
-    ) -> std::result::Result<Self, OpenError> {
-        let failed = |source| OpenError::Folder {
-            path: data.display().to_string(),
-            source,
-        };
-        let was_new = is_new(data);
-        if was_new {
-            note_making(data).map_err(failed)?;
-        }
-        let opened = Self::open_database(write_options(data), clock, access).await;
-        // SQLite makes the file before it finds the disk full.
-        if was_new && opened.is_err() && is_new(data) {
-            let _still_there = std::fs::remove_file(data.join("attache.db"));
-        }
-        // Left, it would stand for a database that loses its content later.
-        if opened.is_ok() || !data.join("attache.db").exists() {
-            note_made(data).map_err(failed)?;
-        }
-        opened
-    }
-
-    /// Opens the database by read-only connections, without migrations: every write is an error.
-    ///
-    /// Errors: [`OpenError::Older`] for a database that the engine has not migrated yet.
-    pub async fn open_to_read(
-        workspace: &Path,
-        clock: Arc<dyn Clock>,
-    ) -> std::result::Result<Self, OpenError> {
-        let data = workspace.join("data");
-        refuse_leftovers(&data)?;
-        let options = only_to_read(connect_options(&data))?;
-        let mut conn = options.connect().await?;
-        require_newest(&mut conn).await?;
-        conn.close().await?;
-        Self::open_database(options, clock, OpenedAs::ToRead).await
-    }
-
-    async fn open_database(
-        options: SqliteConnectOptions,
-        clock: Arc<dyn Clock>,
-        access: OpenedAs,
-    ) -> std::result::Result<Self, OpenError> {
-        let file = options.get_filename().to_path_buf();
-        let mut conn = options.connect().await?;
-        if access.is_engine() {
-            look_over(&mut conn).await?;
-        }
-        let can_write = !matches!(access, OpenedAs::ToRead);
-        if can_write {
-            read_back(&mut conn).await?;
-            let now = clock.now();
-            let opening = access.opening(&file, now);
-            // A command beside an engine of the same version writes nothing here, so that it works on a full disk.
-            if migrate(&mut conn, &opening).await? || opening.is_engine {
-                note_version(&mut conn, now).await?;
-            }
-        }
-        let mut lock = access.lock();
-        let engine = if lock.is_some() {
-            RAISE_EPOCH
-        } else {
-            READ_EPOCH
-        };
-        // Fetched to the end: a failed commit is reported after the row, and an epoch that is not
-        // on disk belongs to no engine.
-        let engine = sqlx::query(engine).fetch_all(&mut conn).await?;
-        let engine = engine.first().ok_or(OpenError::Archive)?;
-        let (epoch, loop_key) = (engine.get("epoch"), LoopKey::new(engine.get("loop_key")));
-        let readers = SqlitePoolOptions::new()
-            .max_connections(READERS_MAX)
-            .min_connections(0)
-            // A local file does not disconnect: no ping before each read.
-            .test_before_acquire(false)
-            .connect_lazy_with(options.clone().pragma("query_only", "ON"));
-        let is_engine = lock.is_some();
-        let log = Log::new(is_engine.then_some(options));
-        let identity = |source| OpenError::Folder {
-            path: file.display().to_string(),
-            source,
-        };
-        // Without the mark a missing database is created anew at the next start; that is no reason
-        // to refuse this start.
-        let _noted = lock.as_mut().map(note_opened);
-        let engine = if is_engine {
-            Some((epoch, FileIdentity::of(&file).map_err(identity)?))
-        } else {
-            None
-        };
-        let writer = GroupWriter::start(conn.into(), engine, log);
-        let poison_runs = PoisonRuns::of_engine(clock.monotonic());
-        let inner = Inner {
-            writer,
-            readers: Pool::Sqlite(readers),
-            clock,
-            epoch,
-            loop_key,
-            poison_runs,
-            shared_parts: SharedParts::default(),
-            can_write,
-            _lock: lock,
-        };
-        Ok(Self {
-            inner: Arc::new(inner),
-        })
-    }
-
-    /// Runs one named transaction on the rows of a scope; resolves after it is on disk. The closure must await nothing but
-    /// statements.
-    pub(in crate::store) async fn write<T, F>(&self, scope: Scope, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut Connection) -> BoxFuture<'c, Result<T>> + Send + 'static,
-    {
-        self.inner.writer.write(scope, work).await
-    }
-
-    /// Submits a write of another kind to the writer, and waits for its answer.
-    pub(in crate::store) async fn submit<T>(
-        &self,
-        job: Box<dyn Job>,
-        answer: oneshot::Receiver<T>,
-    ) -> Result<T> {
-        self.inner.writer.submit(job, answer).await
-    }
-
-    /// Arms a power cut, for tests of recovery: the store acts as if the machine went off at that commit. Every later
-    /// write answers [`crate::store::StoreError::Closed`].
-    pub fn cut_power(&self, cut: crate::store::PowerCut) {
-        self.inner.writer.cut_power(cut);
-    }
-
-    /// Refuses every write from now on that changes a row of a persona outside its scope, for tests.
-    pub fn check_scopes(&self) {
-        self.inner.writer.check_scopes();
-    }
-
-    pub(in crate::store) fn readers(&self) -> &Pool {
-        &self.inner.readers
-    }
-
-    pub(in crate::store) fn shared_parts(&self) -> &SharedParts {
-        &self.inner.shared_parts
-    }
-
-    pub(in crate::store) fn poison_runs(&self) -> &PoisonRuns {
-        &self.inner.poison_runs
-    }
-
-    pub fn clock(&self) -> &Arc<dyn Clock> {
-        &self.inner.clock
-    }
-
-    /// Reports whether every write will be refused: the database was opened read-only, or its
-    /// folder cannot be written.
-    pub fn is_read_only(&self) -> bool {
-        !self.inner.can_write
-    }
-
-    /// Returns the number of this start; rows in a running state with an older epoch belong to an
-    /// engine that is gone.
-    pub fn epoch(&self) -> i64 {
-        self.inner.epoch
-    }
-
-    /// Returns this database's key of the loop token in the header of our own mail.
-    pub fn loop_key(&self) -> &LoopKey {
-        &self.inner.loop_key
-    }
-
-    /// Resolves when writes are refused for good and the engine must end: it was replaced, or the
-    /// disk failed at a commit.
-    pub async fn halted(&self) -> crate::store::StoreError {
-        self.inner.writer.halted().await
-    }
-
-    /// Resolves when the writer has done a transaction without a statement, which writes nothing to
-    /// disk, after all that wait before it.
-    ///
-    /// Errors: the transaction was refused.
-    pub async fn writer_answers(&self) -> crate::store::Result<()> {
-        self.write(Scope::Rows, |_conn| Box::pin(async { Ok(()) }))
-            .await
-    }
-
-    /// Closes the read connections, finishes the waiting writes, and closes the write connection.
-    /// The workspace is free when the last clone is dropped; later writes of a clone are answered
-    /// with [`super::StoreError::Closed`].
-    pub async fn close(self) {
-        self.inner.readers.close().await;
-        self.inner.writer.close().await;
-    }
+    let mut lock = access.lock();
+    let engine = if lock.is_some() {
+        RAISE_EPOCH
+    } else {
+        READ_EPOCH
+    };
+    // Fetched to the end: a failed commit is reported after the row, and an epoch that is not
+    // on disk belongs to no engine.
+    let engine = sqlx::query(engine).fetch_all(&mut conn).await?;
+    let engine = engine.first().ok_or(OpenError::Archive)?;
+    let (epoch, loop_key) = (engine.get("epoch"), LoopKey::new(engine.get("loop_key")));
+    let readers = SqlitePoolOptions::new()
+        .max_connections(READERS_MAX)
+        .min_connections(0)
+        // A local file does not disconnect: no ping before each read.
+        .test_before_acquire(false)
+        .connect_lazy_with(options.clone().pragma("query_only", "ON"));
+    let is_engine = lock.is_some();
+    let log = Log::new(is_engine.then_some(options));
+    let identity = |source| OpenError::Folder {
+        path: file.display().to_string(),
+        source,
+    };
+    // Without the mark a missing database is created anew at the next start; that is no reason
+    // to refuse this start.
+    let _noted = lock.as_mut().map(note_opened);
+    let engine = if is_engine {
+        Some((epoch, FileIdentity::of(&file).map_err(identity)?))
+    } else {
+        None
+    };
+    let writer = GroupWriter::start(conn.into(), engine, log);
+    Ok(Opened {
+        writer: Writer::Group(writer),
+        readers: Pool::Sqlite(readers),
+        epoch,
+        loop_key,
+        can_write,
+        _lock: lock,
+    })
 }
 
 /// How a process opens the database.
@@ -395,7 +259,8 @@ fn connect_options(data: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-fn data_folder(workspace: &Path) -> std::result::Result<std::path::PathBuf, OpenError> {
+/// Makes the folder `data` of a workspace.
+pub(in crate::store) fn data_folder(workspace: &Path) -> Result<std::path::PathBuf, OpenError> {
     let data = workspace.join("data");
     let made = std::fs::create_dir_all(&data);
     made.map_err(|source| OpenError::Folder {
@@ -407,7 +272,7 @@ fn data_folder(workspace: &Path) -> std::result::Result<std::path::PathBuf, Open
 
 /// Refuses a damaged database before anything is written into it. A large one is not checked at
 /// every start (300 MB/s, decision D-37): `attache doctor` does that while an engine runs.
-async fn look_over(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
+async fn look_over(conn: &mut SqliteConnection) -> Result<(), OpenError> {
     let bytes: i64 = sqlx::query_scalar(DATABASE_BYTES)
         .fetch_one(&mut *conn)
         .await?;
@@ -423,7 +288,7 @@ async fn look_over(conn: &mut SqliteConnection) -> std::result::Result<(), OpenE
 
 /// Reads the pragmas back: they are per connection and may silently not take, and the guarantees
 /// depend on them.
-async fn read_back(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
+async fn read_back(conn: &mut SqliteConnection) -> Result<(), OpenError> {
     let journal: String = sqlx::query_scalar("PRAGMA journal_mode")
         .fetch_one(&mut *conn)
         .await?;

@@ -24,6 +24,18 @@ pub enum OpenError {
     /// SQLite cannot follow the database from page to page; `found` is where it gave up.
     #[error("the database is damaged: {found}")]
     Damaged { found: String },
+    /// `ATTACHE_DATABASE_URL` is no address of a database. Its value, which may hold a password, is not repeated.
+    #[error("the value of ATTACHE_DATABASE_URL is no address of a PostgreSQL database")]
+    DatabaseUrl,
+    /// The server of the database does not keep what is promised.
+    #[error("the database server has {setting} = {found}, and promises need {wanted}")]
+    Server {
+        setting: &'static str,
+        found: String,
+        wanted: String,
+        /// Statement, or step, that mends it.
+        remedy: String,
+    },
     #[error("cannot open the database")]
     Sql(#[source] sqlx::Error),
     /// Another process creates or migrates the database, and has not finished in time.

@@ -1,57 +1,7 @@
 //! Classes of failed transactions, and whether a later one may commit.
 
 use crate::store::StoreError;
-use std::sync::Arc;
-
-/// Reason why a writer stopped for good.
-#[derive(Debug, Clone)]
-pub(in crate::store) enum Halt {
-    /// Another engine raised the epoch.
-    Fenced { epoch: i64 },
-    /// The disk failed at a commit, and the content of the disk is unknown.
-    Failed(Arc<sqlx::Error>),
-    /// The open file is no longer the file at the database's path.
-    Moved(Arc<std::io::Error>),
-}
-
-/// Reason why nothing of a group is stored: every write of the group gets it.
-#[derive(Debug, Clone)]
-pub(in crate::store) enum CommitRefusal {
-    /// The next group may commit.
-    Refused(Arc<sqlx::Error>),
-    Halted(Halt),
-}
-
-impl From<Halt> for StoreError {
-    fn from(halt: Halt) -> Self {
-        match halt {
-            Halt::Fenced { epoch } => StoreError::Fenced { epoch },
-            Halt::Failed(error) => StoreError::CommitFailed(error),
-            Halt::Moved(error) => StoreError::Moved(error),
-        }
-    }
-}
-
-impl From<CommitRefusal> for StoreError {
-    fn from(refusal: CommitRefusal) -> Self {
-        match refusal {
-            CommitRefusal::Refused(error) => StoreError::NotCommitted(error),
-            CommitRefusal::Halted(halt) => halt.into(),
-        }
-    }
-}
-
-impl From<sqlx::Error> for CommitRefusal {
-    fn from(error: sqlx::Error) -> Self {
-        CommitRefusal::Refused(Arc::new(error))
-    }
-}
-
-impl From<Halt> for CommitRefusal {
-    fn from(halt: Halt) -> Self {
-        CommitRefusal::Halted(halt)
-    }
-}
+use sqlx::sqlite::SqliteError;
 
 /// Primary result codes of SQLite (sqlite.org/rescode.html).
 const READ_ONLY: i32 = 8;
@@ -88,9 +38,10 @@ pub(in crate::store) fn is_harmless(error: &sqlx::Error) -> bool {
 }
 
 pub(in crate::store) fn is_one_of(error: &sqlx::Error, primary: &[i32]) -> bool {
-    let code = error
-        .as_database_error()
-        .and_then(sqlx::error::DatabaseError::code)
-        .and_then(|code| code.parse().ok());
+    let of_sqlite = |error: &dyn sqlx::error::DatabaseError| {
+        let _is_ours = error.try_downcast_ref::<SqliteError>()?;
+        error.code()?.parse().ok()
+    };
+    let code = error.as_database_error().and_then(of_sqlite);
     code.is_some_and(|code: i32| primary.contains(&(code & 0xff)))
 }

@@ -5,7 +5,7 @@
 //! with the thread.
 
 use crate::domain::{Address, MessageId, RunId, ThreadId, Timestamp, Trust};
-use crate::store::db::{self, Row};
+use crate::store::db::{self, Row, Sql};
 use crate::store::journal::step::{Executor, Step, StepKind};
 use crate::store::sql::{from_json, json_list, timestamp};
 use crate::store::threads::opened::{MessageFile, is_pdf};
@@ -93,7 +93,8 @@ pub(in crate::store) const NEWEST_LETTER: &str = "
     ORDER BY seq DESC LIMIT 1";
 /// The trigger of a run in one row: the message's columns, its attachments, and whether its thread
 /// has a past.
-pub(in crate::store) const TRIGGER: &str = "
+pub(in crate::store) const TRIGGER: Sql = Sql::pair(
+    "
     SELECT m.seq, m.id, m.thread_id, m.direction, m.message_id, m.in_reply_to, m.references_json, m.sender,
       m.recipients_json, m.subject, m.text_body, m.fresh_text, m.received_at, m.trust, m.run_id, m.disposition,
       m.hops, m.metadata_json,
@@ -104,7 +105,7 @@ pub(in crate::store) const TRIGGER: &str = "
       (SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $2 AND minute >= $4
          AND counterparty = iif(m.trust = 'unauthenticated', 'unverified:thread:', 'thread:') || m.thread_id) AS in_thread,
       (SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
-         'size_bytes', size_bytes)) FROM attachments WHERE message_id = m.id ORDER BY id) AS attachments,
+         'size_bytes', size_bytes) ORDER BY id) FROM attachments WHERE message_id = m.id) AS attachments,
       (SELECT json_group_array(address ORDER BY address) FROM readable WHERE readable.seq = m.seq
          AND address NOT IN (SELECT value FROM jsonb_each($5))) AS readers,
       EXISTS (SELECT 1 FROM messages p
@@ -120,10 +121,44 @@ pub(in crate::store) const TRIGGER: &str = "
           AND NOT EXISTS (SELECT 1 FROM readable reader WHERE reader.seq = m.seq
             AND reader.address NOT IN (SELECT value FROM jsonb_each($5))
             AND NOT EXISTS (SELECT 1 FROM readable r WHERE r.seq = p.seq AND r.address = reader.address))) AS has_past
-    FROM messages m WHERE m.id = $1 AND m.persona_id = $2";
-pub(in crate::store) const ATTACHMENT_INFOS: &str = "
+    FROM messages m WHERE m.id = $1 AND m.persona_id = $2",
+    "
+    SELECT m.seq, m.id, m.thread_id, m.direction, m.message_id, m.in_reply_to, m.references_json, m.sender,
+      m.recipients_json, m.subject, m.text_body, m.fresh_text, m.received_at, m.trust, m.run_id, m.disposition,
+      m.hops, m.metadata_json,
+      (SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $2 AND minute >= $3
+         AND counterparty = coalesce(m.metadata_json ->> '$.counterparty', lower(m.metadata_json ->> '$.sender'))) AS in_hour,
+      (SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $2 AND minute >= $4
+         AND counterparty = coalesce(m.metadata_json ->> '$.counterparty', lower(m.metadata_json ->> '$.sender'))) AS in_day,
+      (SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $2 AND minute >= $4
+         AND counterparty = iif(m.trust = 'unauthenticated', 'unverified:thread:', 'thread:') || m.thread_id) AS in_thread,
+      (SELECT json_group_array(json_build_object('filename', filename, 'content_type', content_type,
+         'size_bytes', size_bytes) ORDER BY id) FROM attachments WHERE message_id = m.id) AS attachments,
+      (SELECT json_group_array(address ORDER BY address) FROM readable WHERE readable.seq = m.seq
+         AND address NOT IN (SELECT value FROM jsonb_each($5))) AS readers,
+      EXISTS (SELECT 1 FROM messages p
+        WHERE p.seq IN (
+            SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = m.thread_id AND seq < m.seq
+              ORDER BY seq DESC LIMIT $6) AS newest
+            UNION
+            SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = m.thread_id AND direction = 'outbound'
+              ORDER BY seq DESC LIMIT $6) AS answers)
+          AND NOT EXISTS (SELECT 1 FROM thread_resets x WHERE x.thread_id = m.thread_id AND x.after_seq < m.seq
+            AND x.after_seq >= coalesce((SELECT t.seq FROM runs r JOIN messages t ON t.id = r.trigger_message_id
+              WHERE r.id = p.run_id), p.seq))
+          AND NOT EXISTS (SELECT 1 FROM readable reader WHERE reader.seq = m.seq
+            AND reader.address NOT IN (SELECT value FROM jsonb_each($5))
+            AND NOT EXISTS (SELECT 1 FROM readable r WHERE r.seq = p.seq AND r.address = reader.address))) AS has_past
+    FROM messages m WHERE m.id = $1 AND m.persona_id = $2",
+);
+pub(in crate::store) const ATTACHMENT_INFOS: Sql = Sql::pair(
+    "
     SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
-      'size_bytes', size_bytes)) FROM attachments WHERE message_id = $1 AND persona_id = $2 ORDER BY id";
+      'size_bytes', size_bytes) ORDER BY id) FROM attachments WHERE message_id = $1 AND persona_id = $2",
+    "
+    SELECT json_group_array(json_build_object('filename', filename, 'content_type', content_type,
+      'size_bytes', size_bytes) ORDER BY id) FROM attachments WHERE message_id = $1 AND persona_id = $2",
+);
 /// The disposition of a draft is `draft:STATE:shown`, or `unshown` where its text stands in its call, or where not all who
 /// read the thread may read it. That of a text that a rule keeps from being sent, or from being answered, is `kept:RULE`; older
 /// records have `withheld:RULE` and `filed:RULE`, and are told as they were. An answer that is only stored was said where it
@@ -131,7 +166,8 @@ pub(in crate::store) const ATTACHMENT_INFOS: &str = "
 /// after its letter came in, as far as all of `$6` may read them and nobody reset the thread between: an answer stands
 /// where its letter does. One row of JSON, because each row
 /// costs a thread switch.
-pub(in crate::store) const PAST_MESSAGES: &str = "
+pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
+    "
     SELECT json_group_array(json_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
       'subject', subject, 'text', text, 'received_at', received_at, 'trigger', trigger_message_id,
       'disposition', disposition, 'lost', json(lost), 'trust', trust, 'letters', letters))
@@ -142,11 +178,11 @@ pub(in crate::store) const PAST_MESSAGES: &str = "
             WHEN a.state = 'approved' AND a.edits > 0 THEN 'sent_as_edited' ELSE a.state END || CASE
             WHEN a.kind = 'call' OR a.label_json ->> '$.readers' <> 'everyone' THEN ':unshown' ELSE ':shown' END
             FROM approvals a WHERE a.draft_id = m.id), 'kept:draft')
-          WHEN m.disposition LIKE 'withheld:%' AND NOT (m.disposition = 'withheld:store_only' AND r.trigger IS 'chat')
+          WHEN m.disposition LIKE 'withheld:%' AND NOT (m.disposition = 'withheld:store_only' AND r.trigger IS NOT DISTINCT FROM 'chat')
             THEN 'kept:' || substr(m.disposition, 10)
           WHEN m.disposition LIKE 'filed:%' AND m.direction <> 'outbound' THEN 'kept:' || substr(m.disposition, 7)
           ELSE m.disposition END AS disposition,
-        CASE WHEN m.metadata_json ->> '$.letters.count' > 0
+        CASE WHEN CAST(m.metadata_json ->> '$.letters.count' AS BIGINT) > 0
           THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END AS letters,
         CASE WHEN m.direction = 'outbound' THEN (SELECT json_group_array(recipient) FROM delivery_recipients
           WHERE state = 'failed' AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost
@@ -156,19 +192,60 @@ pub(in crate::store) const PAST_MESSAGES: &str = "
         AND NOT EXISTS (SELECT 1 FROM thread_resets x WHERE x.thread_id = $1 AND x.after_seq < $3
           AND x.after_seq >= coalesce((SELECT t.seq FROM messages t WHERE t.id = r.trigger_message_id), m.seq))
         AND +m.persona_id = $2 AND m.seq IN ( -- the plus keeps SQLite from walking all mail of the persona
-        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND seq < $3 ORDER BY seq DESC LIMIT $4)
+        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND seq < $3 ORDER BY seq DESC LIMIT $4) AS newest
         UNION
         SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND direction = 'outbound'
-          ORDER BY seq DESC LIMIT $4))
-      ORDER BY m.seq DESC LIMIT $4)";
-pub(in crate::store) const PAST_STEPS: &str = "
+          ORDER BY seq DESC LIMIT $4) AS answers)
+      ORDER BY m.seq DESC LIMIT $4) AS past",
+    "
+    SELECT json_group_array(json_build_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
+      'subject', subject, 'text', text, 'received_at', received_at, 'trigger', trigger_message_id,
+      'disposition', disposition, 'lost', lost::JSON, 'trust', trust, 'letters', letters))
+    FROM (
+      SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
+        m.received_at, r.trigger_message_id, m.trust,
+        CASE WHEN m.disposition = 'withheld:draft' THEN coalesce((SELECT 'draft:' || CASE
+            WHEN a.state = 'approved' AND a.edits > 0 THEN 'sent_as_edited' ELSE a.state END || CASE
+            WHEN a.kind = 'call' OR a.label_json ->> '$.readers' <> 'everyone' THEN ':unshown' ELSE ':shown' END
+            FROM approvals a WHERE a.draft_id = m.id), 'kept:draft')
+          WHEN m.disposition LIKE 'withheld:%' AND NOT (m.disposition = 'withheld:store_only' AND r.trigger IS NOT DISTINCT FROM 'chat')
+            THEN 'kept:' || substr(m.disposition, 10)
+          WHEN m.disposition LIKE 'filed:%' AND m.direction <> 'outbound' THEN 'kept:' || substr(m.disposition, 7)
+          ELSE m.disposition END AS disposition,
+        CASE WHEN CAST(m.metadata_json ->> '$.letters.count' AS BIGINT) > 0
+          THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END AS letters,
+        CASE WHEN m.direction = 'outbound' THEN (SELECT json_group_array(recipient) FROM delivery_recipients
+          WHERE state = 'failed' AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost
+      FROM messages m LEFT JOIN runs r ON r.id = m.run_id
+      WHERE NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+          WHERE readable.seq = m.seq AND readable.address = reader.value))
+        AND NOT EXISTS (SELECT 1 FROM thread_resets x WHERE x.thread_id = $1 AND x.after_seq < $3
+          AND x.after_seq >= coalesce((SELECT t.seq FROM messages t WHERE t.id = r.trigger_message_id), m.seq))
+        AND +m.persona_id = $2 AND m.seq IN ( -- the plus keeps SQLite from walking all mail of the persona
+        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND seq < $3 ORDER BY seq DESC LIMIT $4) AS newest
+        UNION
+        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND direction = 'outbound'
+          ORDER BY seq DESC LIMIT $4) AS answers)
+      ORDER BY m.seq DESC LIMIT $4) AS past",
+);
+pub(in crate::store) const PAST_STEPS: Sql = Sql::pair(
+    "
     SELECT json_group_array(json_object('message', parent_message_id, 'run', run_id, 'kind', event_type, 'executor', executor,
       'tool_name', tool_name, 'tool_call_id', tool_call_id, 'payload_json', substr(payload_json, 1, $3),
       'whole', CASE WHEN event_type = 'tool_result' AND tool_name = 'search_email' AND length(payload_json) > $3
         THEN payload_json END))
     FROM (SELECT * FROM thread_tool_events
       WHERE parent_message_id IN (SELECT value FROM jsonb_each($1)) AND persona_id = $2
-      ORDER BY parent_message_id, run_id, step_index) AS steps";
+      ORDER BY parent_message_id, run_id, step_index) AS steps",
+    "
+    SELECT json_group_array(json_build_object('message', parent_message_id, 'run', run_id, 'kind', event_type, 'executor', executor,
+      'tool_name', tool_name, 'tool_call_id', tool_call_id, 'payload_json', substr(payload_json, 1, $3),
+      'whole', CASE WHEN event_type = 'tool_result' AND tool_name = 'search_email' AND length(payload_json) > $3
+        THEN payload_json END))
+    FROM (SELECT * FROM thread_tool_events
+      WHERE parent_message_id IN (SELECT value FROM jsonb_each($1)) AND persona_id = $2
+      ORDER BY parent_message_id, run_id, step_index) AS steps",
+);
 
 /// Largest file that is loaded for a model, in bytes: a PDF file of the size that all vendors take.
 const FILE_BYTES_MAX: u64 = 10_000_000;

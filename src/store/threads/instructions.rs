@@ -54,12 +54,12 @@ pub struct ShownInstruction {
 pub(in crate::store) const ADD_INSTRUCTION: &str = "
     INSERT INTO thread_instructions (id, persona_id, thread_id, contact, text, given_by, given_at)
     SELECT $1, $2, $3, $4, $5, $6, $7 WHERE (SELECT count(*) FROM thread_instructions
-      WHERE persona_id = $2 AND thread_id IS $3 AND contact IS $4 AND removed_at IS NULL) < $8";
+      WHERE persona_id = $2 AND thread_id IS NOT DISTINCT FROM $3 AND contact IS NOT DISTINCT FROM $4 AND removed_at IS NULL) < $8";
 pub(in crate::store) const REMOVE_INSTRUCTION: &str = "
     UPDATE thread_instructions SET removed_at = $2, removed_by = $3 WHERE id = $1 AND removed_at IS NULL";
 pub(in crate::store) const INSTRUCTIONS: &str = "
     SELECT id, persona_id, thread_id, contact, text, given_by, given_at, removed_at FROM thread_instructions
-    WHERE persona_id = $1 AND thread_id IS $2 AND contact IS $3 ORDER BY seq";
+    WHERE persona_id = $1 AND thread_id IS NOT DISTINCT FROM $2 AND contact IS NOT DISTINCT FROM $3 ORDER BY seq";
 pub(in crate::store) const INSTRUCTIONS_IN_FORCE: &str = "
     SELECT seq, id, text, given_at, 0 AS is_of_contact FROM thread_instructions
     WHERE persona_id = $1 AND thread_id = $2 AND contact IS NULL AND removed_at IS NULL

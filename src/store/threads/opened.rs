@@ -1,7 +1,7 @@
 //! Letters as a tool opens them: one message whole, as far as given addresses may read it, and its attachments.
 
 use crate::domain::{Address, MessageId, ThreadId, Timestamp};
-use crate::store::db::{self, Row};
+use crate::store::db::{self, Row, Sql};
 use crate::store::sql::{from_json, json_list, timestamp};
 use crate::store::{PersonaStore, Result};
 use serde::Deserialize;
@@ -105,21 +105,35 @@ impl ReadersRule<'_> {
 }
 
 /// `$4`, the message that the run answers, is always its own to read.
-pub(in crate::store) const OPEN_MESSAGE: &str = "
+pub(in crate::store) const OPEN_MESSAGE: Sql = Sql::pair(
+    "
     SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition, m.trust,
       m.text_body,
       (SELECT json_group_array(json_object('id', a.id, 'filename', a.filename, 'content_type', a.content_type,
-         'size_bytes', a.size_bytes, 'sha256', a.sha256, 'is_pruned', a.pruned_at IS NOT NULL) ORDER BY a.id)
+         'size_bytes', a.size_bytes, 'sha256', a.sha256, 'is_pruned', CASE WHEN a.pruned_at IS NULL THEN 0 ELSE 1 END) ORDER BY a.id)
        FROM attachments a WHERE a.message_id = m.id) AS attachments
     FROM messages m
     WHERE m.id = $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
       AND (m.id = $4 OR $3 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
         SELECT 1 FROM jsonb_each($3) reader WHERE NOT EXISTS (SELECT 1 FROM readable
-          WHERE readable.seq = m.seq AND readable.address = reader.value))))";
+          WHERE readable.seq = m.seq AND readable.address = reader.value))))",
+    "
+    SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition, m.trust,
+      m.text_body,
+      (SELECT json_group_array(json_build_object('id', a.id, 'filename', a.filename, 'content_type', a.content_type,
+         'size_bytes', a.size_bytes, 'sha256', a.sha256, 'is_pruned', CASE WHEN a.pruned_at IS NULL THEN 0 ELSE 1 END) ORDER BY a.id)
+       FROM attachments a WHERE a.message_id = m.id) AS attachments
+    FROM messages m
+    WHERE m.id = $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
+      AND (m.id = $4 OR $3 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
+        SELECT 1 FROM jsonb_each($3) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+          WHERE readable.seq = m.seq AND readable.address = reader.value))))",
+);
 /// Messages of the run's thread with attachments, newest first, from its trigger back to where somebody reset the thread.
-pub(in crate::store) const THREAD_ATTACHMENTS: &str = "
+pub(in crate::store) const THREAD_ATTACHMENTS: Sql = Sql::pair(
+    "
     SELECT m.id AS message_id, json_object('id', a.id, 'filename', a.filename, 'content_type', a.content_type,
-      'size_bytes', a.size_bytes, 'sha256', a.sha256, 'is_pruned', a.pruned_at IS NOT NULL) AS attachment
+      'size_bytes', a.size_bytes, 'sha256', a.sha256, 'is_pruned', CASE WHEN a.pruned_at IS NULL THEN 0 ELSE 1 END) AS attachment
     FROM (SELECT m.seq, m.id, m.persona_id, m.disposition, m.thread_id, t.seq AS trigger_seq
         FROM messages t JOIN messages m ON m.thread_id = t.thread_id AND m.seq <= t.seq
         WHERE t.id = $1 AND t.persona_id = $2 ORDER BY m.seq DESC LIMIT $4) m
@@ -130,14 +144,29 @@ pub(in crate::store) const THREAD_ATTACHMENTS: &str = "
           WHERE readable.seq = m.seq AND readable.address = reader.value))))
       AND NOT EXISTS (SELECT 1 FROM thread_resets x WHERE x.thread_id = m.thread_id
         AND x.after_seq < m.trigger_seq AND x.after_seq >= m.seq)
-    ORDER BY m.seq DESC, a.id LIMIT $5";
+    ORDER BY m.seq DESC, a.id LIMIT $5",
+    "
+    SELECT m.id AS message_id, json_build_object('id', a.id, 'filename', a.filename, 'content_type', a.content_type,
+      'size_bytes', a.size_bytes, 'sha256', a.sha256, 'is_pruned', CASE WHEN a.pruned_at IS NULL THEN 0 ELSE 1 END) AS attachment
+    FROM (SELECT m.seq, m.id, m.persona_id, m.disposition, m.thread_id, t.seq AS trigger_seq
+        FROM messages t JOIN messages m ON m.thread_id = t.thread_id AND m.seq <= t.seq
+        WHERE t.id = $1 AND t.persona_id = $2 ORDER BY m.seq DESC LIMIT $4) m
+      JOIN attachments a ON a.message_id = m.id
+    WHERE m.persona_id = $2 AND m.disposition <> 'notice'
+      AND (m.id = $1 OR $3 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
+        SELECT 1 FROM jsonb_each($3) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+          WHERE readable.seq = m.seq AND readable.address = reader.value))))
+      AND NOT EXISTS (SELECT 1 FROM thread_resets x WHERE x.thread_id = m.thread_id
+        AND x.after_seq < m.trigger_seq AND x.after_seq >= m.seq)
+    ORDER BY m.seq DESC, a.id LIMIT $5",
+);
 pub(in crate::store) const ATTACHMENT_BYTES: &str =
     "SELECT bytes FROM attachments WHERE id = $1 AND persona_id = $2";
 /// `$3`: the most bytes of one file, `$4`: the most files.
 pub(in crate::store) const MESSAGE_FILES: &str = "
-    SELECT id, filename, content_type, size_bytes, sha256, pruned_at, CASE WHEN size_bytes <= $3 THEN bytes ELSE x'' END AS bytes
+    SELECT id, filename, content_type, size_bytes, sha256, pruned_at, CASE WHEN size_bytes <= $3 THEN bytes ELSE CAST('' AS BLOB) END AS bytes
     FROM attachments WHERE message_id = $1 AND persona_id = $2
-      AND (content_type LIKE 'image/%' OR content_type = 'application/pdf' OR lower(filename) LIKE '%.pdf')
+      AND (lower(content_type) LIKE 'image/%' OR lower(content_type) = 'application/pdf' OR lower(filename) LIKE '%.pdf')
     ORDER BY id LIMIT $4";
 pub(in crate::store) const ATTACHMENT_TEXT: &str = "
     SELECT t.document_json FROM attachments a JOIN attachment_texts t ON t.attachment_id = a.id

@@ -59,7 +59,7 @@ pub(in crate::store) const RESUMABLE_SESSION: &str = "
       AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.run_id = s.run_id
         AND m.disposition IN ('withheld:not_approved', 'withheld:hook_denied'))
       AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = s.thread_id AND m.direction = 'outbound'
-        AND m.seq > s.seen_seq AND m.run_id IS NOT s.run_id)";
+        AND m.seq > s.seen_seq AND m.run_id IS DISTINCT FROM s.run_id)";
 pub(in crate::store) const KEEP_SESSION: &str = "
     INSERT INTO provider_sessions (persona_id, thread_id, provider, model, session_id, folder, options_sha256, state,
       run_id, seen_seq, usage_json, created_at, used_at)
@@ -87,7 +87,7 @@ pub(in crate::store) const SESSIONS_OF_THREAD: &str = "
 /// persona by `messages_by_time`.
 pub(in crate::store) const RUN_MAILS: &str = "
     SELECT count(*) AS mails, coalesce(sum(CASE m.disposition WHEN 'sent' THEN m.thread_id = r.thread_id
-      ELSE m.metadata_json ->> '$.is_draft_of_reply' = 1 END), 0) AS replies
+      ELSE CAST(m.metadata_json ->> '$.is_draft_of_reply' AS BIGINT) = 1 END), 0) AS replies
     FROM messages m JOIN runs r ON r.id = m.run_id
     WHERE m.run_id = $1 AND r.persona_id = $2 AND m.disposition IN ('sent', 'withheld:draft')";
 

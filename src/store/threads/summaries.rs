@@ -4,7 +4,7 @@
 //! A row is for those who may read every message in it. It never changes; a later one takes its place.
 
 use crate::domain::{MessageId, PersonaId, RunId, TextLabel, ThreadId, Timestamp, sha256_hex};
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Sql};
 use crate::store::sql::{from_json, json_list, timestamp, to_json};
 use crate::store::threads::history::{PastMessage, PastMessageJson, past_message};
 use crate::store::{PersonaStore, Result, Store};
@@ -121,7 +121,7 @@ pub(in crate::store) const INSERT_SUMMARY: &str = "
       $12, $13, $14, $15, $16,
       (SELECT json_group_array(p.address ORDER BY p.address) FROM thread_participants p WHERE p.thread_id = r.thread_id
         AND NOT EXISTS (SELECT 1 FROM jsonb_each($12) i WHERE NOT EXISTS (SELECT 1 FROM readable
-          WHERE readable.seq = i.value ->> 0 AND readable.address = p.address))
+          WHERE readable.seq = CAST(i.value ->> 0 AS BIGINT) AND readable.address = p.address))
         AND ($13 IS NULL OR EXISTS (SELECT 1 FROM thread_memory q, json_each(q.readers_json) x
           WHERE q.id = $13 AND x.value = p.address))),
       $17
@@ -146,7 +146,8 @@ pub(in crate::store) const NEWEST_PROBLEMS: &str = "
     WHERE seq = (SELECT max(seq) FROM thread_memory WHERE thread_id = $1 AND upto_seq < $3) AND persona_id = $2";
 /// Letters that a run answered and what was sent, after message `$3` and before `$4`, as far as all of `$6` may read them and
 /// nobody reset the thread after them: an answer stands where its letter does. What a rule withheld or filed is not among them.
-pub(in crate::store) const LETTERS_TO_SUMMARISE: &str = "
+pub(in crate::store) const LETTERS_TO_SUMMARISE: Sql = Sql::pair(
+    "
     WITH heads AS MATERIALIZED (
       SELECT m.seq, m.id FROM messages m
       WHERE m.thread_id = $1 AND m.seq > $3 AND m.seq < $4 AND +m.persona_id = $2
@@ -168,16 +169,42 @@ pub(in crate::store) const LETTERS_TO_SUMMARISE: &str = "
     SELECT json_group_array(json_object('seq', m.seq, 'id', m.id, 'direction', m.direction, 'sender', m.sender,
       'subject', m.subject, 'text', substr(coalesce(m.fresh_text, m.text_body), 1, $7), 'received_at', m.received_at,
       'trigger', r.trigger_message_id, 'disposition', m.disposition, 'lost', NULL, 'trust', m.trust,
-      'letters', CASE WHEN m.metadata_json ->> '$.letters.count' > 0
+      'letters', CASE WHEN CAST(m.metadata_json ->> '$.letters.count' AS BIGINT) > 0
         THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END) ORDER BY p.place, p.seq)
-    FROM placed p CROSS JOIN messages m LEFT JOIN runs r ON r.id = m.run_id WHERE m.seq = p.seq";
+    FROM placed p CROSS JOIN messages m LEFT JOIN runs r ON r.id = m.run_id WHERE m.seq = p.seq",
+    "
+    WITH heads AS MATERIALIZED (
+      SELECT m.seq, m.id FROM messages m
+      WHERE m.thread_id = $1 AND m.seq > $3 AND m.seq < $4 AND +m.persona_id = $2
+        AND (m.direction <> 'outbound' AND m.disposition = 'run' OR m.direction = 'outbound' AND m.disposition = 'sent'
+          AND NOT EXISTS (SELECT 1 FROM runs r JOIN messages t ON t.id = r.trigger_message_id
+            WHERE r.id = m.run_id AND t.thread_id = $1))
+        AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+          WHERE readable.seq = m.seq AND readable.address = reader.value))
+        AND NOT EXISTS (SELECT 1 FROM thread_resets x WHERE x.thread_id = $1 AND x.after_seq >= m.seq AND x.after_seq < $8)
+      ORDER BY m.seq LIMIT $5),
+    placed (place, seq) AS (
+      SELECT seq, seq FROM heads
+      UNION ALL
+      SELECT h.seq, a.seq FROM heads h CROSS JOIN runs r CROSS JOIN messages a
+      WHERE a.run_id = r.id AND r.trigger_message_id = h.id AND +a.thread_id = $1 AND a.direction = 'outbound'
+        AND (a.disposition = 'sent' OR a.disposition = 'withheld:store_only' AND r.trigger = 'chat')
+        AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+          WHERE readable.seq = a.seq AND readable.address = reader.value)))
+    SELECT json_group_array(json_build_object('seq', m.seq, 'id', m.id, 'direction', m.direction, 'sender', m.sender,
+      'subject', m.subject, 'text', substr(coalesce(m.fresh_text, m.text_body), 1, $7), 'received_at', m.received_at,
+      'trigger', r.trigger_message_id, 'disposition', m.disposition, 'lost', NULL, 'trust', m.trust,
+      'letters', CASE WHEN CAST(m.metadata_json ->> '$.letters.count' AS BIGINT) > 0
+        THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END) ORDER BY p.place, p.seq)
+    FROM placed p CROSS JOIN messages m LEFT JOIN runs r ON r.id = m.run_id WHERE m.seq = p.seq",
+);
 pub(in crate::store) const SUMMARIES_OF_THREAD: &str = "
     SELECT s.id, s.run_id, s.model, s.state, s.problems_json, s.text, s.upto_message_id, s.generation, s.messages,
       s.previous_id, s.inputs_json, s.label_json, s.readers_json, s.created_at
     FROM thread_memory s WHERE s.thread_id = $1 ORDER BY s.seq DESC LIMIT $2";
 pub(in crate::store) const TEXTS_OF_INPUTS: &str = "
     SELECT seq, id, substr(coalesce(fresh_text, text_body), 1, $2) AS text FROM messages
-    WHERE seq IN (SELECT value ->> 0 FROM jsonb_each($1))";
+    WHERE seq IN (SELECT CAST(value ->> 0 AS BIGINT) FROM jsonb_each($1))";
 
 /// Queues a run for a summary, where the run that ends needs one.
 pub(in crate::store) async fn queue(

@@ -62,12 +62,20 @@ pub(in crate::store) const TURNS: &str = "
     WHERE t.run_id IN (SELECT value FROM jsonb_each($1)) ORDER BY t.run_id, t.turn_index, t.attempt";
 /// What the contexts were assembled from: every digest that their sources name, and the files that a configuration among
 /// them names.
-pub(in crate::store) const CONTENTS: &str = "
+pub(in crate::store) const CONTENTS: Sql = Sql::pair(
+    "
     WITH named (sha256) AS (SELECT t.sha256 FROM turn_texts t WHERE t.run_id IN (SELECT value FROM jsonb_each($1)))
     SELECT * FROM contents WHERE sha256 IN (
       SELECT sha256 FROM named
       UNION SELECT f.value FROM named n JOIN contents c ON c.sha256 = n.sha256,
-        json_each(CASE WHEN json_valid(CAST(c.bytes AS TEXT)) THEN CAST(c.bytes AS TEXT) ELSE '{}' END, '$.files') f)";
+        json_each(CASE WHEN json_valid(CAST(c.bytes AS TEXT)) THEN CAST(c.bytes AS TEXT) ELSE '{}' END, '$.files') f)",
+    "
+    WITH named (sha256) AS (SELECT t.sha256 FROM turn_texts t WHERE t.run_id IN (SELECT value FROM jsonb_each($1)))
+    SELECT * FROM contents WHERE sha256 IN (
+      SELECT sha256 FROM named
+      UNION SELECT f.value FROM named n JOIN contents c ON c.sha256 = n.sha256,
+        json_each(CASE WHEN json_valid(text_of(c.bytes)) THEN text_of(c.bytes) ELSE '{}' END, '$.files') f)",
+);
 pub(in crate::store) const STEPS: &str = "
     SELECT DISTINCT e.* FROM runs r JOIN runs b ON b.thread_id = r.thread_id AND b.seq <= r.seq
       JOIN thread_tool_events e ON e.run_id = b.id
@@ -88,24 +96,24 @@ pub(in crate::store) const LEDGER: &str =
     "SELECT * FROM usage_ledger WHERE run_id IN (SELECT value FROM jsonb_each($1))";
 
 /// Every exported table, after the tables that its rows reference.
-const TABLES: &[(&str, &str)] = &[
-    ("conversations", CONVERSATIONS),
-    ("threads", THREADS),
-    ("thread_participants", PARTICIPANTS),
-    ("raw_letters", RAW_LETTERS),
-    ("messages", MESSAGES),
-    ("attachments", ATTACHMENTS),
-    ("runs", RUNS),
-    ("responsibilities", RESPONSIBILITIES),
-    ("responsibility_slots", SLOTS),
-    ("run_turns", TURNS),
+static TABLES: &[(&str, Sql)] = &[
+    ("conversations", Sql::same(CONVERSATIONS)),
+    ("threads", Sql::same(THREADS)),
+    ("thread_participants", Sql::same(PARTICIPANTS)),
+    ("raw_letters", Sql::same(RAW_LETTERS)),
+    ("messages", Sql::same(MESSAGES)),
+    ("attachments", Sql::same(ATTACHMENTS)),
+    ("runs", Sql::same(RUNS)),
+    ("responsibilities", Sql::same(RESPONSIBILITIES)),
+    ("responsibility_slots", Sql::same(SLOTS)),
+    ("run_turns", Sql::same(TURNS)),
     ("contents", CONTENTS),
-    ("thread_tool_events", STEPS),
-    ("memory", MEMORY),
-    ("run_outputs", OUTPUTS),
-    ("deliveries", DELIVERIES),
-    ("delivery_recipients", RECIPIENTS),
-    ("usage_ledger", LEDGER),
+    ("thread_tool_events", Sql::same(STEPS)),
+    ("memory", Sql::same(MEMORY)),
+    ("run_outputs", Sql::same(OUTPUTS)),
+    ("deliveries", Sql::same(DELIVERIES)),
+    ("delivery_recipients", Sql::same(RECIPIENTS)),
+    ("usage_ledger", Sql::same(LEDGER)),
 ];
 
 /// References of a table's rows, in the order of [`TABLES`]. A row whose parent is absent is left
@@ -133,7 +141,12 @@ const HANGS_ON: &[(&str, &str, &str)] = &[
 const POWERS: &[&str] = &["bounce_token"];
 
 pub(in crate::store) const SCHEMA: &str = "SELECT max(version) FROM _sqlx_migrations";
-pub(in crate::store) const COLUMNS: &str = "SELECT name FROM pragma_table_info($1)";
+pub(in crate::store) const COLUMNS: Sql = Sql::pair(
+    "SELECT name FROM pragma_table_info($1)",
+    "
+    SELECT column_name::TEXT AS name FROM information_schema.columns
+    WHERE table_schema = current_schema() AND table_name = $1 ORDER BY ordinal_position",
+);
 pub(in crate::store) const IS_EMPTY: &str = "
     SELECT NOT EXISTS (SELECT 1 FROM runs) AND NOT EXISTS (SELECT 1 FROM messages) AND NOT EXISTS (SELECT 1 FROM archive)";
 pub(in crate::store) const ARCHIVE_HEADER: &str = "SELECT header_json FROM archive WHERE id = 1";
@@ -154,7 +167,7 @@ impl Store {
         let ids = json!(ids).to_string();
         let mut rows = Vec::new();
         for (table, sql) in TABLES {
-            let found = db::query(*sql)
+            let found = db::query(sql)
                 .bind(&ids)
                 .bind(MESSAGES_MAX)
                 .fetch_all(self.readers())

@@ -43,15 +43,15 @@ pub(in crate::store) const EVENT_SIZES: &str = "
       CASE WHEN f.delivery_id IS NOT NULL
         THEN (SELECT count(*) FROM delivery_recipients WHERE delivery_id = f.delivery_id) END AS recipients,
       coalesce(u.error_class, CASE WHEN f.kind = 'run.failed' THEN r.error_class END) AS error_class
-    FROM feed f LEFT JOIN messages m ON m.id = CASE WHEN f.kind GLOB 'letter.*' THEN f.message_id END
+    FROM feed f LEFT JOIN messages m ON m.id = CASE WHEN f.kind LIKE 'letter.%' THEN f.message_id END
       LEFT JOIN raw_letters w ON w.id = m.raw_id
       LEFT JOIN runs r ON r.id = f.run_id
-      LEFT JOIN run_turns u ON u.run_id = f.run_id AND u.turn_index = CASE WHEN f.kind GLOB 'turn.*' THEN f.item ->> '$[0]' END
-        AND u.attempt = CASE WHEN f.kind GLOB 'turn.*' THEN f.item ->> '$[1]' END
+      LEFT JOIN run_turns u ON u.run_id = f.run_id AND u.turn_index = CASE WHEN f.kind LIKE 'turn.%' THEN CAST(f.item ->> '$[0]' AS BIGINT) END
+        AND u.attempt = CASE WHEN f.kind LIKE 'turn.%' THEN CAST(f.item ->> '$[1]' AS BIGINT) END
       LEFT JOIN thread_tool_events e ON e.run_id = f.run_id AND e.tool_call_id = f.item
         AND e.event_type = CASE f.kind WHEN 'call.begun' THEN 'tool_call' WHEN 'call.finished' THEN 'tool_result' END
       LEFT JOIN deliveries d ON d.id = f.delivery_id
-    WHERE f.seq IN (SELECT value FROM jsonb_each($1)) ORDER BY f.seq";
+    WHERE f.seq IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($1)) ORDER BY f.seq";
 
 impl Store {
     /// Returns these events with their sizes, in order.

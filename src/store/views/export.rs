@@ -85,8 +85,12 @@ pub(in crate::store) const MAILS: &str = "
 pub(in crate::store) const PERSONAS_WITH_ROWS: &str =
     "SELECT DISTINCT persona_id FROM threads ORDER BY persona_id";
 /// Bytes are not text: they are exported as mails, or are parts of them.
-pub(in crate::store) const COLUMNS: &str =
-    "SELECT name FROM pragma_table_info($1) WHERE type <> 'BLOB' ORDER BY cid";
+pub(in crate::store) const COLUMNS: Sql = Sql::pair(
+    "SELECT name FROM pragma_table_info($1) WHERE type <> 'BLOB' ORDER BY cid",
+    "
+    SELECT column_name::TEXT AS name FROM information_schema.columns
+    WHERE table_schema = current_schema() AND table_name = $1 AND data_type <> 'bytea' ORDER BY ordinal_position",
+);
 
 /// Returns the columns from which the bodies of a turn are read; none for other tables.
 fn bodies_of(table: &str) -> &'static str {

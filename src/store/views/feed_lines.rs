@@ -1,7 +1,7 @@
 //! Events of the feed with what a person wants to read of them, as the rows say it now.
 
 use crate::domain::{RunState, Timestamp, Trigger};
-use crate::store::db::{self, Row};
+use crate::store::db::{self, Row, Sql};
 use crate::store::feed::{FeedEvent, FeedFilter, event};
 use crate::store::sql::{from_json, optional_timestamp};
 use crate::store::{Result, Store, StoreError};
@@ -61,7 +61,8 @@ pub struct FeedRecipient {
 }
 
 /// `item` is JSON for turns and slots only, and a payload may be erased: both are looked at before they are read as JSON.
-pub(in crate::store) const FEED_LINES: &str = "
+pub(in crate::store) const FEED_LINES: Sql = Sql::pair(
+    "
     SELECT f.seq, f.kind, f.persona_id, f.thread_id, f.run_id, f.message_id, f.delivery_id, f.approval_id, f.item, f.at,
       coalesce(t.subject, m.subject) AS subject, m.sender, m.disposition, r.trigger, r.state AS run_state, r.next_attempt_at,
       r.error_class AS run_error_class, r.error_message AS run_error_message, r.cost_micros AS run_cost_micros,
@@ -69,24 +70,51 @@ pub(in crate::store) const FEED_LINES: &str = "
       coalesce(e.tool_name, a.tool) AS tool,
       CASE WHEN f.kind = 'call.begun' AND json_valid(e.payload_json)
         THEN substr(coalesce(e.payload_json ->> '$.args', ''), 1, 400) END AS arguments,
-      CASE WHEN f.kind = 'call.finished' AND json_valid(e.payload_json) AND NOT coalesce(e.payload_json ->> '$.ok', 1)
+      CASE WHEN f.kind = 'call.finished' AND json_valid(e.payload_json) AND coalesce(CAST(e.payload_json ->> '$.ok' AS BIGINT), 1) = 0
         THEN coalesce(e.payload_json ->> '$.error.code', 'failed') END AS call_error_class,
       CASE WHEN f.kind = 'call.finished' AND json_valid(e.payload_json)
         THEN substr(e.payload_json ->> '$.error.message', 1, 400) END AS call_error_message,
-      CASE WHEN f.kind GLOB 'delivery.*' THEN
+      CASE WHEN f.kind LIKE 'delivery.%' THEN
         (SELECT json_group_array(json_object('recipient', recipient, 'state', state, 'code', last_code, 'reply', last_reply))
          FROM delivery_recipients WHERE delivery_id = f.delivery_id) END AS recipients_json,
       n.summary, d.name AS responsibility
     FROM feed f LEFT JOIN threads t ON t.id = f.thread_id LEFT JOIN messages m ON m.id = f.message_id
       LEFT JOIN runs r ON r.id = f.run_id
-      LEFT JOIN run_turns u ON u.run_id = f.run_id AND u.turn_index = CASE WHEN f.kind GLOB 'turn.*' THEN f.item ->> '$[0]' END
-        AND u.attempt = CASE WHEN f.kind GLOB 'turn.*' THEN f.item ->> '$[1]' END
+      LEFT JOIN run_turns u ON u.run_id = f.run_id AND u.turn_index = CASE WHEN f.kind LIKE 'turn.%' THEN CAST(f.item ->> '$[0]' AS BIGINT) END
+        AND u.attempt = CASE WHEN f.kind LIKE 'turn.%' THEN CAST(f.item ->> '$[1]' AS BIGINT) END
       LEFT JOIN thread_tool_events e ON e.run_id = f.run_id AND e.tool_call_id = f.item
         AND e.event_type = CASE f.kind WHEN 'call.begun' THEN 'tool_call' WHEN 'call.finished' THEN 'tool_result' END
       LEFT JOIN approvals a ON a.id = f.approval_id
       LEFT JOIN notices n ON n.id = CASE WHEN f.kind = 'notice.opened' THEN f.item END
-      LEFT JOIN responsibilities d ON d.id = CASE WHEN f.kind GLOB 'slot.*' THEN f.item ->> '$[0]' END
-    WHERE f.seq IN (SELECT value FROM jsonb_each($1)) ORDER BY f.seq";
+      LEFT JOIN responsibilities d ON d.id = CASE WHEN f.kind LIKE 'slot.%' THEN f.item ->> '$[0]' END
+    WHERE f.seq IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($1)) ORDER BY f.seq",
+    "
+    SELECT f.seq, f.kind, f.persona_id, f.thread_id, f.run_id, f.message_id, f.delivery_id, f.approval_id, f.item, f.at,
+      coalesce(t.subject, m.subject) AS subject, m.sender, m.disposition, r.trigger, r.state AS run_state, r.next_attempt_at,
+      r.error_class AS run_error_class, r.error_message AS run_error_message, r.cost_micros AS run_cost_micros,
+      u.model, u.cost_micros AS turn_cost_micros, u.error_class AS turn_error_class, u.error_message AS turn_error_message,
+      coalesce(e.tool_name, a.tool) AS tool,
+      CASE WHEN f.kind = 'call.begun' AND json_valid(e.payload_json)
+        THEN substr(coalesce(e.payload_json ->> '$.args', ''), 1, 400) END AS arguments,
+      CASE WHEN f.kind = 'call.finished' AND json_valid(e.payload_json) AND coalesce(CAST(e.payload_json ->> '$.ok' AS BIGINT), 1) = 0
+        THEN coalesce(e.payload_json ->> '$.error.code', 'failed') END AS call_error_class,
+      CASE WHEN f.kind = 'call.finished' AND json_valid(e.payload_json)
+        THEN substr(e.payload_json ->> '$.error.message', 1, 400) END AS call_error_message,
+      CASE WHEN f.kind LIKE 'delivery.%' THEN
+        (SELECT json_group_array(json_build_object('recipient', recipient, 'state', state, 'code', last_code, 'reply', last_reply))
+         FROM delivery_recipients WHERE delivery_id = f.delivery_id) END AS recipients_json,
+      n.summary, d.name AS responsibility
+    FROM feed f LEFT JOIN threads t ON t.id = f.thread_id LEFT JOIN messages m ON m.id = f.message_id
+      LEFT JOIN runs r ON r.id = f.run_id
+      LEFT JOIN run_turns u ON u.run_id = f.run_id AND u.turn_index = CASE WHEN f.kind LIKE 'turn.%' THEN CAST(f.item ->> '$[0]' AS BIGINT) END
+        AND u.attempt = CASE WHEN f.kind LIKE 'turn.%' THEN CAST(f.item ->> '$[1]' AS BIGINT) END
+      LEFT JOIN thread_tool_events e ON e.run_id = f.run_id AND e.tool_call_id = f.item
+        AND e.event_type = CASE f.kind WHEN 'call.begun' THEN 'tool_call' WHEN 'call.finished' THEN 'tool_result' END
+      LEFT JOIN approvals a ON a.id = f.approval_id
+      LEFT JOIN notices n ON n.id = CASE WHEN f.kind = 'notice.opened' THEN f.item END
+      LEFT JOIN responsibilities d ON d.id = CASE WHEN f.kind LIKE 'slot.%' THEN f.item ->> '$[0]' END
+    WHERE f.seq IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($1)) ORDER BY f.seq",
+);
 /// The number of the oldest of the newest events.
 pub(in crate::store) const FEED_NEWEST_LINES: &str = "
     SELECT min(seq) FROM (SELECT seq FROM feed

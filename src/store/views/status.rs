@@ -1,7 +1,7 @@
 //! What waits and what failed, as counts: cheap whatever the size of the database.
 
 use crate::domain::{PersonaId, Timestamp};
-use crate::store::db::{self, Row};
+use crate::store::db::{self, Row, Sql};
 use crate::store::sql::persona_id;
 use crate::store::{Result, Store};
 use serde::Serialize;
@@ -94,16 +94,19 @@ pub(in crate::store) const FAILED_WORK: &str = "
       count(DISTINCT CASE WHEN kind = 'delivery.failed' THEN delivery_id END) AS mails,
       count(DISTINCT CASE WHEN kind = 'slot.missed' THEN item END) AS slots_missed,
       count(CASE WHEN kind = 'notice.opened' THEN 1 END) AS notices,
-      coalesce((SELECT seq = 1 OR at < $1 FROM feed ORDER BY seq LIMIT 1), 1) AS is_whole
+      coalesce((SELECT seq = 1 OR at < $1 FROM feed ORDER BY seq LIMIT 1), 1 = 1) AS is_whole
     FROM feed WHERE at >= $1";
 /// The newest instants by the clock of this machine; not those of letters, of which imported ones have the sender's.
 pub(in crate::store) const NEWEST_INSTANT: &str = "
     SELECT max(coalesce((SELECT at FROM feed ORDER BY seq DESC LIMIT 1), ''),
       coalesce((SELECT created_at FROM runs ORDER BY seq DESC LIMIT 1), '')) AS at";
 
-pub(in crate::store) const DATABASE_SIZE: &str = "
+pub(in crate::store) const DATABASE_SIZE: Sql = Sql::pair(
+    "
     SELECT page_count * page_size AS bytes, freelist_count * page_size AS free_bytes
-    FROM pragma_page_count, pragma_page_size, pragma_freelist_count";
+    FROM pragma_page_count, pragma_page_size, pragma_freelist_count",
+    "SELECT pg_database_size(current_database()) AS bytes, 0 AS free_bytes",
+);
 pub(in crate::store) const PERSONA_RECORDS: &str = "
     WITH open_runs (persona_id) AS MATERIALIZED (SELECT persona_id FROM runs
       WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') ORDER BY seq)

@@ -26,7 +26,7 @@ pub(in crate::store) const RETRY_WEBHOOK_DELIVERY: &str = "
 /// What was told before is told again under its old id, by which a receiver knows it.
 pub(in crate::store) const REPLAY: &str = "
     INSERT INTO webhook_deliveries (id, webhook, seq, event, persona_id, body, state, next_attempt_at, created_at)
-    SELECT value ->> 'id', $1, value ->> 'seq', value ->> 'event', value ->> 'persona', value ->> 'body', 'queued', $3, $3
+    SELECT value ->> 'id', $1, CAST(value ->> 'seq' AS BIGINT), value ->> 'event', value ->> 'persona', value ->> 'body', 'queued', $3, $3
     FROM json_each($2) WHERE true
     ON CONFLICT (webhook, seq) DO UPDATE SET state = 'queued', attempts = 0, next_attempt_at = excluded.next_attempt_at,
       finished_at = NULL";

@@ -41,7 +41,7 @@ pub(in crate::store) const MOVE_WEBHOOK: &str = "
     UPDATE webhooks SET through_seq = $3 WHERE name = $1 AND through_seq = $2 AND disabled_at IS NULL";
 pub(in crate::store) const ADD_DELIVERIES: &str = "
     INSERT INTO webhook_deliveries (id, webhook, seq, event, persona_id, body, state, next_attempt_at, created_at)
-    SELECT value ->> 'id', $1, value ->> 'seq', value ->> 'event', value ->> 'persona', value ->> 'body', 'queued', $3, $3
+    SELECT value ->> 'id', $1, CAST(value ->> 'seq' AS BIGINT), value ->> 'event', value ->> 'persona', value ->> 'body', 'queued', $3, $3
     FROM json_each($2) WHERE true ON CONFLICT (webhook, seq) DO NOTHING";
 
 impl Store {

@@ -42,8 +42,8 @@ pub fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every `const NAME: &str = …;` of a source text. A value that is not one string literal is an error: no test would
-/// ever see its SQL.
+/// Every `const NAME: &str = …;` and `const NAME: Sql = Sql::pair(…, …);` of a source text. A value that is no string
+/// literal is an error: no test would ever see its SQL.
 pub(super) fn read_statements(file: &str, source: &str) -> Vec<Statement> {
     let live = source
         .split("\n#[cfg(test)]\nmod ")
@@ -51,38 +51,56 @@ pub(super) fn read_statements(file: &str, source: &str) -> Vec<Statement> {
         .unwrap_or_default();
     let mut statements = Vec::new();
     for declaration in live.split("const ").skip(1) {
-        let Some((name, value)) = declaration.split_once(": &str =") else {
+        let Some((name, value)) = declaration.split_once(": ") else {
             continue;
         };
-        if !name
-            .chars()
-            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
-        {
+        let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+        if !name.chars().all(is_name) {
             continue;
         }
         let name = format!("{file}::{name}");
-        let sql = literal(value.trim_start());
-        let sql = sql.unwrap_or_else(|| panic!("`{name}` is not one string literal"));
-        statements.push(Statement { name, sql });
+        let texts = texts(value);
+        let Some(texts) = texts else {
+            continue;
+        };
+        let (sql, postgres) = texts
+            .unwrap_or_else(|| panic!("`{name}` is not one string literal, or a pair of them"));
+        statements.push(Statement {
+            name,
+            sql,
+            postgres,
+        });
     }
     statements
 }
 
-/// The text of the string literal at the beginning of `source`, plain or raw.
-fn literal(source: &str) -> Option<String> {
+/// The text of a statement, and the one for PostgreSQL where that is another; `None` for what is no statement.
+fn texts(declared: &str) -> Option<Option<(String, Option<String>)>> {
+    if let Some(value) = declared.strip_prefix("&str =") {
+        return Some(literal(value).map(|(sql, _)| (sql, None)));
+    }
+    let pair = declared.strip_prefix("Sql = Sql::pair(")?;
+    let both = literal(pair).and_then(|(sql, rest)| {
+        let (postgres, _) = literal(rest.trim_start().strip_prefix(',')?)?;
+        Some((sql, Some(postgres)))
+    });
+    Some(both)
+}
+
+/// The text of the string literal at the beginning of `source`, plain or raw, and what follows it.
+fn literal(source: &str) -> Option<(String, &str)> {
+    let source = source.trim_start();
     if let Some(raw) = source.strip_prefix('r') {
         let marks = raw.len() - raw.trim_start_matches('#').len();
         let end = format!("\"{}", "#".repeat(marks));
-        return raw[marks..]
-            .strip_prefix('"')?
-            .split_once(&end)
-            .map(|(text, _)| text.to_owned());
+        let (text, rest) = raw[marks..].strip_prefix('"')?.split_once(&end)?;
+        return Some((text.to_owned(), rest));
     }
     let mut text = String::new();
     let mut rest = source.strip_prefix('"')?.chars();
     loop {
         match rest.next()? {
-            '"' => return Some(text),
+            '"' => return Some((text, rest.as_str())),
             '\\' => match rest.next()? {
                 '\n' => rest = rest.as_str().trim_start().chars(),
                 'n' => text.push('\n'),

@@ -320,11 +320,8 @@ async fn outbound_part(call: &Call) -> Result<PartRow, PageError> {
 
 /// Makes the checks that do not read every byte, on a connection of their own that can only read.
 async fn checks(call: &Call) -> Result<ChecksView, PageError> {
-    let database = call.context.config.workspace.join("data/attache.db");
-    let internal = |error: anyhow::Error| PageError::Internal(error);
-    let mut audit = Audit::open(&database)
-        .await
-        .map_err(|error| internal(error.into()))?;
+    let audit = Audit::of_workspace(&call.context.config.workspace).await;
+    let mut audit = audit.map_err(|error| PageError::Internal(error.into()))?;
     let scope = AuditScope {
         bytes: false,
         at_rest: false,

@@ -16,14 +16,14 @@
 pub(in crate::store) mod scope_check;
 mod task;
 
-use crate::store::db::{Connection, Scope};
+use crate::store::db::Connection;
 use crate::store::search::index_merge::SearchIndexMerge;
 use crate::store::sqlite::identity::FileIdentity;
-use crate::store::sqlite::job::{Job, Write};
 use crate::store::sqlite::log::Log;
-use crate::store::sqlite::refusal::Halt;
+use crate::store::writes::job::Job;
+use crate::store::writes::power_cut::PowerCut;
+use crate::store::writes::refusal::Halt;
 use crate::store::{Result, StoreError};
-use futures_util::future::BoxFuture;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -45,28 +45,6 @@ pub(in crate::store) const BEGIN_ANEW: &str =
 /// A reader may hold the log; the shutdown waits at most 500 ms for it.
 pub(in crate::store) const CHECKPOINT: &str =
     "PRAGMA busy_timeout = 500; PRAGMA wal_checkpoint(TRUNCATE)";
-
-/// Simulated power cut, for tests: the number of its commit, counted from 1, and the state of that
-/// commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PowerCut {
-    /// Nothing of the group is on disk.
-    BeforeCommit(u64),
-    /// The group is on disk, and no caller was answered.
-    AfterCommit(u64),
-    /// The machine stays on; the disk answers the commit with an I/O error.
-    BrokenDisk(u64),
-}
-
-impl PowerCut {
-    fn strikes(self, commit: u64) -> bool {
-        match self {
-            PowerCut::BeforeCommit(at) | PowerCut::AfterCommit(at) | PowerCut::BrokenDisk(at) => {
-                commit >= at
-            }
-        }
-    }
-}
 
 #[derive(Clone)]
 pub(in crate::store) struct GroupWriter {
@@ -166,16 +144,6 @@ impl GroupWriter {
         }
     }
 
-    pub(in crate::store) async fn write<T, F>(&self, scope: Scope, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut Connection) -> BoxFuture<'c, Result<T>> + Send + 'static,
-    {
-        let (reply, answer) = oneshot::channel();
-        self.submit(Box::new(Write::new(scope, work, reply)), answer)
-            .await?
-    }
-
     /// Submits a write and waits for its answer.
     pub(in crate::store) async fn submit<T>(
         &self,
@@ -191,30 +159,41 @@ impl GroupWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::db;
+    use crate::store::db::{self, Scope};
     use crate::store::sqlite::refusal;
+    use crate::store::writes::job::Write;
     use futures_util::FutureExt;
+    use futures_util::future::BoxFuture;
+
+    async fn write<T, F>(writer: &GroupWriter, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut Connection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let write = Box::new(Write::new(Scope::Rows, work, reply));
+        writer.submit(write, answer).await?
+    }
 
     #[tokio::test]
     async fn a_write_that_panics_is_undone_alone_and_the_writer_lives_on() {
         let conn = Connection::in_memory().await;
         let writer = GroupWriter::start(conn, None, Log::new(None));
         let run = async |sql: &'static str| {
-            writer
-                .write(Scope::Rows, move |conn| {
-                    Box::pin(async move {
-                        db::raw_sql(sql).execute(conn).await?;
-                        assert!(!sql.contains("bug"), "a bug");
-                        Ok(())
-                    })
+            write(&writer, move |conn| {
+                Box::pin(async move {
+                    db::raw_sql(sql).execute(conn).await?;
+                    assert!(!sql.contains("bug"), "a bug");
+                    Ok(())
                 })
-                .await
+            })
+            .await
         };
         run("CREATE TABLE t (word TEXT)").await.expect("stored");
         let broken = run("INSERT INTO t VALUES ('bug')").await;
         assert!(matches!(broken, Err(StoreError::Closed)), "{broken:?}");
         run("INSERT INTO t VALUES ('well')").await.expect("stored");
-        let words = writer.write(Scope::Rows, |conn| {
+        let words = write(&writer, |conn| {
             Box::pin(async move {
                 Ok(db::query_scalar::<String>("SELECT word FROM t")
                     .fetch_all(conn)
@@ -229,7 +208,7 @@ mod tests {
         let conn = Connection::in_memory().await;
         let writer = GroupWriter::start(conn, None, Log::new(None));
         let run = async |sql: &'static str| {
-            let write = writer.write(Scope::Rows, move |conn| {
+            let write = write(&writer, move |conn| {
                 Box::pin(async move { Ok(db::raw_sql(sql).execute(conn).await?) })
             });
             write.await

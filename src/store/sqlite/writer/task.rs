@@ -1,15 +1,16 @@
 //! The task that has the write connection: groups, their savepoints and their commit.
 
 use super::scope_check;
-use super::{BEGIN, BEGIN_ANEW, CHECKPOINT, GROUP_SIZE_MAX, PowerCut};
-use crate::store::db::Connection;
+use super::{BEGIN, BEGIN_ANEW, CHECKPOINT, GROUP_SIZE_MAX};
+use crate::store::db::{Connection, raw_sql};
 use crate::store::search::index_merge::SearchIndexMerge;
 use crate::store::sqlite::identity::FileIdentity;
-use crate::store::sqlite::job::{Job, JobOutcome};
 use crate::store::sqlite::log::Log;
-use crate::store::sqlite::refusal::{self, CommitRefusal, Halt};
+use crate::store::sqlite::refusal;
+use crate::store::writes::job::{Job, JobOutcome};
+use crate::store::writes::power_cut::PowerCut;
+use crate::store::writes::refusal::{CommitRefusal, Halt};
 use futures_util::FutureExt;
-use sqlx::Row;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,7 +91,7 @@ impl WriterTask {
             if committed.is_err() {
                 // The transaction may be open or already rolled back; either way the next group
                 // starts clean.
-                let _already_closed = sqlx::raw_sql("ROLLBACK").execute(self.conn.sqlite()).await;
+                let _already_closed = raw_sql("ROLLBACK").execute(&mut self.conn).await;
             }
             if let Err(CommitRefusal::Halted(halt)) = &committed {
                 // Before any caller is answered, so that the next caller gets the same error.
@@ -101,8 +102,10 @@ impl WriterTask {
                 .drain(..)
                 .for_each(|job| job.answer(committed.clone()));
             match committed {
-                Ok(()) | Err(CommitRefusal::Refused(_)) => {
-                    self.log.after_group(self.conn.sqlite()).await;
+                Ok(()) | Err(CommitRefusal::Refused(_) | CommitRefusal::Unanswered(_)) => {
+                    if let Some(conn) = self.conn.sqlite() {
+                        self.log.after_group(conn).await;
+                    }
                 }
                 Err(CommitRefusal::Halted(Halt::Fenced { .. })) => return self.close().await,
                 // Closing the connection would try the disk once more: the last connection copies
@@ -133,10 +136,7 @@ impl WriterTask {
         }
         crate::crash::crash_point!("W1");
         let committed = match cut {
-            None => sqlx::raw_sql("COMMIT")
-                .execute(self.conn.sqlite())
-                .await
-                .map(|_| ()),
+            None => raw_sql("COMMIT").execute(&mut self.conn).await,
             Some(PowerCut::BrokenDisk(_)) => {
                 Err(sqlx::Error::Io(std::io::Error::other("a broken disk")))
             }
@@ -152,7 +152,7 @@ impl WriterTask {
     }
 
     async fn cut_short(&mut self, final_turn: &'static str) -> std::result::Result<(), GroupEnd> {
-        let _nobody_hears = sqlx::raw_sql(final_turn).execute(self.conn.sqlite()).await;
+        let _nobody_hears = raw_sql(final_turn).execute(&mut self.conn).await;
         Err(GroupEnd::PowerCut)
     }
 
@@ -228,10 +228,8 @@ impl WriterTask {
 
     /// Executes a text; the epoch that it returns must be ours.
     async fn execute(&mut self, text: &'static str) -> std::result::Result<(), GroupEnd> {
-        let said = sqlx::raw_sql(text)
-            .fetch_optional(self.conn.sqlite())
-            .await?;
-        match (said.map(|row| row.get::<i64, _>("epoch")), self.epoch) {
+        let said = raw_sql(text).fetch_optional(&mut self.conn).await?;
+        match (said.map(|row| row.get::<i64>("epoch")), self.epoch) {
             (Some(found), Some(ours)) if found != ours => {
                 tracing::error!(ours, found, "another engine has taken this workspace over");
                 Err(Halt::Fenced { epoch: found }.into())
@@ -252,7 +250,7 @@ impl WriterTask {
     /// Closes the database in order: no log is left, unless another connection still reads it.
     async fn leave(mut self) {
         self.log.close().await;
-        let left = sqlx::raw_sql(CHECKPOINT).execute(self.conn.sqlite()).await;
+        let left = raw_sql(CHECKPOINT).execute(&mut self.conn).await;
         // A reader cannot copy the log, and need not.
         if let (Err(error), Some(_engine)) = (left, self.epoch) {
             tracing::warn!(%error, "the log stays beside the database; the next start reads it");

@@ -2,8 +2,10 @@
 //! refused write leaves nothing behind, so that the writes need no savepoints of their own.
 
 use crate::store::db::{Connection, Scope};
-use crate::store::sqlite::job::{Job, JobOutcome};
-use crate::store::sqlite::refusal::{CommitRefusal, is_broken};
+use crate::store::postgres::refusal::of_write;
+use crate::store::sqlite::refusal::is_broken;
+use crate::store::writes::job::{Job, JobOutcome};
+use crate::store::writes::refusal::CommitRefusal;
 use crate::store::{Result, Store, StoreError};
 use futures_util::future::BoxFuture;
 use std::any::Any;
@@ -51,7 +53,7 @@ struct Batch<W: Together> {
 impl<W: Together> Job for Batch<W> {
     fn run<'a>(&'a mut self, conn: &'a mut Connection) -> BoxFuture<'a, JobOutcome> {
         Box::pin(async move {
-            self.answers = W::store(conn, &self.writes).await;
+            self.answers = W::store(conn, &self.writes).await.map_err(of_write);
             match &self.answers {
                 Ok(_) => JobOutcome::Keep,
                 Err(error) if is_broken(error) => JobOutcome::Broken,

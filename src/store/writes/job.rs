@@ -1,7 +1,9 @@
 //! A write of the store, as the writer's queue holds it.
 
 use crate::store::db::{Connection, Scope};
-use crate::store::sqlite::refusal::{CommitRefusal, is_broken};
+use crate::store::postgres::refusal::of_write;
+use crate::store::sqlite::refusal::is_broken;
+use crate::store::writes::refusal::CommitRefusal;
 use crate::store::{Result, StoreError};
 use futures_util::future::BoxFuture;
 use std::any::Any;
@@ -62,7 +64,7 @@ where
             let Some(work) = self.work.take() else {
                 return JobOutcome::RollBack;
             };
-            let result = work(conn).await;
+            let result = work(conn).await.map_err(of_write);
             let outcome = match &result {
                 Ok(_) => JobOutcome::Keep,
                 Err(error) if is_broken(error) => JobOutcome::Broken,

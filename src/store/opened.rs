@@ -1,0 +1,25 @@
+//! A database that was opened, whichever it is.
+
+use crate::domain::LoopKey;
+use crate::store::db::Pool;
+use crate::store::postgres::lanes::Lanes;
+use crate::store::sqlite::writer::GroupWriter;
+use std::fs::File;
+
+/// What executes writes.
+pub(in crate::store) enum Writer {
+    Group(GroupWriter),
+    Lanes(Lanes),
+}
+
+/// A database that was opened, and what was read from it.
+pub(in crate::store) struct Opened {
+    pub writer: Writer,
+    pub readers: Pool,
+    pub epoch: i64,
+    pub loop_key: LoopKey,
+    pub can_write: bool,
+    /// Lock of the workspace while the store is open; the operating system frees it when the
+    /// process dies.
+    pub _lock: Option<File>,
+}

@@ -1,0 +1,163 @@
+//! A connection that executes writes, one transaction each.
+
+use super::lock::BEGIN_ALONE;
+use super::refusal::is_lost;
+use crate::store::db::Connection;
+use crate::store::writes::job::{Job, JobOutcome};
+use crate::store::writes::power_cut::PowerCut;
+use crate::store::writes::refusal::{CommitRefusal, Halt};
+use futures_util::FutureExt;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{Connection as _, Row};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Time that a write waits for a server that is away; then its caller is told to try again.
+const RECONNECT_MAX: Duration = Duration::from_secs(10);
+/// Pause between two tries.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
+
+/// A connection that executes writes; it is made when there is one, and anew when it is lost.
+pub(super) struct Lane {
+    options: PgConnectOptions,
+    /// Epoch that must be in the database; `None` for a command beside an engine.
+    epoch: Option<i64>,
+    conn: Option<Connection>,
+}
+
+/// End of a write's transaction.
+pub(super) enum LaneEnd {
+    /// The next write may begin.
+    Ready,
+    /// No write may begin any more.
+    Halted(Halt),
+    /// The power is cut: no caller is answered any more.
+    PowerCut,
+}
+
+impl Lane {
+    pub fn new(options: PgConnectOptions, epoch: Option<i64>) -> Self {
+        Self {
+            options,
+            epoch,
+            conn: None,
+        }
+    }
+
+    /// Executes a write, and answers its caller.
+    pub async fn execute(&mut self, mut job: Box<dyn Job>, cut: Option<PowerCut>) -> LaneEnd {
+        let mut conn = match self.begin().await {
+            Ok(conn) => conn,
+            Err(refusal) => return answer(job, Err(refusal)),
+        };
+        let ran = AssertUnwindSafe(job.run(&mut conn)).catch_unwind().await;
+        let outcome = ran.unwrap_or_else(|_bug| {
+            // Its caller is answered `Closed`; the lane must outlive it, or nothing would be stored
+            // any more.
+            tracing::error!("a write panicked and is undone");
+            JobOutcome::RollBack
+        });
+        if outcome != JobOutcome::Keep {
+            if statement(&mut conn, "ROLLBACK").await.is_ok() {
+                self.conn = Some(conn);
+            }
+            return answer(job, Ok(()));
+        }
+        match cut {
+            None => {}
+            Some(PowerCut::BeforeCommit(_)) => return cut_short(&mut conn, "ROLLBACK").await,
+            Some(PowerCut::AfterCommit(_)) => return cut_short(&mut conn, "COMMIT").await,
+            Some(PowerCut::BrokenDisk(_)) => {
+                let error = std::io::Error::other("a broken disk");
+                let halt = Halt::Failed(Arc::new(error.into()));
+                return answer(job, Err(halt.into()));
+            }
+        }
+        crate::crash::crash_point!("W1");
+        let committed = statement(&mut conn, "COMMIT").await;
+        crate::crash::crash_point!("W2", committed.is_ok());
+        match committed {
+            Ok(()) => {
+                self.conn = Some(conn);
+                answer(job, Ok(()))
+            }
+            Err(error) if is_lost(&error) => {
+                tracing::error!(%error, "the database did not answer a commit, and whether it is stored is unknown");
+                answer(job, Err(CommitRefusal::Unanswered(Arc::new(error))))
+            }
+            Err(error) => {
+                tracing::error!(%error, "the database refused a transaction");
+                answer(job, Err(error.into()))
+            }
+        }
+    }
+
+    /// Returns a connection in a transaction that has its locks.
+    async fn begin(&mut self) -> Result<Connection, CommitRefusal> {
+        let began = Instant::now();
+        loop {
+            let error = match self.try_begin().await {
+                Ok(conn) => return Ok(conn),
+                Err(CommitRefusal::Refused(error)) => error,
+                Err(other) => return Err(other),
+            };
+            if !super::refusal::is_passing(&error) || began.elapsed() > RECONNECT_MAX {
+                tracing::error!(%error, "the database does not begin a transaction");
+                return Err(CommitRefusal::Refused(error));
+            }
+            tracing::warn!(%error, "the database is away; it is tried again");
+            tokio::time::sleep(RECONNECT_PAUSE).await;
+        }
+    }
+
+    async fn try_begin(&mut self) -> Result<Connection, CommitRefusal> {
+        let mut conn = match self.conn.take() {
+            Some(conn) => conn,
+            None => PgConnection::connect_with(&self.options).await?.into(),
+        };
+        let rows = match conn.postgres() {
+            Some(conn) => sqlx::raw_sql(BEGIN_ALONE).fetch_all(conn).await?,
+            None => Vec::new(),
+        };
+        let found: Option<i64> = rows.last().map(|row| row.get("epoch"));
+        match (found, self.epoch) {
+            (Some(epoch), Some(ours)) if epoch != ours => {
+                tracing::error!(
+                    ours,
+                    found = epoch,
+                    "another engine has taken this database over"
+                );
+                Err(Halt::Fenced { epoch }.into())
+            }
+            _ => Ok(conn),
+        }
+    }
+
+    /// Closes the connection in order.
+    pub async fn close(self) {
+        if let Some(conn) = self.conn
+            && let Err(error) = conn.close().await
+        {
+            tracing::warn!(%error, "closing the database");
+        }
+    }
+}
+
+async fn statement(conn: &mut Connection, text: &'static str) -> Result<(), sqlx::Error> {
+    crate::store::db::raw_sql(text).execute(conn).await
+}
+
+async fn cut_short(conn: &mut Connection, last: &'static str) -> LaneEnd {
+    let _nobody_hears = statement(conn, last).await;
+    LaneEnd::PowerCut
+}
+
+fn answer(job: Box<dyn Job>, committed: Result<(), CommitRefusal>) -> LaneEnd {
+    let end = match &committed {
+        Err(CommitRefusal::Halted(halt)) => LaneEnd::Halted(halt.clone()),
+        _ => LaneEnd::Ready,
+    };
+    job.answer(committed);
+    end
+}

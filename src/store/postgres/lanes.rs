@@ -1,0 +1,193 @@
+//! The queue of writes, and the lanes that work on it.
+//!
+//! Every write is a transaction of its own; writes of a kind that wait together share one. A caller
+//! is answered after the commit.
+
+use super::lane::{Lane, LaneEnd};
+use crate::store::writes::job::Job;
+use crate::store::writes::power_cut::PowerCut;
+use crate::store::writes::refusal::Halt;
+use crate::store::{Result, StoreError};
+use sqlx::postgres::PgConnectOptions;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// Most writes that wait at once; further callers wait for a place, which is the store's
+/// back-pressure.
+const QUEUE_LENGTH_MAX: usize = 1024;
+/// Number of writes that are executed at once.
+const LANES: usize = 4;
+
+#[derive(Clone)]
+pub(in crate::store) struct Lanes {
+    queue: Arc<Queue>,
+    working: Arc<Mutex<JoinSet<()>>>,
+    halt: watch::Receiver<Option<Halt>>,
+}
+
+/// Writes that wait.
+struct Queue {
+    jobs: Mutex<VecDeque<Box<dyn Job>>>,
+    /// A permit for each write that waits.
+    ready: Semaphore,
+    /// A permit for each write that may still come.
+    places: Semaphore,
+    /// Cancelled when no write is taken any more; those that wait are still done.
+    closing: CancellationToken,
+    /// Cancelled when those that wait are not done either.
+    stopped: CancellationToken,
+    halted: watch::Sender<Option<Halt>>,
+    power_cut: Mutex<Option<PowerCut>>,
+    commits: AtomicU64,
+}
+
+impl Lanes {
+    /// Starts the lanes; they work until they are closed. `epoch` must be in the database at every
+    /// write of an engine.
+    pub fn start(options: &PgConnectOptions, epoch: Option<i64>) -> Self {
+        let (halted, halt) = watch::channel(None);
+        let queue = Arc::new(Queue {
+            jobs: Mutex::default(),
+            ready: Semaphore::new(0),
+            places: Semaphore::new(QUEUE_LENGTH_MAX),
+            closing: CancellationToken::new(),
+            stopped: CancellationToken::new(),
+            halted,
+            power_cut: Mutex::default(),
+            commits: AtomicU64::new(0),
+        });
+        let mut working = JoinSet::new();
+        for _ in 0..LANES {
+            working.spawn(work(queue.clone(), Lane::new(options.clone(), epoch)));
+        }
+        let working = Arc::new(Mutex::new(working));
+        Self {
+            queue,
+            working,
+            halt,
+        }
+    }
+
+    /// Submits a write and waits for its answer.
+    pub async fn submit<T>(&self, job: Box<dyn Job>, answer: oneshot::Receiver<T>) -> Result<T> {
+        self.queue.push(job).await.map_err(|()| self.closed())?;
+        // A write that panicked is dropped without an answer, and the lane lives on.
+        answer.await.map_err(|_| self.closed())
+    }
+
+    /// Resolves when no write is taken any more, with the reason. Never after an orderly shutdown.
+    pub async fn halted(&self) -> StoreError {
+        let mut halt = self.halt.clone();
+        let halted = halt.wait_for(Option::is_some).await;
+        match halted.ok().and_then(|halt| halt.clone()) {
+            Some(halt) => halt.into(),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Arms a simulated power cut.
+    pub fn cut_power(&self, cut: PowerCut) {
+        *locked(&self.queue.power_cut) = Some(cut);
+    }
+
+    /// Finishes the waiting writes, and closes the connections. Later writes are answered with
+    /// [`StoreError::Closed`].
+    pub async fn close(&self) {
+        self.queue.closing.cancel();
+        let mut working = std::mem::take(&mut *locked(&self.working));
+        while let Some(ended) = working.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a lane of the database panicked");
+            }
+        }
+        self.queue.empty();
+    }
+
+    fn closed(&self) -> StoreError {
+        let halt = self.halt.borrow().clone();
+        halt.map_or(StoreError::Closed, StoreError::from)
+    }
+}
+
+impl Queue {
+    /// Adds a write: absorbed by one of its kind that waits, or as the last.
+    ///
+    /// Errors: no write is taken any more.
+    async fn push(&self, mut job: Box<dyn Job>) -> std::result::Result<(), ()> {
+        let place = tokio::select! {
+            biased;
+            () = self.closing.cancelled() => return Err(()),
+            place = self.places.acquire() => place.map_err(|_| ())?,
+        };
+        let mut jobs = locked(&self.jobs);
+        // Asked once more under the lock, so that a write that came too late is not left there.
+        if self.closing.is_cancelled() {
+            return Err(());
+        }
+        if job.is_absorbable() {
+            for earlier in jobs.iter_mut() {
+                match earlier.absorb(job) {
+                    None => return Ok(()),
+                    Some(other) => job = other,
+                }
+            }
+        }
+        jobs.push_back(job);
+        place.forget();
+        self.ready.add_permits(1);
+        Ok(())
+    }
+
+    /// Returns the next write; `None` when no more is to be done.
+    async fn next(&self) -> Option<Box<dyn Job>> {
+        let ready = tokio::select! {
+            biased;
+            () = self.stopped.cancelled() => None,
+            ready = self.ready.acquire() => ready.ok(),
+            () = self.closing.cancelled() => None,
+        };
+        ready?.forget();
+        self.places.add_permits(1);
+        locked(&self.jobs).pop_front()
+    }
+
+    /// Takes no write any more, and does none of those that wait.
+    fn stop(&self, halt: Option<Halt>) {
+        self.closing.cancel();
+        self.stopped.cancel();
+        if halt.is_some() {
+            self.halted.send_replace(halt);
+        }
+        self.empty();
+    }
+
+    /// Drops the waiting writes, so that their callers do not wait for ever.
+    fn empty(&self) {
+        locked(&self.jobs).clear();
+    }
+
+    fn cut_of_next(&self) -> Option<PowerCut> {
+        let commit = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
+        locked(&self.power_cut).filter(|cut| cut.strikes(commit))
+    }
+}
+
+async fn work(queue: Arc<Queue>, mut lane: Lane) {
+    while let Some(job) = queue.next().await {
+        let cut = queue.cut_of_next();
+        match lane.execute(job, cut).await {
+            LaneEnd::Ready => {}
+            LaneEnd::Halted(halt) => queue.stop(Some(halt)),
+            LaneEnd::PowerCut => queue.stop(None),
+        }
+    }
+    lane.close().await;
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

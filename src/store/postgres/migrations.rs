@@ -1,0 +1,94 @@
+//! The schema of PostgreSQL: it begins as that of SQLite was at 0085, and has a file of the same
+//! number for each later one.
+
+use crate::domain::Timestamp;
+use crate::store::OpenError;
+use crate::store::maintenance::versions::{NEWEST_MIGRATION, NOTE_VERSION, THIS_VERSION};
+use sqlx::SqlStr;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::postgres::PgConnection;
+use std::sync::LazyLock;
+
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let migration = |&(version, name, sql): &(i64, &'static str, &'static str)| {
+        let sql = SqlStr::from_static(sql);
+        Migration::new(version, name.into(), MigrationType::Simple, sql, false)
+    };
+    Migrator::with_migrations(FILES.iter().map(migration).collect())
+});
+
+macro_rules! files {
+    ($($version:literal $name:literal,)*) => {
+        &[$(($version, $name, include_str!(concat!("../../../migrations/postgres/", $name, ".sql"))),)*]
+    };
+}
+
+/// Their numbers, names and texts.
+const FILES: &[(i64, &str, &str)] = files! {
+    84 "0084_functions",
+    85 "0085_tables",
+};
+
+/// Gives the name of the table of migrations, or NULL where none was ever applied.
+pub(in crate::store) const HAS_MIGRATIONS: &str =
+    "SELECT to_regclass('_sqlx_migrations')::text AS made";
+
+fn newest_known() -> i64 {
+    FILES
+        .iter()
+        .map(|(version, _, _)| *version)
+        .max()
+        .unwrap_or(0)
+}
+
+/// Brings the database up to date. Processes that do it at once wait for each other, by a lock that
+/// sqlx takes.
+pub(in crate::store) async fn migrate(
+    conn: &mut PgConnection,
+    now: Timestamp,
+) -> Result<(), OpenError> {
+    let newest = newest_applied(conn).await?;
+    if newest > newest_known() {
+        return Err(newer(newest));
+    }
+    if newest < newest_known() {
+        // As for SQLite: by `run` this future would be `Send` for one lifetime only.
+        let applied = MIGRATIONS.run_direct(None, &mut *conn, false).await;
+        applied.map_err(OpenError::Migrate)?;
+        sqlx::query(NOTE_VERSION)
+            .bind(THIS_VERSION)
+            .bind(now.to_string())
+            .bind(newest_known())
+            .execute(conn)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Checks that the newest migration of the database is the newest of this program.
+///
+/// Errors: [`OpenError::Older`], [`OpenError::Newer`].
+pub(in crate::store) async fn require_newest(conn: &mut PgConnection) -> Result<(), OpenError> {
+    let (newest, known) = (newest_applied(conn).await?, newest_known());
+    match newest.cmp(&known) {
+        std::cmp::Ordering::Less => Err(OpenError::Older(known)),
+        std::cmp::Ordering::Greater => Err(newer(newest)),
+        std::cmp::Ordering::Equal => Ok(()),
+    }
+}
+
+async fn newest_applied(conn: &mut PgConnection) -> Result<i64, OpenError> {
+    let made = sqlx::query_scalar::<_, Option<String>>(HAS_MIGRATIONS);
+    if made.fetch_one(&mut *conn).await?.is_none() {
+        return Ok(0);
+    }
+    let newest = sqlx::query_scalar::<_, Option<i64>>(NEWEST_MIGRATION);
+    Ok(newest.fetch_one(conn).await?.unwrap_or(0))
+}
+
+fn newer(migration: i64) -> OpenError {
+    OpenError::Newer {
+        migration,
+        version: None,
+    }
+}

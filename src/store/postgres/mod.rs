@@ -1,0 +1,21 @@
+//! PostgreSQL itself: opening, transactions, locks.
+//!
+//! - `url`: where the database is.
+//! - `settings`: settings of the server that promises need.
+//! - `migrations`: the schema, embedded.
+//! - `refusal`: classes of failed statements and commits.
+//! - `lock`: locks that a write takes first.
+//! - `lane`: a connection that executes writes, one transaction each.
+//! - `lanes`: the queue of writes, and the lanes that work on it.
+//! - `open`: the store's connections, its epoch.
+//!
+//! Not here: statements on the tables, which are in the room of each table.
+
+pub(in crate::store) mod url;
+mod settings;
+mod migrations;
+pub(in crate::store) mod refusal;
+mod lock;
+mod lane;
+pub(in crate::store) mod lanes;
+pub(in crate::store) mod open;

@@ -1,0 +1,113 @@
+//! Opening a database of PostgreSQL: settings read back, migrations, the epoch.
+
+use super::lanes::Lanes;
+use super::migrations::{migrate, require_newest};
+use super::settings;
+use super::url::DatabaseUrl;
+use crate::clock::Clock;
+use crate::domain::LoopKey;
+use crate::store::OpenError;
+use crate::store::db::{Connection, Pool, query};
+use crate::store::opened::{Opened, Writer};
+use crate::store::sqlite::locks::{acquire, replace, turn_to_open};
+use crate::store::sqlite::open::{RAISE_EPOCH, READ_EPOCH, data_folder};
+use sqlx::Connection as _;
+use sqlx::postgres::{PgConnection, PgPoolOptions};
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+/// Most connections that read at once.
+const READERS_MAX: u32 = 8;
+/// Time that a read waits for a connection, while the server is away for example.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+type OpenResult = Result<Opened, OpenError>;
+
+/// Opens the database for an engine: takes the workspace's lock, raises the epoch.
+pub(in crate::store) async fn open(
+    workspace: &Path,
+    url: &DatabaseUrl,
+    clock: &dyn Clock,
+) -> OpenResult {
+    open_for_engine(workspace, url, clock, acquire).await
+}
+
+/// Opens the database like [`open`], also while another process has the lock.
+pub(in crate::store) async fn take_over(
+    workspace: &Path,
+    url: &DatabaseUrl,
+    clock: &dyn Clock,
+) -> OpenResult {
+    open_for_engine(workspace, url, clock, replace).await
+}
+
+async fn open_for_engine(
+    workspace: &Path,
+    url: &DatabaseUrl,
+    clock: &dyn Clock,
+    lock: fn(&Path) -> Result<File, OpenError>,
+) -> OpenResult {
+    let data = data_folder(workspace)?;
+    let _opening = turn_to_open(&data).await?;
+    let lock = lock(&data.join("engine.lock"))?;
+    let conn = connect_to_write(url, clock).await?;
+    let mut opened = finish(conn, url, RAISE_EPOCH).await?;
+    opened._lock = Some(lock);
+    Ok(opened)
+}
+
+/// Opens the database beside an engine.
+pub(in crate::store) async fn open_shared(url: &DatabaseUrl, clock: &dyn Clock) -> OpenResult {
+    let conn = connect_to_write(url, clock).await?;
+    finish(conn, url, READ_EPOCH).await
+}
+
+/// Opens the database by connections that only read.
+///
+/// Errors: [`OpenError::Older`] for a database that the engine has not migrated yet.
+pub(in crate::store) async fn open_to_read(url: &DatabaseUrl) -> OpenResult {
+    let conn = connect_to_read(url).await?;
+    let mut opened = finish(conn, url, READ_EPOCH).await?;
+    opened.can_write = false;
+    Ok(opened)
+}
+
+/// Returns a connection that only reads.
+///
+/// Errors: [`OpenError::Older`], [`OpenError::Newer`] for a schema that is not this program's.
+pub(in crate::store) async fn connect_to_read(url: &DatabaseUrl) -> Result<Connection, OpenError> {
+    let mut conn = PgConnection::connect_with(&url.to_read()).await?;
+    require_newest(&mut conn).await?;
+    Ok(conn.into())
+}
+
+async fn connect_to_write(url: &DatabaseUrl, clock: &dyn Clock) -> Result<Connection, OpenError> {
+    let mut conn = PgConnection::connect_with(&url.to_write()).await?;
+    migrate(&mut conn, clock.now()).await?;
+    let mut conn = Connection::from(conn);
+    settings::require(&mut conn).await?;
+    Ok(conn)
+}
+
+async fn finish(mut conn: Connection, url: &DatabaseUrl, epoch: &'static str) -> OpenResult {
+    let is_engine = epoch == RAISE_EPOCH;
+    let row = query(epoch).fetch_optional(&mut conn).await?;
+    let row = row.ok_or(OpenError::Archive)?;
+    let (epoch, loop_key) = (row.get("epoch"), LoopKey::new(row.get("loop_key")));
+    conn.close().await?;
+    let readers = PgPoolOptions::new()
+        .max_connections(READERS_MAX)
+        .min_connections(0)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_lazy_with(url.to_read());
+    let lanes = Lanes::start(&url.to_write(), is_engine.then_some(epoch));
+    Ok(Opened {
+        writer: Writer::Lanes(lanes),
+        readers: Pool::Postgres(readers),
+        epoch,
+        loop_key,
+        can_write: true,
+        _lock: None,
+    })
+}

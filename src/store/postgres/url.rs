@@ -1,0 +1,88 @@
+//! Where the database of a workspace is, if it is not a file.
+
+use crate::config::secret;
+use crate::store::OpenError;
+use secrecy::ExposeSecret;
+use sqlx::ConnectOptions;
+use sqlx::postgres::PgConnectOptions;
+use std::path::Path;
+use std::str::FromStr;
+
+/// Variable of the environment, or line of `.secrets`, with the address.
+pub(in crate::store) static VARIABLE: &str = "ATTACHE_DATABASE_URL";
+/// Prepared statements kept per connection; more than there are SQL constants.
+const STATEMENTS_CACHED: usize = 1024;
+
+/// Address of a database of PostgreSQL, as `postgres://user:password@host:port/name?sslmode=…`.
+#[derive(Clone)]
+pub(in crate::store) struct DatabaseUrl(PgConnectOptions);
+
+impl DatabaseUrl {
+    /// Reads the address for a workspace; `None` where its database is a file.
+    ///
+    /// Errors: [`OpenError::DatabaseUrl`] for what is no address.
+    pub fn of(workspace: &Path) -> Result<Option<Self>, OpenError> {
+        let text = secret(workspace, VARIABLE);
+        text.map(|text| Self::parse(text.expose_secret()))
+            .transpose()
+    }
+
+    fn parse(text: &str) -> Result<Self, OpenError> {
+        let is_address = text.starts_with("postgres://") || text.starts_with("postgresql://");
+        let options = PgConnectOptions::from_str(text);
+        match options {
+            Ok(options) if is_address => Ok(Self(options)),
+            // The cause would repeat the password.
+            Ok(_) | Err(_) => Err(OpenError::DatabaseUrl),
+        }
+    }
+
+    /// Returns options of a connection that writes.
+    pub fn to_write(&self) -> PgConnectOptions {
+        self.options("attache")
+            .options([("synchronous_commit", "on")])
+    }
+
+    /// Returns options of a connection that reads: every write there is an error.
+    pub fn to_read(&self) -> PgConnectOptions {
+        self.options("attache (reads)")
+            .options([("default_transaction_read_only", "on")])
+    }
+
+    fn options(&self, name: &str) -> PgConnectOptions {
+        self.0
+            .clone()
+            .application_name(name)
+            .statement_cache_capacity(STATEMENTS_CACHED)
+            .options([
+                // A lock that is not had by then is a write that hangs elsewhere.
+                ("lock_timeout", "30s"),
+                // A process that was stopped in a transaction holds its locks no longer than this.
+                ("idle_in_transaction_session_timeout", "60s"),
+            ])
+            .disable_statement_logging()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_one_of_postgresql_and_a_refusal_repeats_no_password() {
+        for good in [
+            "postgres://mail@127.0.0.1:21400/mail",
+            "postgresql:///mail?host=/run/postgresql",
+        ] {
+            assert!(DatabaseUrl::parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "mysql://mail:hunter2@db.test/mail",
+            "hunter2",
+            "postgres://mail:hunter2@[/mail",
+        ] {
+            let refusal = DatabaseUrl::parse(bad).map(|_| ()).expect_err(bad);
+            assert!(!format!("{refusal:?} {refusal}").contains("hunter2"));
+        }
+    }
+}

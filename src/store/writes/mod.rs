@@ -1,0 +1,13 @@
+//! Writes, whichever database executes them.
+//!
+//! - `refusal`: results of a transaction that was not stored.
+//! - `job`: a write, as a queue holds it.
+//! - `batch`: writes of one kind that share their statements.
+//! - `power_cut`: a simulated power cut, for tests.
+//!
+//! Not here: transactions and their commit, which are in `sqlite` and `postgres`.
+
+pub(in crate::store) mod refusal;
+pub(in crate::store) mod job;
+pub(in crate::store) mod batch;
+pub mod power_cut;
