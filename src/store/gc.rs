@@ -9,7 +9,7 @@
 //! its calls in the ledger bear, and loses its record.
 
 use crate::domain::Timestamp;
-use crate::store::db::{self, Connection, ConnectionSource, Row, Scope};
+use crate::store::db::{self, Connection, ConnectionSource, Row, Scope, Sql};
 use crate::store::sql::json_list;
 use crate::store::{Result, Store};
 use std::collections::HashSet;
@@ -165,7 +165,7 @@ pub(super) const LETTERS: &str = "
         AND r.state NOT IN ('succeeded', 'cancelled', 'failed'))
     ORDER BY m.seq LIMIT $3";
 pub(super) const PRUNE_LETTERS: &str = "
-    UPDATE raw_letters SET bytes = x'', pruned_at = $2
+    UPDATE raw_letters SET bytes = CAST('' AS BLOB), pruned_at = $2
     WHERE id IN (SELECT value FROM jsonb_each($1)) AND pruned_at IS NULL";
 pub(super) const ATTACHMENTS: &str = "
     SELECT m.seq AS position, m.id AS key,
@@ -177,14 +177,14 @@ pub(super) const ATTACHMENTS: &str = "
         AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
     ORDER BY m.seq LIMIT $3";
 pub(super) const PRUNE_ATTACHMENTS: &str = "
-    UPDATE attachments SET bytes = x'', pruned_at = $2
+    UPDATE attachments SET bytes = CAST('' AS BLOB), pruned_at = $2
     WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND pruned_at IS NULL";
 pub(super) const MAILS: &str = "
     SELECT seq AS position, id AS key, octet_length(bytes) AS size_bytes, 1 AS row_count FROM deliveries
     WHERE seq > $1 AND state IN ('done', 'cancelled') AND finished_at < $2 AND pruned_at IS NULL
     ORDER BY seq LIMIT $3";
 pub(super) const PRUNE_MAILS: &str = "
-    UPDATE deliveries SET bytes = x'', pruned_at = $2
+    UPDATE deliveries SET bytes = CAST('' AS BLOB), pruned_at = $2
     WHERE id IN (SELECT value FROM jsonb_each($1)) AND state IN ('done', 'cancelled') AND pruned_at IS NULL";
 /// An interrupted fork is aged by its begin; a fork that continues writes its record again.
 pub(super) const FORKS: &str = "
@@ -200,7 +200,8 @@ pub(super) const RUNS_AT_WORK: &str = "
       WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')) AS at_work_json";
 /// Digests named by a turn that stays when the turns before `$1` are pruned, of runs after `$2` or
 /// in `$3`; a configuration names its files.
-pub(super) const TEXTS_NAMED: &str = "
+pub(super) const TEXTS_NAMED: Sql = Sql::pair(
+    "
     WITH kept AS (
       SELECT r.id FROM runs r WHERE (r.seq > $2 OR r.id IN (SELECT value FROM jsonb_each($3)))
         AND (r.state NOT IN ('succeeded', 'cancelled') OR r.finished_at IS NULL OR r.finished_at >= $1)
@@ -211,7 +212,20 @@ pub(super) const TEXTS_NAMED: &str = "
     )
     SELECT sha256 FROM named WHERE sha256 IS NOT NULL
     UNION SELECT j.value FROM named n JOIN contents c ON c.sha256 = n.sha256,
-      json_each(CASE WHEN json_valid(CAST(c.bytes AS TEXT)) THEN CAST(c.bytes AS TEXT) ELSE '{}' END, '$.files') j";
+      json_each(CASE WHEN json_valid(CAST(c.bytes AS TEXT)) THEN CAST(c.bytes AS TEXT) ELSE '{}' END, '$.files') j",
+    "
+    WITH kept AS (
+      SELECT r.id FROM runs r WHERE (r.seq > $2 OR r.id IN (SELECT value FROM jsonb_each($3)))
+        AND (r.state NOT IN ('succeeded', 'cancelled') OR r.finished_at IS NULL OR r.finished_at >= $1)
+    ), named (sha256) AS (
+      SELECT t.sha256 FROM kept k JOIN turn_texts t ON t.run_id = k.id WHERE t.pruned_at IS NULL
+      UNION SELECT t.begun_json ->> '$.config' FROM kept k JOIN run_turns t ON t.run_id = k.id WHERE t.pruned_at IS NULL
+      UNION SELECT t.packed_with FROM kept k JOIN run_turns t ON t.run_id = k.id WHERE t.pruned_at IS NULL
+    )
+    SELECT sha256 FROM named WHERE sha256 IS NOT NULL
+    UNION SELECT j.value FROM named n JOIN contents c ON c.sha256 = n.sha256,
+      json_each(CASE WHEN json_valid(text_of(c.bytes)) THEN text_of(c.bytes) ELSE '{}' END, '$.files') j",
+);
 pub(super) const TEXT_SIZES: &str = "SELECT sha256, octet_length(bytes) AS size_bytes FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT $2";
 pub(super) const PRUNE_TEXTS: &str =
     "DELETE FROM contents WHERE sha256 IN (SELECT value FROM jsonb_each($1))";
@@ -230,7 +244,7 @@ pub(super) const DECISIONS: &str = "
       (SELECT id FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
     ORDER BY seq LIMIT $3";
 pub(super) const PRUNE_DECISIONS: &str = "
-    DELETE FROM audit_log WHERE seq IN (SELECT CAST(value AS INTEGER) FROM jsonb_each($1)) AND $2 <> ''";
+    DELETE FROM audit_log WHERE seq IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($1)) AND $2 <> ''";
 /// Always the oldest, so that a reader who was there last can be told, and never the newest, so that no number comes twice.
 pub(super) const FEED: &str = "
     SELECT seq AS position, CAST(seq AS TEXT) AS key, octet_length(concat(kind, persona_id, thread_id, run_id, message_id,
@@ -238,12 +252,12 @@ pub(super) const FEED: &str = "
     WHERE seq > $1 AND seq < coalesce((SELECT min(seq) FROM feed WHERE at >= $2), (SELECT max(seq) FROM feed))
     ORDER BY seq LIMIT $3";
 pub(super) const PRUNE_FEED: &str = "
-    DELETE FROM feed WHERE seq IN (SELECT CAST(value AS INTEGER) FROM jsonb_each($1)) AND $2 <> ''";
+    DELETE FROM feed WHERE seq IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($1)) AND $2 <> ''";
 pub(super) const FILE_VERSIONS: &str = "
     SELECT seq AS position, CAST(seq AS TEXT) AS key, bytes AS size_bytes, 1 AS row_count FROM persona_file_versions
     WHERE seq > $1 AND replaced_at < $2 ORDER BY seq LIMIT $3";
 pub(super) const PRUNE_FILE_VERSIONS: &str = "
-    DELETE FROM persona_file_versions WHERE seq IN (SELECT CAST(value AS INTEGER) FROM jsonb_each($1)) AND $2 <> ''";
+    DELETE FROM persona_file_versions WHERE seq IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($1)) AND $2 <> ''";
 pub(super) const WEBHOOK_DELIVERIES: &str = "
     SELECT n AS position, id AS key, octet_length(body) AS size_bytes, 1 AS row_count FROM webhook_deliveries
     WHERE n > $1 AND state IN ('done', 'failed') AND finished_at < $2 ORDER BY n LIMIT $3";
@@ -251,9 +265,9 @@ pub(super) const PRUNE_WEBHOOK_DELIVERIES: &str = "
     DELETE FROM webhook_deliveries WHERE id IN (SELECT value FROM jsonb_each($1)) AND state <> 'queued' AND $2 <> ''";
 /// Counts have no number: the counts of one minute are deleted together.
 pub(super) const COUNTS: &str = "
-    SELECT CAST(strftime('%s', minute) AS INTEGER) AS position, minute AS key, 8 * count(*) AS size_bytes,
+    SELECT CAST(strftime('%s', minute) AS BIGINT) AS position, minute AS key, 8 * count(*) AS size_bytes,
       count(*) AS row_count FROM correspondence
-    WHERE position > $1 AND minute < $2 GROUP BY minute ORDER BY position LIMIT $3";
+    WHERE CAST(strftime('%s', minute) AS BIGINT) > $1 AND minute < $2 GROUP BY minute ORDER BY position LIMIT $3";
 pub(super) const PRUNE_COUNTS: &str = "
     DELETE FROM correspondence WHERE minute IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 

@@ -3,10 +3,9 @@
 //!
 //! Absent on purpose: reading files and cutting them into pieces; that is the resolver's work.
 
-use crate::store::db::{self, Connection, Row};
-use crate::store::search::match_text::quoted;
+use crate::store::db::{self, Connection, Row, Sql};
+use crate::store::search::match_text::{MatchText, anywhere, listed};
 use crate::store::search::ranking::{CandidateFacts, TermListing, candidates, counted, rank};
-use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result};
 use std::collections::{BTreeMap, HashMap};
 
@@ -65,23 +64,34 @@ DELETE FROM knowledge_chunks WHERE persona_id = $1 AND path = $2";
 pub(super) const INSERT_KNOWLEDGE_CHUNK: &str = "
 INSERT INTO knowledge_chunks (persona_id, path, chunk_index, heading, body) VALUES ($1, $2, $3, $4, $5)";
 
-/// The pieces that have each term, of which `$1` lists the quoted words.
-pub(super) const KNOWLEDGE_WITH: &str = "
+/// The pieces that have each term, of which `$1` lists the queries.
+pub(super) const KNOWLEDGE_WITH: Sql = Sql::pair(
+    "
 SELECT t.key AS term, c.seq, c.path, c.chunk_index
 FROM jsonb_each($1) t CROSS JOIN knowledge_fts f CROSS JOIN knowledge_chunks c
 WHERE c.seq = f.rowid AND f.knowledge_fts MATCH t.value AND c.persona_id = $2
-LIMIT $3";
+LIMIT $3",
+    "
+SELECT t.key AS term, c.seq, c.path, c.chunk_index
+FROM jsonb_each($1) t JOIN knowledge_fts f ON f.words @@ CAST(t.value AS TSQUERY) JOIN knowledge_chunks c ON c.seq = f.seq
+WHERE c.persona_id = $2
+LIMIT $3",
+);
 
 pub(super) const COUNT_KNOWLEDGE: &str = "
 SELECT count(*) FROM knowledge_chunks WHERE persona_id = $1";
 
 pub(super) const SHOW_KNOWLEDGE: &str = "
 SELECT c.seq, c.path, c.heading, c.body FROM jsonb_each($1) hit CROSS JOIN knowledge_chunks c
-WHERE c.seq = hit.value AND c.persona_id = $2 ORDER BY hit.key";
+WHERE c.seq = CAST(hit.value AS BIGINT) AND c.persona_id = $2 ORDER BY hit.key";
 
-/// A negative number merges segments of all levels, that many pages at most (fts5.html, section 6.8).
-pub(super) const MERGE_KNOWLEDGE: &str = "
-INSERT INTO knowledge_fts (knowledge_fts, rank) VALUES ('merge', -1000)";
+/// A negative number merges segments of all levels, that many pages at most (fts5.html, section 6.8). The index of PostgreSQL
+/// has no segments.
+pub(super) const MERGE_KNOWLEDGE: Sql = Sql::pair(
+    "
+INSERT INTO knowledge_fts (knowledge_fts, rank) VALUES ('merge', -1000)",
+    "SELECT 1",
+);
 
 impl PersonaStore {
     /// Returns every indexed file, by path.
@@ -172,8 +182,8 @@ impl PersonaStore {
         limit: u32,
     ) -> Result<Vec<KnowledgeHit>> {
         let (persona, readers) = (self.persona.as_str(), self.store.readers());
-        let words: Vec<String> = terms.iter().filter_map(|term| quoted(term)).collect();
-        let with = db::query(KNOWLEDGE_WITH).bind(json_list(words.iter().map(String::as_str)));
+        let words: Vec<MatchText> = terms.iter().filter_map(|term| anywhere(term)).collect();
+        let with = db::query(KNOWLEDGE_WITH).bind(listed(&words));
         let rows = with
             .bind(persona)
             .bind(PLACES_MAX)

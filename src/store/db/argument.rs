@@ -14,6 +14,7 @@ pub(in crate::store) enum Argument {
     Bool(Option<bool>),
     Text(Option<String>),
     SharedText(Arc<str>),
+    TextPair(TextPair),
     Bytes(Option<Vec<u8>>),
 }
 
@@ -26,6 +27,7 @@ impl Argument {
             Argument::Bool(value) => arguments.add(value),
             Argument::Text(value) => arguments.add(value),
             Argument::SharedText(value) => arguments.add(value),
+            Argument::TextPair(pair) => arguments.add(pair.sqlite),
             Argument::Bytes(value) => arguments.add(value),
         };
         added.map_err(sqlx::Error::Encode)
@@ -40,6 +42,7 @@ impl Argument {
             Argument::Bool(value) => arguments.add(value.map(i64::from)),
             Argument::Text(value) => arguments.add(value.as_deref().map(without_nul)),
             Argument::SharedText(value) => arguments.add(without_nul(value)),
+            Argument::TextPair(pair) => arguments.add(without_nul(&pair.postgres)),
             Argument::Bytes(value) => arguments.add(value),
         };
         added.map_err(sqlx::Error::Encode)
@@ -75,6 +78,13 @@ static ESCAPED_NUL: &str = r"\u0000";
 static ESCAPED_REPLACEMENT: &str = r"\ufffd";
 /// REPLACEMENT CHARACTER, of the Unicode Standard.
 static REPLACEMENT: &str = "\u{fffd}";
+
+/// A text in a language that each database has in its own way, such as that of its full-text search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::store) struct TextPair {
+    pub sqlite: String,
+    pub postgres: String,
+}
 
 /// A Rust type that can be bound.
 pub(in crate::store) trait IntoArgument {
@@ -121,6 +131,18 @@ impl<T: IntoArgument + Clone> IntoArgument for &T {
 impl IntoArgument for Option<&String> {
     fn into_argument(self) -> Argument {
         Argument::Text(self.cloned())
+    }
+}
+
+impl IntoArgument for TextPair {
+    fn into_argument(self) -> Argument {
+        Argument::TextPair(self)
+    }
+}
+
+impl IntoArgument for Option<TextPair> {
+    fn into_argument(self) -> Argument {
+        self.map_or(Argument::Text(None), Argument::TextPair)
     }
 }
 

@@ -25,6 +25,7 @@ mod scope;
 
 pub(in crate::store) use sqlx::Error;
 
+pub(in crate::store) use argument::TextPair;
 pub(in crate::store) use connection::{Connection, ConnectionSource, Pool};
 pub(in crate::store) use query::{Query, query, query_scalar, raw_sql};
 pub(in crate::store) use row::{Cell, Row};

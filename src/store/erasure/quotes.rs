@@ -15,7 +15,7 @@ pub(in crate::store) const RECORD_OF_RUN: &str = "
     SELECT coalesce(context_report_json, '') || ' ' || coalesce(error_message, '') AS words FROM runs WHERE id = $1";
 pub(in crate::store) const MESSAGE_PAGE: &str = "
     SELECT seq, id, persona_id, thread_id, message_id,
-      subject || char(10) || text_body || char(10) || coalesce(html_body, '') AS words
+      subject || '\n' || text_body || '\n' || coalesce(html_body, '') AS words
     FROM messages WHERE seq > $1 ORDER BY seq LIMIT 200";
 pub(in crate::store) const CONTENT_PAGE: &str =
     "SELECT sha256, bytes FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT 100";
@@ -28,7 +28,8 @@ pub(in crate::store) const RUNS_OF_CONTENTS: &str = "
     UNION SELECT run_id FROM run_turns WHERE packed_with IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const VERSIONS_OF_FILES: &str =
     "SELECT CAST(seq AS TEXT) AS key, text AS words FROM persona_file_versions ORDER BY seq";
-pub(in crate::store) const ANSWERS_OF_THE_API: &str = "SELECT json_array(caller, key) AS key, answer AS words FROM api_calls WHERE answer IS NOT NULL";
+pub(in crate::store) const ANSWERS_OF_THE_API: &str = "
+    SELECT '[' || json_quote(caller) || ',' || json_quote(key) || ']' AS key, answer AS words FROM api_calls WHERE answer IS NOT NULL";
 pub(in crate::store) const REPORTS_TO_OWNERS: &str =
     "SELECT message_id AS key, report AS words FROM approval_answers WHERE report <> ''";
 

@@ -2,7 +2,7 @@
 
 use crate::domain::{PersonaId, RunId};
 use crate::store::db::{self, Sql};
-use crate::store::memory::erase::TEXT_COLUMNS;
+use crate::store::memory::erase::{TEXT_COLUMNS, column_bytes};
 use crate::store::{Result, Store};
 use crate::text::quotations::Quotations;
 use futures_util::TryStreamExt;
@@ -19,11 +19,12 @@ impl Store {
         let columns = db::query(TEXT_COLUMNS).fetch_all(self.readers()).await?;
         for row in &columns {
             let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
-            // Both names come from the schema.
-            let sql = format!(
-                "SELECT CAST(\"{column}\" AS BLOB) AS words FROM \"{table}\" WHERE \"{column}\" IS NOT NULL"
-            );
-            let mut rows = db::query(Sql::built(sql)).fetch(self.readers());
+            let words = column_bytes(&format!("\"{column}\""), row.get("is_bytes"));
+            let [sqlite, postgres] = words.map(|words| {
+                format!("SELECT {words} AS words FROM \"{table}\" WHERE \"{column}\" IS NOT NULL")
+            });
+            let sql = Sql::built_pair(sqlite, postgres);
+            let mut rows = db::query(sql).fetch(self.readers());
             let mut count = 0;
             while let Some(row) = rows.try_next().await? {
                 let words: &[u8] = row.get("words");

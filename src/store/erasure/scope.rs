@@ -1,7 +1,7 @@
 //! The rows of a person: letters, whole threads, runs, mails.
 
 use crate::mime::Header;
-use crate::store::db::{self, Row};
+use crate::store::db::{self, Row, Sql};
 use crate::store::sql::json_list;
 use crate::store::{Result, Store};
 use crate::text::quotations::Quotations;
@@ -14,11 +14,19 @@ pub(in crate::store) const ADDRESSES_OF_PERSON: &str = "
     SELECT address FROM person UNION SELECT $1
     UNION SELECT a.address FROM person p CROSS JOIN contact_aliases a WHERE a.person = p.address";
 /// Held letters in whose envelope or beginning one of the addresses `$1` stands somewhere, also as a part of another.
-pub(in crate::store) const HELD_WITH_ADDRESS: &str = "
+/// Bytes need be no text, so PostgreSQL compares them as ASCII with escapes.
+pub(in crate::store) const HELD_WITH_ADDRESS: Sql = Sql::pair(
+    "
     SELECT id, envelope_json ->> '$.mail_from' AS mail_from, substr(bytes, 1, 65536) AS beginning
     FROM held_letters WHERE EXISTS (SELECT 1 FROM jsonb_each($1) w
       WHERE instr(lower(held_letters.envelope_json), w.value) > 0
-        OR instr(lower(CAST(substr(held_letters.bytes, 1, 65536) AS TEXT)), w.value) > 0)";
+        OR instr(lower(CAST(substr(held_letters.bytes, 1, 65536) AS TEXT)), w.value) > 0)",
+    "
+    SELECT id, envelope_json ->> '$.mail_from' AS mail_from, substr(bytes, 1, 65536) AS beginning
+    FROM held_letters WHERE EXISTS (SELECT 1 FROM jsonb_each($1) w
+      WHERE instr(lower(held_letters.envelope_json), w.value) > 0
+        OR instr(lower(encode(substr(held_letters.bytes, 1, 65536), 'escape')), encode(convert_to(w.value, 'UTF8'), 'escape')) > 0)",
+);
 /// `sender` is the field as a person reads it; the address in it stands in the metadata, or alone after an erasure.
 pub(in crate::store) const LETTERS_OF_PERSON: &str = "
     SELECT m.id, m.thread_id, m.subject, coalesce(m.fresh_text, m.text_body) AS words FROM messages m
@@ -63,7 +71,7 @@ pub(in crate::store) const NAMES_OF_SCOPE: &str = "
 
 /// Mails of the engine to owners, after the number `$1`.
 pub(in crate::store) const NOTICE_MAILS: &str = "
-    SELECT m.seq, m.id, m.persona_id, m.thread_id, m.message_id, m.subject || char(10) || m.text_body AS words, d.bytes
+    SELECT m.seq, m.id, m.persona_id, m.thread_id, m.message_id, m.subject || '\n' || m.text_body AS words, d.bytes
     FROM messages m CROSS JOIN deliveries d
     WHERE d.message_id = m.id AND m.disposition = 'notice' AND m.seq > $1 ORDER BY m.seq LIMIT 200";
 
@@ -78,13 +86,22 @@ pub(in crate::store) const MESSAGES_WITH_WORDS: &str = "
         OR EXISTS (SELECT 1 FROM delivery_reports p WHERE p.delivery_id = d.id AND p.diagnostic <> '')
         OR EXISTS (SELECT 1 FROM delivery_recipients r WHERE r.delivery_id = d.id AND r.last_reply NOT IN ('', 'erased')))))";
 /// Of the runs `$1` those that have words yet. `attache memory forget` takes requests and leaves the report.
-pub(in crate::store) const RUNS_WITH_WORDS: &str = "
+pub(in crate::store) const RUNS_WITH_WORDS: Sql = Sql::pair(
+    "
     SELECT r.id FROM jsonb_each($1) w CROSS JOIN runs r
     WHERE r.id = w.value AND (r.context_report_json IS NOT NULL OR coalesce(r.error_message, '') <> ''
       OR EXISTS (SELECT 1 FROM run_turns t WHERE t.run_id = r.id AND t.redacted_at IS NULL)
       OR EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = r.id AND (a.view_text <> '' OR a.call_json <> '{}'))
       OR EXISTS (SELECT 1 FROM thread_tool_events e CROSS JOIN json_each(e.payload_json) p WHERE e.run_id = r.id
-        AND p.key <> 'label' AND (p.type = 'text' OR p.type IN ('object', 'array') AND instr(p.value, '\"redacted\"') = 0)))";
+        AND p.key <> 'label' AND (p.type = 'text' OR p.type IN ('object', 'array') AND instr(p.value, '\"redacted\"') = 0)))",
+    "
+    SELECT r.id FROM jsonb_each($1) w CROSS JOIN runs r
+    WHERE r.id = w.value AND (r.context_report_json IS NOT NULL OR coalesce(r.error_message, '') <> ''
+      OR EXISTS (SELECT 1 FROM run_turns t WHERE t.run_id = r.id AND t.redacted_at IS NULL)
+      OR EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = r.id AND (a.view_text <> '' OR a.call_json <> '{}'))
+      OR EXISTS (SELECT 1 FROM thread_tool_events e CROSS JOIN json_members(e.payload_json) p WHERE e.run_id = r.id
+        AND p.key <> 'label' AND (p.type = 'text' OR p.type IN ('object', 'array') AND instr(p.value, '\"redacted\"') = 0)))",
+);
 
 /// A letter or mail of somebody else that quotes a person.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

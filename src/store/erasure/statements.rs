@@ -28,7 +28,7 @@ pub(in crate::store) enum ErasedRows {
 }
 
 pub(in crate::store) const EMPTY_LETTERS: &str = "
-    UPDATE raw_letters SET bytes = x'', trace = NULL, pruned_at = coalesce(pruned_at, $2)
+    UPDATE raw_letters SET bytes = CAST('' AS BLOB), trace = NULL, pruned_at = coalesce(pruned_at, $2)
     WHERE id IN (SELECT m.raw_id FROM jsonb_each($1) w CROSS JOIN messages m WHERE m.id = w.value)";
 /// The indexes of letters follow by their triggers.
 pub(in crate::store) const EMPTY_MESSAGES: &str = "
@@ -38,13 +38,13 @@ pub(in crate::store) const EMPTY_MESSAGES: &str = "
     WHERE id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 /// What was read of an attachment goes by a trigger.
 pub(in crate::store) const EMPTY_ATTACHMENTS: &str = "
-    UPDATE attachments SET bytes = x'', filename = '', declared_name = '', content_id = NULL, pruned_at = coalesce(pruned_at, $2)
+    UPDATE attachments SET bytes = CAST('' AS BLOB), filename = '', declared_name = '', content_id = NULL, pruned_at = coalesce(pruned_at, $2)
     WHERE message_id IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const EMPTY_VECTORS: &str = "
     DELETE FROM letter_vectors WHERE seq IN (SELECT m.seq FROM jsonb_each($1) w CROSS JOIN messages m WHERE m.id = w.value)
       AND $2 <> ''";
 pub(in crate::store) const EMPTY_MAILS: &str = "
-    UPDATE deliveries SET bytes = x'', pruned_at = coalesce(pruned_at, $2)
+    UPDATE deliveries SET bytes = CAST('' AS BLOB), pruned_at = coalesce(pruned_at, $2)
     WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND state IN ('done', 'failed', 'cancelled')";
 pub(in crate::store) const EMPTY_REPORTS: &str = "
     UPDATE delivery_reports SET diagnostic = '' WHERE $2 <> '' AND diagnostic <> '' AND delivery_id IN
@@ -74,7 +74,7 @@ pub(in crate::store) const EMPTY_OUTPUTS: &str = "UPDATE run_outputs SET json = 
 pub(in crate::store) const EMPTY_HOOKS: &str = "
     UPDATE hook_calls SET reason = '' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 pub(in crate::store) const EMPTY_VERSIONS_OF_QUESTIONS: &str = "
-    UPDATE approval_versions SET view_text = '', mail_json = '{}', mail_bytes = x''
+    UPDATE approval_versions SET view_text = '', mail_json = '{}', mail_bytes = CAST('' AS BLOB)
     WHERE $2 <> '' AND approval_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value)";
 pub(in crate::store) const EMPTY_QUESTIONS: &str = "
     UPDATE approvals SET call_json = '{}', view_text = '', mail_bytes = NULL, mail_json = NULL,
@@ -108,8 +108,9 @@ pub(in crate::store) const EMPTY_DECISIONS: &str = "
       OR subject_id IN (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d WHERE d.message_id = w.value)
       OR subject_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value))";
 pub(in crate::store) const EMPTY_VERSIONS: &str = "
-    DELETE FROM persona_file_versions WHERE seq IN (SELECT CAST(value AS INTEGER) FROM jsonb_each($1)) AND $2 <> ''";
-pub(in crate::store) const EMPTY_API_ANSWERS: &str = "DELETE FROM api_calls WHERE json_array(caller, key) IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+    DELETE FROM persona_file_versions WHERE seq IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($1)) AND $2 <> ''";
+pub(in crate::store) const EMPTY_API_ANSWERS: &str = "
+    DELETE FROM api_calls WHERE '[' || json_quote(caller) || ',' || json_quote(key) || ']' IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 pub(in crate::store) const EMPTY_OWNER_REPORTS: &str = "
     UPDATE approval_answers SET report = '' WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 

@@ -17,7 +17,7 @@ const BYTES_PER_SECOND: u64 = 40 * 1024 * 1024;
 pub(in crate::store) const HAS_BACKUPS: &str = "SELECT count(*) FROM pragma_table_info('backups')";
 /// One by hand is noted when it has been made, so its row measures nothing.
 pub(in crate::store) const LAST_MEASURED: &str = "
-    SELECT bytes, CAST(1 + unixepoch(finished_at) - unixepoch(started_at) AS INTEGER) AS seconds FROM backups
+    SELECT bytes, CAST(1 + unixepoch(finished_at) - unixepoch(started_at) AS BIGINT) AS seconds FROM backups
     WHERE finished_at IS NOT NULL AND failure IS NULL AND is_scheduled = 1 AND bytes > 0 ORDER BY seq DESC LIMIT 1";
 
 /// What the last backup by the engine took, which copies and checks the database as an upgrade does.

@@ -22,14 +22,25 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Entries with those that replaced them or that they replaced.
-pub(in crate::store) const DERIVED_MEMORY: &str = "
+pub(in crate::store) const DERIVED_MEMORY: Sql = Sql::pair(
+    "
     WITH RECURSIVE derived (id) AS (
       SELECT value FROM jsonb_each($1)
       UNION SELECT m.id FROM derived d CROSS JOIN memory m WHERE m.id = (SELECT supersedes FROM memory o WHERE o.id = d.id)
       UNION SELECT m.id FROM derived d CROSS JOIN memory m WHERE m.id = (SELECT superseded_by FROM memory o WHERE o.id = d.id)
       UNION SELECT m.id FROM derived d CROSS JOIN memory m WHERE m.supersedes = d.id
       UNION SELECT r.memory_id FROM derived d CROSS JOIN memory_replaces r WHERE r.replaced_id = d.id)
-    SELECT m.* FROM derived d CROSS JOIN memory m WHERE m.id = d.id ORDER BY m.id";
+    SELECT m.* FROM derived d CROSS JOIN memory m WHERE m.id = d.id ORDER BY m.id",
+    "
+    WITH RECURSIVE derived (id) AS (
+      SELECT value FROM jsonb_each($1)
+      UNION SELECT n.id FROM derived d CROSS JOIN LATERAL (
+        SELECT o.supersedes AS id FROM memory o WHERE o.id = d.id
+        UNION ALL SELECT o.superseded_by FROM memory o WHERE o.id = d.id
+        UNION ALL SELECT m.id FROM memory m WHERE m.supersedes = d.id
+        UNION ALL SELECT r.memory_id FROM memory_replaces r WHERE r.replaced_id = d.id) n WHERE n.id IS NOT NULL)
+    SELECT m.* FROM derived d CROSS JOIN memory m WHERE m.id = d.id ORDER BY m.id",
+);
 /// Summaries of letters that the entries rest on.
 pub(in crate::store) const SUMMARIES_OF_SOURCES: &str = "
     SELECT DISTINCT s.id, s.run_id, s.text_sha256 FROM jsonb_each($1) w CROSS JOIN memory_sources o
@@ -61,9 +72,15 @@ pub(in crate::store) const ERASE_SUMMARIES: &str =
 pub(in crate::store) const ERASE_SUMMARY_TEXTS: &str =
     "DELETE FROM contents WHERE sha256 IN (SELECT value FROM jsonb_each($1))";
 /// Columns of all tables that hold text or bytes; those of indexes are shadows of them.
-pub(in crate::store) const TEXT_COLUMNS: &str = "
-    SELECT m.name AS table_name, c.name AS column_name FROM sqlite_master m CROSS JOIN pragma_table_info(m.name) c
-    WHERE m.type = 'table' AND m.sql NOT LIKE 'CREATE VIRTUAL%' AND c.type IN ('TEXT', 'BLOB') ORDER BY 1, 2";
+pub(in crate::store) const TEXT_COLUMNS: Sql = Sql::pair(
+    "
+    SELECT m.name AS table_name, c.name AS column_name, c.type = 'BLOB' AS is_bytes FROM sqlite_master m CROSS JOIN pragma_table_info(m.name) c
+    WHERE m.type = 'table' AND m.sql NOT LIKE 'CREATE VIRTUAL%' AND c.type IN ('TEXT', 'BLOB') ORDER BY 1, 2",
+    "
+    SELECT c.table_name, c.column_name, c.data_type = 'bytea' AS is_bytes FROM information_schema.columns c
+    JOIN information_schema.tables t ON t.table_schema = c.table_schema AND t.table_name = c.table_name
+    WHERE t.table_type = 'BASE TABLE' AND c.table_schema = current_schema() AND c.data_type IN ('text', 'bytea') ORDER BY 1, 2",
+);
 
 /// Tables that an erasure takes the text out of.
 const ERASED_TABLES: [&str; 7] = [
@@ -301,12 +318,18 @@ impl Store {
         let columns = db::query(TEXT_COLUMNS).fetch_all(self.readers()).await?;
         for row in &columns {
             let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
-            // Both names come from the schema.
-            let sql = format!(
-                "SELECT count(*) FROM \"{table}\" t WHERE EXISTS (SELECT 1 FROM json_each($1) n \
-                 WHERE instr(CAST(t.\"{column}\" AS BLOB), CAST(n.value AS BLOB)) > 0)"
+            let [sqlite, postgres] = column_bytes(&format!("t.\"{column}\""), row.get("is_bytes"));
+            let rows_with = |words: &str, needle: &str| {
+                format!(
+                    "SELECT count(*) FROM \"{table}\" t WHERE EXISTS (SELECT 1 FROM json_each($1) n \
+                     WHERE instr({words}, {needle}) > 0)"
+                )
+            };
+            let sql = Sql::built_pair(
+                rows_with(&sqlite, "CAST(n.value AS BLOB)"),
+                rows_with(&postgres, "convert_to(n.value, 'UTF8')"),
             );
-            let count = db::query_scalar(Sql::built(sql)).bind(to_json(&needles.texts)?);
+            let count = db::query_scalar(sql).bind(to_json(&needles.texts)?);
             let rows: i64 = count.fetch_one(self.readers()).await?;
             if rows > 0 {
                 remains.push(RemainingText {
@@ -318,6 +341,15 @@ impl Store {
         }
         Ok(remains)
     }
+}
+
+/// Returns the bytes of a column in the words of both databases; its name comes from the schema.
+pub(in crate::store) fn column_bytes(column: &str, is_bytes: bool) -> [String; 2] {
+    let postgres = match is_bytes {
+        true => column.to_owned(),
+        false => format!("convert_to({column}, 'UTF8')"),
+    };
+    [format!("CAST({column} AS BLOB)"), postgres]
 }
 
 /// Reports whether an entry is still to be erased.

@@ -4,7 +4,7 @@
 //! whole when it has ended: by then nobody knows the words any more, and it may have told them in later turns.
 
 use crate::domain::{TextLabel, Timestamp, sha256_hex};
-use crate::store::db::{self, Connection, ConnectionSource, Row, Scope};
+use crate::store::db::{self, Connection, ConnectionSource, Row, Scope, Sql};
 use crate::store::sql::{json_list, to_json};
 use crate::store::{Result, Store};
 use serde_json::{Value, json};
@@ -15,13 +15,21 @@ const PASS_MAX: i64 = 50;
 
 pub(in crate::store) const PAYLOADS: &str = "
     SELECT id, event_type, payload_json FROM thread_tool_events WHERE run_id = $1 ORDER BY step_index";
-pub(in crate::store) const SECURE_DELETE: &str = "PRAGMA secure_delete = ON";
-pub(in crate::store) const FAST_DELETE: &str = "PRAGMA secure_delete = OFF";
-pub(in crate::store) const REDACT_TURNS: &str = "
+/// PostgreSQL keeps what a row held until its table is written anew, which `rewrite` does.
+pub(in crate::store) const SECURE_DELETE: Sql = Sql::pair("PRAGMA secure_delete = ON", "SELECT 1");
+pub(in crate::store) const FAST_DELETE: Sql = Sql::pair("PRAGMA secure_delete = OFF", "SELECT 1");
+pub(in crate::store) const REDACT_TURNS: Sql = Sql::pair(
+    "
     UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, packed = NULL,
       packed_with = NULL, error_message = CASE WHEN error_message IS NULL THEN NULL ELSE '' END,
       ended_json = json_remove(ended_json, '$.error'), pruned_at = coalesce(pruned_at, $2), redacted_at = $2
-    WHERE run_id IN (SELECT value FROM jsonb_each($1))";
+    WHERE run_id IN (SELECT value FROM jsonb_each($1))",
+    "
+    UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, packed = NULL,
+      packed_with = NULL, error_message = CASE WHEN error_message IS NULL THEN NULL ELSE '' END,
+      ended_json = CAST(CAST(ended_json AS JSONB) - 'error' AS TEXT), pruned_at = coalesce(pruned_at, $2), redacted_at = $2
+    WHERE run_id IN (SELECT value FROM jsonb_each($1))",
+);
 /// Answers of owners to the messages, questions and digests of an erasure of a person (`store/erasure`). Reports of digests
 /// name entries, which have lost their words before.
 pub(in crate::store) const EMPTY_ANSWERS: &str = "

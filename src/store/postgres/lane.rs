@@ -3,6 +3,7 @@
 use super::lock::BEGIN_ALONE;
 use super::refusal::is_lost;
 use crate::store::db::Connection;
+use crate::store::search::index_words::make_words;
 use crate::store::writes::job::{Job, JobOutcome};
 use crate::store::writes::power_cut::PowerCut;
 use crate::store::writes::refusal::{CommitRefusal, Halt};
@@ -63,6 +64,11 @@ impl Lane {
                 self.conn = Some(conn);
             }
             return answer(job, Ok(()));
+        }
+        // The words by which a letter is found are stored with it.
+        if let Err(error) = make_words(&mut conn).await {
+            tracing::error!(%error, "the words of a letter cannot be stored; its write is undone");
+            return answer(job, Err(error.into()));
         }
         match cut {
             None => {}

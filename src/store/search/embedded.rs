@@ -28,7 +28,7 @@ FROM messages o WHERE +o.persona_id = $1 AND o.seq > $3 AND o.seq < $4
 ORDER BY o.seq DESC LIMIT $5";
 pub(in crate::store) const TEXTS_TO_EMBED: &str = "
 SELECT m.seq, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, 2000) AS own
-FROM jsonb_each($1) h CROSS JOIN messages m WHERE m.seq = h.value ORDER BY h.key";
+FROM jsonb_each($1) h CROSS JOIN messages m WHERE m.seq = CAST(h.value AS BIGINT) ORDER BY h.key";
 /// Of each text that has a vector of the model, one of them.
 pub(in crate::store) const KNOWN_VECTORS: &str = "
 SELECT h.value AS sha256, (SELECT v.vector FROM letter_vectors v WHERE v.model = $1 AND v.text_sha256 = h.value LIMIT 1) AS vector

@@ -31,7 +31,7 @@ pub(in crate::store) const SHOW_HITS: &str = "
 SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition,
        m.trust,
        substr(coalesce(m.fresh_text, m.text_body), 1, 20000) AS snippet
-FROM jsonb_each($1) hit CROSS JOIN messages m WHERE m.seq = hit.value ORDER BY hit.key";
+FROM jsonb_each($1) hit CROSS JOIN messages m WHERE m.seq = CAST(hit.value AS BIGINT) ORDER BY hit.key";
 
 impl PersonaStore {
     /// Returns these messages in their order, each with the piece that has the words.

@@ -1,7 +1,7 @@
 //! Builds the indexes of letters in a database that had another one, or none of parts, in steps beside all other writes, and then
 //! drops the old one. The newest letters come first; until the last, older ones are not found by their words.
 
-use crate::store::db::{self, Scope};
+use crate::store::db::{self, Scope, Sql};
 use crate::store::sql::to_i64;
 use crate::store::sqlite::migrations::DROP_OLD_INDEX;
 use crate::store::{Result, Store, StoreError};
@@ -14,14 +14,23 @@ const STEP_LETTERS: usize = 100;
 pub(in crate::store) const NEXT_LETTERS: &str = "
     SELECT min(seq) AS lowest FROM (SELECT m.seq FROM letter_words_build b CROSS JOIN messages m
       WHERE b.id = 1 AND m.seq < b.below ORDER BY m.seq DESC LIMIT $1) AS next";
-/// In the order of their numbers: FTS5 ends a segment where a number is lower than the one before.
-pub(in crate::store) const INDEX_LETTERS: &str = "
+/// In the order of their numbers: FTS5 ends a segment where a number is lower than the one before. In PostgreSQL their words
+/// are made before the commit.
+pub(in crate::store) const INDEX_LETTERS: Sql = Sql::pair(
+    "
     INSERT INTO letter_words (rowid, thread, subject, sender, own)
       SELECT m.seq, replace(m.thread_id, '-', ''), m.subject, m.sender, coalesce(m.fresh_text, m.text_body)
       FROM letter_words_build b CROSS JOIN messages m
       WHERE b.id = 1 AND m.seq >= $1 AND m.seq < b.below AND NOT EXISTS (SELECT 1 FROM letter_words_docsize d WHERE d.id = m.seq)
       ORDER BY m.seq;
-    UPDATE letter_words_build SET below = $1 WHERE id = 1";
+    UPDATE letter_words_build SET below = $1 WHERE id = 1",
+    "
+    INSERT INTO letter_words (seq) SELECT m.seq
+      FROM letter_words_build b CROSS JOIN messages m
+      WHERE b.id = 1 AND m.seq >= $1 AND m.seq < b.below AND NOT EXISTS (SELECT 1 FROM letter_words d WHERE d.seq = m.seq)
+      ORDER BY m.seq;
+    UPDATE letter_words_build SET below = $1 WHERE id = 1",
+);
 /// The lowest number of the next letters without parts; NULL when there is none.
 pub(in crate::store) const NEXT_PARTS: &str = "
     SELECT min(seq) AS lowest FROM (SELECT m.seq FROM letter_parts_build b CROSS JOIN messages m
@@ -34,31 +43,43 @@ pub(in crate::store) const NAME_PARTS: &str = "
     UPDATE letter_parts_build SET below = $1 WHERE id = 1";
 pub(in crate::store) const END_PARTS: &str = "DELETE FROM letter_parts_build WHERE id = 1";
 /// Letters may be pending when an earlier engine failed to make their parts.
-pub(in crate::store) const PARTS_ARE_OPEN: &str = "
-    SELECT EXISTS (SELECT 1 FROM letter_parts_build WHERE id = 1) OR EXISTS (SELECT 1 FROM letter_parts_pending) AS is_open";
+pub(in crate::store) const PARTS_ARE_OPEN: Sql = Sql::pair(
+    "
+    SELECT EXISTS (SELECT 1 FROM letter_parts_build WHERE id = 1) OR EXISTS (SELECT 1 FROM letter_parts_pending) AS is_open",
+    "
+    SELECT EXISTS (SELECT 1 FROM letter_parts_build WHERE id = 1) OR EXISTS (SELECT 1 FROM letter_parts_pending)
+      OR EXISTS (SELECT 1 FROM letter_words WHERE words IS NULL) OR EXISTS (SELECT 1 FROM knowledge_fts WHERE words IS NULL) AS is_open",
+);
 pub(in crate::store) const BUILD_IS_OPEN: &str =
     "SELECT EXISTS (SELECT 1 FROM letter_words_build WHERE id = 1) AS is_open";
 
 /// Statements that build an index.
 struct IndexBuild {
-    is_open: &'static str,
+    is_open: Sql,
     next: &'static str,
-    step: &'static str,
+    step: Sql,
     end: &'static str,
 }
 
-const WORDS_BUILD: IndexBuild = IndexBuild {
-    is_open: BUILD_IS_OPEN,
-    next: NEXT_LETTERS,
-    step: INDEX_LETTERS,
-    end: DROP_OLD_INDEX,
-};
-const PARTS_BUILD: IndexBuild = IndexBuild {
-    is_open: PARTS_ARE_OPEN,
-    next: NEXT_PARTS,
-    step: NAME_PARTS,
-    end: END_PARTS,
-};
+impl IndexBuild {
+    fn of_words() -> Self {
+        Self {
+            is_open: BUILD_IS_OPEN.into(),
+            next: NEXT_LETTERS,
+            step: INDEX_LETTERS,
+            end: DROP_OLD_INDEX,
+        }
+    }
+
+    fn of_parts() -> Self {
+        Self {
+            is_open: PARTS_ARE_OPEN,
+            next: NEXT_PARTS,
+            step: NAME_PARTS.into(),
+            end: END_PARTS,
+        }
+    }
+}
 
 impl Store {
     /// Indexes the letters of a database that had another index, until all are or `stop`; an interrupted call is
@@ -82,11 +103,12 @@ impl Store {
     }
 
     async fn index_next(&self) -> Result<bool> {
-        Ok(self.take_step(&WORDS_BUILD).await? || self.take_step(&PARTS_BUILD).await?)
+        Ok(self.take_step(IndexBuild::of_words()).await?
+            || self.take_step(IndexBuild::of_parts()).await?)
     }
 
     /// Indexes some more letters; `false` when all are indexed.
-    async fn take_step(&self, build: &'static IndexBuild) -> Result<bool> {
+    async fn take_step(&self, build: IndexBuild) -> Result<bool> {
         let is_open: bool = db::query_scalar(build.is_open)
             .fetch_one(self.readers())
             .await?;

@@ -16,10 +16,10 @@ pub(in crate::store) const PENDING_PARTS: &str = "
 /// `$1`: `[{seq, thread, words}, …]`; an empty text has no row.
 pub(in crate::store) const STORE_PARTS: &str = "
     SAVEPOINT parts;
-    DELETE FROM letter_part_texts WHERE seq IN (SELECT value ->> 'seq' FROM jsonb_each($1));
+    DELETE FROM letter_part_texts WHERE seq IN (SELECT CAST(value ->> 'seq' AS BIGINT) FROM jsonb_each($1));
     INSERT INTO letter_part_texts (seq, thread, words)
-      SELECT value ->> 'seq', value ->> 'thread', value ->> 'words' FROM jsonb_each($1) WHERE value ->> 'words' <> '';
-    DELETE FROM letter_parts_pending WHERE seq IN (SELECT value ->> 'seq' FROM jsonb_each($1));
+      SELECT CAST(value ->> 'seq' AS BIGINT), value ->> 'thread', value ->> 'words' FROM jsonb_each($1) WHERE value ->> 'words' <> '';
+    DELETE FROM letter_parts_pending WHERE seq IN (SELECT CAST(value ->> 'seq' AS BIGINT) FROM jsonb_each($1));
     RELEASE parts";
 pub(in crate::store) const UNDO_PARTS: &str = "ROLLBACK TO parts; RELEASE parts";
 

@@ -4,14 +4,14 @@
 //! there are, how many have a word, what stands beside one. So what others write changes nothing for them.
 
 use super::found::{FoundMessage, found_message};
-use super::match_text::{in_threads, query_words, with_part, within};
+use super::match_text::{MatchText, all, in_threads, query_words, with_part, within};
 use super::ranking::{
     CandidateFacts, Ranking, SHARE_MIN, TermDocuments, TermListing, candidates, counted, rank,
 };
 use super::scope::{MessageSearch, SearchScope};
 use super::vectors::QuestionVector;
 use crate::domain::MessageId;
-use crate::store::db::{self, Query, Row};
+use crate::store::db::{self, Query, Row, Sql, TextPair};
 use crate::store::sql::{from_json, instant, json_list, to_i64};
 use crate::store::{PersonaStore, Result};
 use crate::text::word_parts::{WantedPart, stems, wanted_part};
@@ -36,17 +36,27 @@ const CANDIDATES_MAX: usize = 64;
 const NEAR: usize = 2;
 
 /// The newest messages with a word, from the newest on and only until there are enough.
-pub(in crate::store) const NEWEST_WITH: &str = "
+pub(in crate::store) const NEWEST_WITH: Sql = Sql::pair(
+    "
 SELECT m.seq, m.received_at
 FROM letter_words f CROSS JOIN messages m
 WHERE m.seq = f.rowid AND f.letter_words MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
   AND m.disposition <> 'notice'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
-ORDER BY f.rowid DESC LIMIT $5";
+ORDER BY f.rowid DESC LIMIT $5",
+    "
+SELECT m.seq, m.received_at
+FROM letter_words f JOIN messages m ON m.seq = f.seq
+WHERE f.words @@ CAST($1 AS TSQUERY) AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+  AND m.disposition <> 'notice'
+  AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
+ORDER BY f.seq DESC LIMIT $5",
+);
 
 /// The messages with a word that all readers may see, in threads that are named in the MATCH text. Scanned
 /// forwards, because only so does FTS5 skip to the next message of these threads.
-pub(in crate::store) const READABLE_WITH: &str = "
+pub(in crate::store) const READABLE_WITH: Sql = Sql::pair(
+    "
 SELECT m.seq, m.received_at
 FROM letter_words f CROSS JOIN messages m
 WHERE m.seq = f.rowid AND f.letter_words MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
@@ -54,20 +64,41 @@ WHERE m.seq = f.rowid AND f.letter_words MATCH $1 AND m.persona_id = $2 AND m.di
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
     WHERE readable.seq = m.seq AND readable.address = reader.value))
-ORDER BY f.rowid LIMIT $5";
+ORDER BY f.rowid LIMIT $5",
+    "
+SELECT m.seq, m.received_at
+FROM letter_words f JOIN messages m ON m.seq = f.seq
+WHERE f.words @@ CAST($1 AS TSQUERY) AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+  AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
+  AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
+  AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+    WHERE readable.seq = m.seq AND readable.address = reader.value))
+ORDER BY f.seq LIMIT $5",
+);
 
 /// The same as [`NEWEST_WITH`] for a part of words; `$6`: MATCH text of the index of words that must hold, too.
-pub(in crate::store) const NEWEST_WITH_PART: &str = "
+pub(in crate::store) const NEWEST_WITH_PART: Sql = Sql::pair(
+    "
 SELECT m.seq, m.received_at
 FROM letter_parts f CROSS JOIN messages m
 WHERE m.seq = f.rowid AND f.letter_parts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
   AND m.disposition <> 'notice'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND ($6 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.letter_words MATCH $6 AND w.rowid = m.seq))
-ORDER BY f.rowid DESC LIMIT $5";
+ORDER BY f.rowid DESC LIMIT $5",
+    "
+SELECT m.seq, m.received_at
+FROM letter_parts f JOIN messages m ON m.seq = f.seq
+WHERE f.words @@ CAST($1 AS TSQUERY) AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+  AND m.disposition <> 'notice'
+  AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
+  AND ($6 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.words @@ CAST($6 AS TSQUERY) AND w.seq = m.seq))
+ORDER BY f.seq DESC LIMIT $5",
+);
 
 /// The same as [`READABLE_WITH`] for a part of words; `$7` as `$6` of [`NEWEST_WITH_PART`].
-pub(in crate::store) const READABLE_WITH_PART: &str = "
+pub(in crate::store) const READABLE_WITH_PART: Sql = Sql::pair(
+    "
 SELECT m.seq, m.received_at
 FROM letter_parts f CROSS JOIN messages m
 WHERE m.seq = f.rowid AND f.letter_parts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
@@ -76,7 +107,18 @@ WHERE m.seq = f.rowid AND f.letter_parts MATCH $1 AND m.persona_id = $2 AND m.di
   AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
     WHERE readable.seq = m.seq AND readable.address = reader.value))
   AND ($7 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.letter_words MATCH $7 AND w.rowid = m.seq))
-ORDER BY f.rowid LIMIT $5";
+ORDER BY f.rowid LIMIT $5",
+    "
+SELECT m.seq, m.received_at
+FROM letter_parts f JOIN messages m ON m.seq = f.seq
+WHERE f.words @@ CAST($1 AS TSQUERY) AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+  AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
+  AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
+  AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+    WHERE readable.seq = m.seq AND readable.address = reader.value))
+  AND ($7 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.words @@ CAST($7 AS TSQUERY) AND w.seq = m.seq))
+ORDER BY f.seq LIMIT $5",
+);
 
 /// Threads that the first reader is in, the newest first.
 pub(in crate::store) const THREADS_OF: &str = "
@@ -97,7 +139,7 @@ SELECT count(*) FROM (SELECT 1 FROM jsonb_each($1) t CROSS JOIN messages m
 
 /// The four messages before and after each of `$1` in its thread, as far as all readers may see them.
 pub(in crate::store) const NEIGHBOURS: &str = "
-SELECT h.value AS seq,
+SELECT m.seq,
   (SELECT json_group_array(b.seq) FROM (SELECT n.seq FROM messages n
     WHERE n.thread_id = m.thread_id AND n.seq < m.seq AND n.direction IN ('inbound', 'outbound') AND n.disposition <> 'notice'
       AND ($2 IS NULL OR (n.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
@@ -110,11 +152,11 @@ SELECT h.value AS seq,
         SELECT 1 FROM jsonb_each($2) reader WHERE NOT EXISTS (SELECT 1 FROM readable
           WHERE readable.seq = n.seq AND readable.address = reader.value))))
     ORDER BY n.seq LIMIT 4) a) AS after_json
-FROM jsonb_each($1) h CROSS JOIN messages m WHERE m.seq = h.value";
+FROM jsonb_each($1) h CROSS JOIN messages m WHERE m.seq = CAST(h.value AS BIGINT)";
 
 /// When messages came, and from whom.
 pub(in crate::store) const RECEIVED: &str = "
-SELECT m.seq, m.received_at, m.sender FROM jsonb_each($1) h CROSS JOIN messages m WHERE m.seq = h.value";
+SELECT m.seq, m.received_at, m.sender FROM jsonb_each($1) h CROSS JOIN messages m WHERE m.seq = CAST(h.value AS BIGINT)";
 
 pub(in crate::store) const NUMBER_OF: &str =
     "SELECT m.seq FROM messages m WHERE m.id = $1 AND m.persona_id = $2";
@@ -174,11 +216,10 @@ impl PersonaStore {
                 let best = ranking.hits.into_iter().map(|(seq, _)| seq);
                 best.filter(|_| ranking.share >= SHARE_MIN).collect()
             }
-            None => {
-                self.with(&filters.all().join(" AND "), &filters, &scope)
-                    .await?
-                    .documents
-            }
+            None => match all(&filters.all()) {
+                Some(matching) => self.with(matching, &filters, &scope).await?.documents,
+                None => Vec::new(),
+            },
         };
         if is_answered && let Some(question) = question.await {
             hits = self.fused(search, &hits, &question).await?;
@@ -267,7 +308,7 @@ impl PersonaStore {
     /// thread.
     async fn limited(
         &self,
-        columns: Vec<String>,
+        columns: Vec<MatchText>,
         words: usize,
         scope: &SearchScope,
     ) -> Result<Option<Filters>> {
@@ -315,7 +356,7 @@ impl PersonaStore {
         let mut found = TermListing::default();
         if part.as_ref().is_none_or(|part| part.is_word) {
             found = self
-                .with(&within(word, &filters.all()), filters, scope)
+                .with(within(word, &filters.all()), filters, scope)
                 .await?;
         }
         if let Some(part) = part {
@@ -327,7 +368,7 @@ impl PersonaStore {
     /// Returns the messages that match and that the readers may see.
     async fn with(
         &self,
-        matching: &str,
+        matching: MatchText,
         filters: &Filters,
         scope: &SearchScope,
     ) -> Result<TermListing> {
@@ -345,24 +386,24 @@ impl PersonaStore {
         let matching = with_part(part, &filters.threads);
         let statements = (NEWEST_WITH_PART, READABLE_WITH_PART);
         let limit = filters.rows_max;
-        let query = self.listed(statements, (&matching, limit), scope);
-        let columns = (!filters.columns.is_empty()).then(|| filters.columns.join(" AND "));
-        let query = query.bind(columns);
+        let query = self.listed(statements, (matching, limit), scope);
+        let query = query.bind(all(&filters.columns).map(TextPair::from));
         listing(&query.fetch_all(self.store.readers()).await?, limit)
     }
 
     /// Binds the statement for all mail, or that for some readers.
     fn listed(
         &self,
-        (newest, readable): (&'static str, &'static str),
-        (matching, limit): (&str, i64),
+        (newest, readable): (Sql, Sql),
+        (matching, limit): (MatchText, i64),
         scope: &SearchScope,
     ) -> Query {
         let sql = match scope.readers {
             None => newest,
             Some(_) => readable,
         };
-        let query = db::query(sql).bind(matching).bind(self.persona.as_str());
+        let query = db::query(sql).bind(TextPair::from(matching));
+        let query = query.bind(self.persona.as_str());
         let query = query.bind(&scope.since).bind(&scope.before).bind(limit);
         match scope.readers {
             None => query,
@@ -431,11 +472,11 @@ fn of_named(words: &[String], letters: &HashMap<i64, ReceivedLetter>) -> Option<
     (!named.is_empty()).then_some(named)
 }
 
-/// Parts of the MATCH text that are the same for every word.
+/// Parts of the query that are the same for every word.
 struct Filters {
     /// Of columns that only the index of words has.
-    columns: Vec<String>,
-    threads: Vec<String>,
+    columns: Vec<MatchText>,
+    threads: Vec<MatchText>,
     /// Number of messages that can be found.
     total: f64,
     /// Most messages that are read for one word.
@@ -443,7 +484,7 @@ struct Filters {
 }
 
 impl Filters {
-    fn all(&self) -> Vec<String> {
+    fn all(&self) -> Vec<MatchText> {
         [&self.columns[..], &self.threads].concat()
     }
 }

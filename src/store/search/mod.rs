@@ -1,6 +1,6 @@
 //! Lexical search: one index of letters, scores by what the reader may see, and silence when nothing fits.
 //!
-//! - `match_text`: words and filters as FTS5 query text; the only file that writes it.
+//! - `match_text`: words and filters as query text of both databases; `tsquery`: that of PostgreSQL, and its words of a text.
 //! - `ranking`: scores of documents, and whether the best is worth showing. Pure.
 //! - `excerpt`: the piece of a letter that shows a hit.
 //! - `scope`: what a search asks for; `found`: messages as it returns them.
@@ -8,6 +8,7 @@
 //! - `letter_search`: search over the messages of a persona.
 //! - `replies`: letters by which the search is measured.
 //! - `letter_parts`: the second index, of parts of words.
+//! - `index_words`: the words of the index in PostgreSQL.
 //! - `index_merge`: merging of the index's segments.
 //! - `index_build`: building of the index of a database that has an older one.
 //!
@@ -15,6 +16,7 @@
 //! scores (D-99), and only as far as the reader may see them.
 
 pub(in crate::store) mod match_text;
+mod tsquery;
 pub(in crate::store) mod ranking;
 pub(in crate::store) mod excerpt;
 pub(in crate::store) mod scope;
@@ -24,5 +26,6 @@ pub(in crate::store) mod embedded;
 pub(in crate::store) mod letter_search;
 pub(in crate::store) mod replies;
 pub(in crate::store) mod letter_parts;
+pub(in crate::store) mod index_words;
 pub(in crate::store) mod index_merge;
 pub(in crate::store) mod index_build;

@@ -1,7 +1,7 @@
 //! What a search asks for, and what limits it beside its words.
 
 use crate::domain::{Address, Timestamp};
-use crate::store::search::match_text::column;
+use crate::store::search::match_text::{LetterColumn, MatchText, column};
 use crate::store::sql::json_list;
 
 /// Filters of a search; `None` does not filter.
@@ -25,9 +25,12 @@ pub struct MessageSearch {
 }
 
 impl MessageSearch {
-    /// Returns MATCH text for the filters of columns; `None`: one has no searchable word, so nothing fits.
-    pub(in crate::store) fn columns(&self) -> Option<Vec<String>> {
-        let filters = [("sender", &self.from), ("subject", &self.subject)];
+    /// Returns the queries for the filters of columns; `None`: one has no searchable word, so nothing fits.
+    pub(in crate::store) fn columns(&self) -> Option<Vec<MatchText>> {
+        let filters = [
+            (LetterColumn::Sender, &self.from),
+            (LetterColumn::Subject, &self.subject),
+        ];
         let typed = filters
             .into_iter()
             .filter_map(|(name, typed)| Some((name, typed.as_ref()?)));

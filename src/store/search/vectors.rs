@@ -3,8 +3,9 @@
 //! Brute force over the newest letters that the readers may see: the rule of readers stands in the statement that reads the
 //! vectors, so that no vector of another letter is compared.
 
+use super::match_text::all;
 use super::scope::{MessageSearch, SearchScope};
-use crate::store::db;
+use crate::store::db::{self, Sql, TextPair};
 use crate::store::{PersonaStore, Result};
 use futures_util::TryStreamExt;
 use std::collections::HashMap;
@@ -25,19 +26,30 @@ pub struct QuestionVector {
 }
 
 /// The newest letters of a persona with their vectors.
-pub(in crate::store) const NEWEST_VECTORS: &str = "
+pub(in crate::store) const NEWEST_VECTORS: Sql = Sql::pair(
+    "
 SELECT v.seq, v.vector
 FROM letter_vectors v CROSS JOIN messages m
 WHERE m.seq = v.seq AND v.persona_id = $1 AND v.model = $2 AND m.persona_id = $1 AND m.direction IN ('inbound', 'outbound')
   AND m.disposition <> 'notice'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND ($5 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.letter_words MATCH $5 AND w.rowid = m.seq))
-ORDER BY v.seq DESC LIMIT $6";
+ORDER BY v.seq DESC LIMIT $6",
+    "
+SELECT v.seq, v.vector
+FROM letter_vectors v CROSS JOIN messages m
+WHERE m.seq = v.seq AND v.persona_id = $1 AND v.model = $2 AND m.persona_id = $1 AND m.direction IN ('inbound', 'outbound')
+  AND m.disposition <> 'notice'
+  AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
+  AND ($5 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.words @@ CAST($5 AS TSQUERY) AND w.seq = m.seq))
+ORDER BY v.seq DESC LIMIT $6",
+);
 
 /// The newest letters that all readers `$7` may see, in the newest `$9` threads of the first of them (`$8`), with their
 /// vectors; the other parameters as those of [`NEWEST_VECTORS`]. Vectors are read when it is known which. An index by persona
 /// would walk all of its letters for each thread.
-pub(in crate::store) const READABLE_VECTORS: &str = "
+pub(in crate::store) const READABLE_VECTORS: Sql = Sql::pair(
+    "
 SELECT v.seq, v.vector FROM (
   SELECT m.seq FROM (
     SELECT t.id FROM thread_participants p CROSS JOIN threads t
@@ -51,7 +63,23 @@ SELECT v.seq, v.vector FROM (
       WHERE readable.seq = m.seq AND readable.address = reader.value))
     AND ($5 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.letter_words MATCH $5 AND w.rowid = m.seq))
   ORDER BY m.seq DESC LIMIT $6) h
-CROSS JOIN letter_vectors v WHERE v.seq = h.seq AND v.model = $2";
+CROSS JOIN letter_vectors v WHERE v.seq = h.seq AND v.model = $2",
+    "
+SELECT v.seq, v.vector FROM (
+  SELECT m.seq FROM (
+    SELECT t.id FROM thread_participants p CROSS JOIN threads t
+    WHERE t.id = p.thread_id AND p.address = $8 AND t.persona_id = $1 ORDER BY t.updated_at DESC LIMIT $9) own
+  CROSS JOIN messages m
+  CROSS JOIN letter_vectors l
+  WHERE l.seq = m.seq AND l.model = $2 AND m.thread_id = own.id AND m.persona_id = $1 AND m.direction IN ('inbound', 'outbound')
+    AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
+    AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
+    AND NOT EXISTS (SELECT 1 FROM jsonb_each($7) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+      WHERE readable.seq = m.seq AND readable.address = reader.value))
+    AND ($5 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.words @@ CAST($5 AS TSQUERY) AND w.seq = m.seq))
+  ORDER BY m.seq DESC LIMIT $6) h
+CROSS JOIN letter_vectors v WHERE v.seq = h.seq AND v.model = $2",
+);
 
 /// Most threads of readers that are searched, as in a search by words.
 const THREADS_MAX: i64 = 400;
@@ -73,7 +101,6 @@ impl PersonaStore {
         let Some(columns) = search.columns() else {
             return Ok(Vec::new());
         };
-        let columns = (!columns.is_empty()).then(|| columns.join(" AND "));
         let scope = SearchScope::of(search);
         let sql = match scope.readers {
             None => NEWEST_VECTORS,
@@ -81,7 +108,10 @@ impl PersonaStore {
         };
         let query = db::query(sql).bind(self.persona.as_str());
         let query = query.bind(&question.model).bind(&scope.since);
-        let query = query.bind(&scope.before).bind(columns).bind(VECTORS_MAX);
+        let query = query
+            .bind(&scope.before)
+            .bind(all(&columns).map(TextPair::from))
+            .bind(VECTORS_MAX);
         let query = match &scope.readers {
             None => query,
             Some(readers) => query
