@@ -37,6 +37,7 @@ mod postfix;
 #[path = "road/recall.rs"]
 mod recall;
 
+use crate::app::db;
 use app::{Workspace, note};
 use attache::app::Engine;
 use attache::clock::{Clock, SystemClock};
@@ -371,7 +372,7 @@ async fn fill(workspace: &Workspace, first: &MessageId, length: usize) {
         INSERT INTO messages (id, thread_id, persona_id, direction, message_id, sender, subject, text_body, received_at, trust)
         SELECT 'copy-' || i, thread_id, persona_id, direction, 'copy-' || i, sender, subject, text_body || ' ' || i,
           received_at, trust FROM messages, n WHERE id = $1";
-    sqlx::query(sql)
+    db::query(sql)
         .bind(first.as_str())
         .bind(length as i64)
         .execute(&mut rows)

@@ -3,7 +3,7 @@
 //! A copy is older than what it was made from, by its ids and its times, so that new rows go to the end of each index,
 //! as they do in an engine that has run for years.
 
-use sqlx::SqliteConnection;
+use crate::app::db;
 
 /// Tables of which a letter has rows, each after those that it refers to.
 const COPIED: [&str; 14] = [
@@ -46,11 +46,11 @@ const OTHERS: &str = "
       FROM (SELECT id FROM threads ORDER BY rowid LIMIT 10) t, numbers n";
 
 /// Copies the rows of the letters in a database until it holds the wanted number of letters. No engine may have it open.
-pub async fn multiply(rows: &mut SqliteConnection, letters: usize) {
+pub async fn multiply(rows: &mut db::Connection, letters: usize) {
     let begin = "PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF; PRAGMA cache_size = -262144;
         PRAGMA temp_store = MEMORY; CREATE TEMP TABLE numbers (i INTEGER PRIMARY KEY)";
     execute(rows, begin).await;
-    let there: i64 = sqlx::query_scalar("SELECT count(*) FROM raw_letters")
+    let there: i64 = db::query_scalar("SELECT count(*) FROM raw_letters")
         .fetch_one(&mut *rows)
         .await
         .expect("letters");
@@ -75,9 +75,9 @@ pub async fn multiply(rows: &mut SqliteConnection, letters: usize) {
 }
 
 /// A statement that copies the rows which the engine itself wrote, once for each of `numbers`.
-async fn copy_of(rows: &mut SqliteConnection, table: &str) -> String {
+async fn copy_of(rows: &mut db::Connection, table: &str) -> String {
     let columns: Vec<String> =
-        sqlx::query_scalar("SELECT name FROM pragma_table_info($1) WHERE name <> $2")
+        db::query_scalar("SELECT name FROM pragma_table_info($1) WHERE name <> $2")
             .bind(table)
             .bind(NUMBERED)
             .fetch_all(&mut *rows)
@@ -121,8 +121,8 @@ fn value(table: &str, column: &str) -> String {
     }
 }
 
-async fn execute(rows: &mut SqliteConnection, sql: &str) {
-    sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned()))
+async fn execute(rows: &mut db::Connection, sql: &str) {
+    db::raw_sql(sqlx::AssertSqlSafe(sql.to_owned()))
         .execute(rows)
         .await
         .unwrap_or_else(|error| panic!("{error}: {sql}"));

@@ -2,6 +2,7 @@
 //! fast all of them fire when they are due at once.
 
 use crate::app::Workspace;
+use crate::app::db;
 use crate::client::{open, workspace};
 use crate::counters::{cpu_time, median};
 use attache::app::Engine;
@@ -109,7 +110,7 @@ async fn all_at_once(workspace: &Workspace) {
             .minus(Duration::from_secs(seconds))
             .to_string()
     };
-    sqlx::query(
+    db::query(
         "UPDATE responsibilities SET cursor_at = $1, next_slot_at = $2, fire_at = $2, schedule = '* * * * *'",
     )
     .bind(ago(90))

@@ -1,6 +1,7 @@
 //! What the feed costs a letter that is accepted and one that is answered: the same with and without its triggers, in pairs, on
 //! databases that already hold many letters.
 
+use crate::app::db;
 use crate::client::{Listener, open, send_all};
 use crate::counters::{cpu_time, disk_bytes, median, record};
 use crate::history::Serving;
@@ -20,13 +21,13 @@ type Round = [f64; 3];
 pub async fn feed_cost(letters: usize) {
     let mut pair = [Serving::of(letters).await, Serving::of(letters).await];
     let mut rows = pair[1].workspace().rows().await;
-    let drops: Vec<String> = sqlx::query_scalar(TRIGGERS)
+    let drops: Vec<String> = db::query_scalar(TRIGGERS)
         .fetch_all(&mut rows)
         .await
         .expect("triggers");
     assert!(drops.len() > 10, "{drops:?}");
     for sql in drops {
-        sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
+        db::raw_sql(sqlx::AssertSqlSafe(sql))
             .execute(&mut rows)
             .await
             .expect("dropped");

@@ -1,6 +1,7 @@
 //! What history costs: the same letters, contexts and searches with a thousand messages in the store and with many, in
 //! turns, so that the machine's moods meet both.
 
+use crate::app::db;
 use crate::app::{self, Workspace, note};
 use crate::client::{Listener, open, send_all, workspace};
 use crate::context_times;
@@ -144,10 +145,7 @@ async fn fill(workspace: &Workspace, messages: usize) {
     let begin = "PRAGMA synchronous = OFF; PRAGMA cache_size = -262144; PRAGMA temp_store = MEMORY;
         CREATE TEMP TABLE bodies (number INTEGER PRIMARY KEY, body TEXT NOT NULL);
         CREATE TEMP TABLE numbers (i INTEGER PRIMARY KEY)";
-    sqlx::raw_sql(begin)
-        .execute(&mut rows)
-        .await
-        .expect("begun");
+    db::raw_sql(begin).execute(&mut rows).await.expect("begun");
     for number in 0..997_u64 {
         // Words as languages have them: the n-th is about n times rarer than the first.
         let word = |place: u64| {
@@ -161,20 +159,20 @@ async fn fill(workspace: &Workspace, messages: usize) {
             "breakfast {}",
             (0..60).map(word).collect::<Vec<_>>().join(" ")
         );
-        let insert = sqlx::query("INSERT INTO bodies VALUES ($1, $2)")
+        let insert = db::query("INSERT INTO bodies VALUES ($1, $2)")
             .bind(number as i64)
             .bind(body);
         insert.execute(&mut rows).await.expect("a body");
     }
     for first in (0..messages).step_by(20_000) {
         let last = messages.min(first + 20_000) - 1;
-        let fill = sqlx::query(FILL)
+        let fill = db::query(FILL)
             .bind(first as i64)
             .bind(last as i64)
             .bind(THREAD_LENGTH as i64);
         fill.execute(&mut rows).await.expect("filled");
     }
-    sqlx::raw_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    db::raw_sql("PRAGMA wal_checkpoint(TRUNCATE)")
         .execute(&mut rows)
         .await
         .expect("written back");

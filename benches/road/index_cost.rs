@@ -1,5 +1,6 @@
 //! What the indexes of letters cost when letters are accepted: the same letters with and without them, in pairs.
 
+use crate::app::db;
 use crate::client::{Listener, open, send_all, workspace};
 use crate::counters::cpu_time;
 use std::time::Instant;
@@ -50,10 +51,7 @@ async fn accepted(without: &[&'static str]) -> (f64, f64) {
     let engine = open(&workspace).await;
     let mut rows = workspace.rows().await;
     for sql in without {
-        sqlx::raw_sql(*sql)
-            .execute(&mut rows)
-            .await
-            .expect("dropped");
+        db::raw_sql(*sql).execute(&mut rows).await.expect("dropped");
     }
     let listener = Listener::of(&engine).await;
     let (began, cpu) = (Instant::now(), cpu_time());

@@ -5,6 +5,7 @@
 //! `dial481/locomo-audit` (CC BY-NC 4.0, only to measure), and `mails.jsonl` with a letter a line. `docs/benchmarks.md`
 //! says how to get both. Whatever is absent is said, not skipped in silence.
 
+use crate::app::db;
 use crate::app::{Workspace, rows};
 use crate::client::{open, workspace};
 use crate::counters::percentile;
@@ -16,7 +17,6 @@ use attache::text::rare_words::WordCounts;
 use chrono::{DateTime, NaiveDateTime};
 use serde::Deserialize;
 use serde_json::Value;
-use sqlx::SqliteConnection;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -70,7 +70,7 @@ fn absent(what: &str) {
 /// Letters of one persona in a database of their own.
 struct Letters {
     engine: Engine,
-    rows: SqliteConnection,
+    rows: db::Connection,
     _workspace: Workspace,
 }
 
@@ -79,7 +79,7 @@ impl Letters {
         let workspace = workspace();
         let engine = open(&workspace).await;
         let mut rows = workspace.rows().await;
-        let fast = sqlx::raw_sql("PRAGMA synchronous = OFF; BEGIN");
+        let fast = db::raw_sql("PRAGMA synchronous = OFF; BEGIN");
         fast.execute(&mut rows).await.expect("a transaction");
         Self {
             engine,
@@ -100,7 +100,7 @@ impl Letters {
     }
 
     async fn done(&mut self) {
-        let end = sqlx::raw_sql("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)");
+        let end = db::raw_sql("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)");
         end.execute(&mut self.rows).await.expect("written");
         // The rows came past the engine, which makes the parts of words.
         let began = Instant::now();
@@ -114,7 +114,7 @@ impl Letters {
             + (SELECT coalesce(sum(octet_length(term) + 12), 0) FROM letter_parts_idx)
             + (SELECT coalesce(sum(octet_length(sz) + 6), 0) FROM letter_parts_docsize),
             (SELECT coalesce(sum(octet_length(words) + octet_length(thread) + 8), 0) FROM letter_part_texts)";
-        let (text, words, parts, part_texts): (i64, i64, i64, i64) = sqlx::query_as(sizes)
+        let (text, words, parts, part_texts): (i64, i64, i64, i64) = db::query_as(sizes)
             .fetch_one(&mut self.rows)
             .await
             .expect("sizes");
@@ -416,11 +416,11 @@ async fn growth(many: usize) {
         let bodies: Vec<String> = (first..many.min(first + 10_000))
             .map(|n| body(n as u64))
             .collect();
-        let fill = sqlx::query(FILL)
+        let fill = db::query(FILL)
             .bind(first as i64)
             .bind(serde_json::json!(bodies).to_string());
         fill.execute(&mut letters.rows).await.expect("filled");
-        sqlx::raw_sql("COMMIT; BEGIN")
+        db::raw_sql("COMMIT; BEGIN")
             .execute(&mut letters.rows)
             .await
             .expect("written");

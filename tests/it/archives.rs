@@ -1,11 +1,11 @@
 //! Conversations over real archives: the partition must be the one of union-find over Message-IDs, in whatever order
 //! the letters come.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace};
 use crate::corpora::{corpus, files};
 use attache::domain::{Address, Arrival, Envelope, Letter, Via};
 use serde_json::json;
-use sqlx::Row;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -126,8 +126,8 @@ async fn partition(letters: &[Vec<u8>], order: &[usize]) -> Vec<String> {
     }
     let mut rows = app.workspace.rows().await;
     let sql = "SELECT m.id, t.conversation_id FROM messages m JOIN threads t ON t.id = m.thread_id";
-    for row in sqlx::query(sql).fetch_all(&mut rows).await.expect("rows") {
-        conversations.insert(row.get::<String, _>(0), row.get::<String, _>(1));
+    for row in db::query(sql).fetch_all(&mut rows).await.expect("rows") {
+        conversations.insert(row.get::<String>(0), row.get::<String>(1));
     }
     ids.sort();
     ids.into_iter()

@@ -6,10 +6,10 @@ mod letters;
 mod loops;
 mod personas;
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace};
 use attache::gateway::intake_contract::CopyOutcome;
 use serde_json::{Value, json};
-use sqlx::Row;
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -43,7 +43,7 @@ async fn receive(app: &TestApp, eml: &str) -> String {
 
 async fn count(workspace: &Workspace, sql: &'static str) -> i64 {
     let mut rows = workspace.rows().await;
-    sqlx::query(sql)
+    db::query(sql)
         .fetch_one(&mut rows)
         .await
         .expect("a count")

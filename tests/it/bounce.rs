@@ -5,6 +5,7 @@ mod unauthenticated;
 mod oracle;
 mod shapes;
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use attache::domain::{Address, Arrival, DeliveryId, Envelope, Letter, Via};
 use attache::gateway::intake_contract::{Accepted, CopyOutcome, Refusal};
@@ -107,7 +108,7 @@ async fn state(app: &TestApp, sent: &Sent) -> RecipientState {
 async fn notices(app: &TestApp, kind: &str) -> usize {
     let mut rows = app.workspace.rows().await;
     let sql = "SELECT summary FROM notices WHERE kind = $1";
-    sqlx::query_scalar::<_, String>(sql)
+    db::query_scalar::<String>(sql)
         .bind(kind)
         .fetch_all(&mut rows)
         .await

@@ -1,5 +1,6 @@
 //! A provider that is down, or that refuses the account, is not asked by every run of a burst.
 
+use crate::app::db;
 use crate::app::{TestApp, note};
 use crate::fallback::{refuses, says, tries, workspace};
 use crate::providers::server::{Reply, Server};
@@ -24,7 +25,7 @@ async fn burst(app: &TestApp, count: usize) -> Vec<String> {
 async fn count(app: &TestApp, state: &'static str, class: &str) -> usize {
     let mut rows = app.workspace.rows().await;
     let sql = "SELECT count(*) FROM runs WHERE state = $1 AND coalesce(error_class, '') = $2";
-    let found = sqlx::query_scalar::<_, i64>(sql).bind(state).bind(class);
+    let found = db::query_scalar::<i64>(sql).bind(state).bind(class);
     usize::try_from(found.fetch_one(&mut rows).await.expect("a count")).expect("a size")
 }
 

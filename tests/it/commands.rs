@@ -3,8 +3,8 @@
 mod engine;
 mod hints;
 
+use crate::app::db;
 use serde_json::Value;
-use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -420,15 +420,11 @@ fn every_file_is_told_of_and_one_refusal_decides_the_exit_code() {
 async fn a_letter_not_storable_now_ends_with_75_and_is_taken_later() {
     let workspace = Workspace::new();
     workspace.ok(&["runs", "list"]);
-    let file = SqliteConnectOptions::new().filename(workspace.path().join("data/attache.db"));
-    let mut other = file.connect().await.expect("the database");
-    sqlx::query("BEGIN IMMEDIATE")
-        .execute(&mut other)
-        .await
-        .expect("the write lock");
+    let mut other = db::Connection::open(workspace.path()).await;
+    other.hold_writes().await;
     let said = tokio::task::block_in_place(|| workspace.run(&["ingest", LETTER]));
     assert_eq!(said.code, 75, "{}{}", said.stdout, said.stderr);
-    sqlx::query("ROLLBACK")
+    db::query("ROLLBACK")
         .execute(&mut other)
         .await
         .expect("the lock is given back");

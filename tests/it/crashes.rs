@@ -1,10 +1,10 @@
 //! The power goes at every commit of a letter's road, on either side of it; the state after a restart is the one of
 //! the road that was not interrupted.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, proven_note as note, without_marks};
 use attache::store::PowerCut;
 use serde_json::{Value, json};
-use sqlx::Row;
 
 /// Reads, fails, recovers, notes, mails, and says something last: every kind of entry a journal has.
 fn script() -> Value {
@@ -34,10 +34,10 @@ async fn state(app: &TestApp) -> Vec<String> {
         "SELECT 'recipient', recipient, state, '', '' FROM delivery_recipients ORDER BY recipient",
         "SELECT 'threads', count(*), '', '', '' FROM threads",
     ] {
-        for row in sqlx::query(sql).fetch_all(&mut rows).await.expect("rows") {
+        for row in db::query(sql).fetch_all(&mut rows).await.expect("rows") {
             let cells = (0..row.len()).map(|i| {
-                row.try_get::<Option<String>, _>(i)
-                    .unwrap_or_else(|_| Some(row.get::<i64, _>(i).to_string()))
+                row.try_get::<Option<String>>(i)
+                    .unwrap_or_else(|_| Some(row.get::<i64>(i).to_string()))
             });
             let line = cells
                 .map(Option::unwrap_or_default)
@@ -169,7 +169,7 @@ async fn a_clean_stop_in_the_middle_of_a_run_goes_on_from_its_journal() {
     let turns =
         "SELECT count(*) FROM run_turns WHERE run_id = $1 AND state = 'started' AND turn_index = 1";
     let waiting = async {
-        while sqlx::query_scalar::<_, i64>(turns)
+        while db::query_scalar::<i64>(turns)
             .bind(&run)
             .fetch_one(&mut rows)
             .await
@@ -221,14 +221,14 @@ async fn a_failure_not_stored_is_stored_later_and_its_run_tried_again() {
             .await
             .expect("taken");
     }
-    sqlx::raw_sql(NO_ROOM)
+    db::raw_sql(NO_ROOM)
         .execute(&mut app.workspace.rows().await)
         .await
         .expect("triggers");
     app.engine.drain().await.expect("drained");
     let states = "SELECT group_concat(state) FROM (SELECT state FROM runs ORDER BY seq)";
     let mut rows = app.workspace.rows().await;
-    let found: String = sqlx::query_scalar(states)
+    let found: String = db::query_scalar(states)
         .fetch_one(&mut rows)
         .await
         .expect("states");

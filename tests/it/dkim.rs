@@ -1,5 +1,6 @@
 //! Our own mail is signed when it is frozen. mail-auth verifies here; OpenDKIM and Mail::DKIM in `tests/peers/dkim.sh`.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use attache::config::load;
 use attache::domain::{Address, Timestamp};
@@ -279,7 +280,7 @@ async fn an_answer_is_signed_when_frozen_and_goes_out_as_frozen() {
     let zone = Zone::publishing(&app.engine.config.gateway.signers);
     let good = ["ed", "rsa"].map(|selector| (selector.to_owned(), true));
     assert_eq!(verdicts(&mails[0], &zone).await, good);
-    let frozen: Vec<u8> = sqlx::query_scalar("SELECT bytes FROM deliveries")
+    let frozen: Vec<u8> = db::query_scalar("SELECT bytes FROM deliveries")
         .fetch_one(&mut app.workspace.rows().await)
         .await
         .expect("one delivery");

@@ -1,6 +1,7 @@
 //! What becomes of a run whose provider fails: the next of the chain does its work, everybody can see it, and nothing is
 //! done twice.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, proven_note as note};
 use crate::providers::server::{Reply, Server};
 use serde_json::{Value, json};
@@ -55,7 +56,7 @@ pub async fn tries(app: &TestApp, run: &str) -> Vec<String> {
     let mut rows = app.workspace.rows().await;
     let sql = "SELECT turn_index || ' ' || provider || '/' || model || ' ' || coalesce(error_class, state)
         FROM run_turns WHERE run_id = $1 ORDER BY turn_index, attempt";
-    sqlx::query_scalar(sql)
+    db::query_scalar(sql)
         .bind(run)
         .fetch_all(&mut rows)
         .await

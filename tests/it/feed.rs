@@ -1,5 +1,6 @@
 //! The feed of what happens: each event in the commit that makes it true, in one order for every reader, bounded.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use crate::approvals::scene;
 use crate::scheduler::world::{World, at};
@@ -240,7 +241,7 @@ async fn the_feed_never_refuses_the_commit_of_a_row_that_says_less_than_usual() 
         UPDATE runs SET state = 'running', finished_at = NULL, state_at = NULL;
         UPDATE runs SET state = 'failed'";
     let mut rows = app.workspace.rows().await;
-    sqlx::raw_sql(odd).execute(&mut rows).await.expect("stored");
+    db::raw_sql(odd).execute(&mut rows).await.expect("stored");
     let expected = ["turn.failed", "run.running", "run.failed"];
     assert_eq!(kinds(&app.engine.store, seen).await, expected);
 }
@@ -353,7 +354,7 @@ async fn the_feed_keeps_a_hundred_thousand_events_and_a_narrow_reader_reads_in_w
     let fill = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 103500)
         INSERT INTO feed (kind, persona_id, run_id, at)
         SELECT 'run.queued', 'ada', 'r-' || (i % 50000), '2026-11-20T09:00:00.000Z' FROM n";
-    sqlx::query(fill).execute(&mut rows).await.expect("filled");
+    db::query(fill).execute(&mut rows).await.expect("filled");
     let store = &app.engine.store;
     let page = page(store, 0).await;
     assert_eq!(page.events[0].seq, 3001);

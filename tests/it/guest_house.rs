@@ -1,5 +1,6 @@
 //! The repository's own workspace, the guest house of `attache demo`, and the real binary on it.
 
+use crate::app::database;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,6 +13,7 @@ pub fn write(folder: &Path) {
         std::fs::create_dir_all(file.parent().expect("a folder")).expect("folders");
         std::fs::write(file, content).expect("a written file");
     }
+    database::provide_to_binary(folder);
 }
 
 /// What a command came to.

@@ -1,5 +1,6 @@
 //! The kill switch: what it stops, what it leaves alone, and that nothing is lost by it.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use crate::fallback::{says, workspace};
 use crate::providers::server::{Reply, Server, Then};
@@ -203,7 +204,7 @@ async fn is_stopped(who: &str) -> (bool, TestApp, String) {
         let mut rows = workspace.rows().await;
         let state = "SELECT state FROM runs WHERE id = $1";
         loop {
-            let state: String = sqlx::query_scalar(state)
+            let state: String = db::query_scalar(state)
                 .bind(&run)
                 .fetch_one(&mut rows)
                 .await

@@ -6,6 +6,7 @@ mod sweeps;
 mod failure;
 mod waiting;
 
+use crate::app::db;
 use crate::app::{TestApp, note};
 use attache::config::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls};
 use attache::gateway::ingress::imap::{ImapSweepReport, ImapTimeouts, MailboxError, MailboxWatch};
@@ -79,7 +80,7 @@ fn deliver_some(server: &Server, numbers: std::ops::Range<usize>) {
 
 async fn count(app: &TestApp, sql: &'static str) -> i64 {
     let mut rows = app.workspace.rows().await;
-    sqlx::query_scalar(sql)
+    db::query_scalar(sql)
         .fetch_one(&mut rows)
         .await
         .expect("a number")

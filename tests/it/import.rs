@@ -1,9 +1,9 @@
 //! `attache import`: archives become history, once, in the order of time, and nobody is answered.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use crate::corpora::corpus;
 use serde_json::{Value, json};
-use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -36,7 +36,7 @@ fn counts(told: &Value) -> [u64; 4] {
 }
 
 async fn number(workspace: &Workspace, sql: &'static str) -> i64 {
-    sqlx::query_scalar(sql)
+    db::query_scalar(sql)
         .fetch_one(&mut workspace.rows().await)
         .await
         .expect("a number")
@@ -262,12 +262,12 @@ async fn an_import_that_is_killed_is_finished_by_the_next() {
         .stdout(Stdio::null())
         .spawn()
         .expect("the binary runs");
-    let database = SqliteConnectOptions::new()
-        .filename(workspace.path().join("data/attache.db"))
-        .read_only(true);
     let stored = async || {
-        let mut rows = database.connect().await.ok()?;
-        sqlx::query_scalar::<_, i64>("SELECT count(*) FROM messages")
+        if !workspace.path().join("data/attache.db").exists() {
+            return None;
+        }
+        let mut rows = db::Connection::open(workspace.path()).await;
+        db::query_scalar::<i64>("SELECT count(*) FROM messages")
             .fetch_one(&mut rows)
             .await
             .ok()

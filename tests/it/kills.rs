@@ -4,9 +4,9 @@
 //! `ATTACHE_KILLS=1000` is the long form.
 
 use crate::app::audit;
+use crate::app::db;
 use crate::recovery::place::{Running, Sink, attache, workspace};
 use serde_json::json;
-use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Result, Write};
 use std::net::TcpStream;
@@ -160,8 +160,8 @@ fn under_fire(folder: &Path) -> Vec<String> {
     taken
 }
 
-async fn column(rows: &mut SqliteConnection, sql: &'static str) -> Vec<String> {
-    sqlx::query_scalar(sql).fetch_all(rows).await.expect("rows")
+async fn column(rows: &mut db::Connection, sql: &'static str) -> Vec<String> {
+    db::query_scalar(sql).fetch_all(rows).await.expect("rows")
 }
 
 #[tokio::test]
@@ -175,10 +175,10 @@ async fn letters_that_got_a_yes_are_answered_once_whatever_the_kills() {
         .expect("the binary runs");
     assert!(drained.status.success(), "{drained:?}");
 
-    let database = SqliteConnectOptions::new().filename(dir.path().join("data/attache.db"));
-    let mut rows = database.connect().await.expect("the database");
+    let mut rows = db::Connection::open(dir.path()).await;
     audit(&mut rows).await;
-    assert_eq!(column(&mut rows, "PRAGMA integrity_check").await, ["ok"]);
+    let whole = db::on("PRAGMA integrity_check", "SELECT 'ok'");
+    assert_eq!(column(&mut rows, whole).await, ["ok"]);
     let mut stored = column(
         &mut rows,
         "SELECT message_id FROM messages WHERE direction = 'inbound' ORDER BY 1",

@@ -2,6 +2,7 @@
 
 mod context;
 
+use crate::app::{database, db};
 use crate::recording_intake::persona;
 use attache::clock::{Clock, ManualClock};
 use attache::config::Persona;
@@ -14,8 +15,6 @@ use attache::context::resolvers::{Contribution, Piece, Resolver, ResolverCall, S
 use attache::domain::{MessageId, PersonaId, ThreadId, Timestamp, Trigger};
 use attache::store::{KnowledgeChunk, KnowledgeFile, PersonaStore, Store, StoredMessage};
 use cap_std::fs_utf8::Dir;
-use sqlx::ConnectOptions;
-use sqlx::sqlite::SqliteConnectOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -31,7 +30,7 @@ struct RunDeps {
 impl RunDeps {
     /// The clock stands an hour after now, so that every file is old enough to be believed.
     async fn new() -> Self {
-        let workspace = tempfile::tempdir().expect("a temporary folder");
+        let workspace = database::folder().await;
         let now = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .expect("after 1970");
@@ -68,10 +67,8 @@ impl RunDeps {
 
     /// Pieces of the index in each of which a search looks up every term.
     async fn index_segments(&self) -> i64 {
-        let path = self.workspace.path().join("data/attache.db");
-        let options = SqliteConnectOptions::new().filename(path);
-        let mut rows = options.connect().await.expect("the database");
-        let count = sqlx::query_scalar("SELECT count(DISTINCT segid) FROM knowledge_fts_idx");
+        let mut rows = db::Connection::open(self.workspace.path()).await;
+        let count = db::query_scalar("SELECT count(DISTINCT segid) FROM knowledge_fts_idx");
         count.fetch_one(&mut rows).await.expect("a count")
     }
 

@@ -1,11 +1,11 @@
 //! Letters that wait together share their statements: what becomes of each is what would have become of it alone, and
 //! one that cannot be stored takes no other along.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, letter, note};
 use attache::gateway::intake_contract::{CopyOutcome, Refusal};
 use futures_util::future::join_all;
 use serde_json::json;
-use sqlx::Row;
 
 async fn quiet() -> TestApp {
     Workspace::new(&json!({ "rules": [{ "say": "Noted." }] }))
@@ -49,7 +49,7 @@ async fn threads(app: &TestApp) -> Vec<String> {
         || (SELECT count(*) FROM audit_log a WHERE a.subject_id = m.id) || ' '
         || (SELECT length(bytes) FROM raw_letters l WHERE l.id = m.raw_id) AS line
       FROM messages m ORDER BY m.seq) GROUP BY thread_id ORDER BY 1";
-    let rows = sqlx::query(sql)
+    let rows = db::query(sql)
         .fetch_all(&mut app.workspace.rows().await)
         .await
         .expect("threads");
@@ -106,7 +106,7 @@ async fn a_letter_that_cannot_be_stored_takes_no_other_along() {
     let app = quiet().await;
     let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON messages WHEN new.message_id LIKE 'new1%'
         BEGIN SELECT raise(ABORT, 'not this one'); END";
-    sqlx::raw_sql(refuse)
+    db::raw_sql(refuse)
         .execute(&mut app.workspace.rows().await)
         .await
         .expect("a trigger");

@@ -6,11 +6,11 @@ mod proof;
 mod once;
 
 use crate::app::Workspace;
+use crate::app::db;
 use crate::identity::world::World;
 use attache::domain::Email;
 use attache::gateway::intake_contract::CopyOutcome;
 use serde_json::json;
-use sqlx::Row;
 
 pub const OLGA: &str = "olga@home.test";
 
@@ -62,8 +62,8 @@ pub async fn command(world: &World, id: &str, text: &str) -> Email {
 pub async fn stored(world: &World) -> Vec<String> {
     let mut rows = world.app.workspace.rows().await;
     let sql = "SELECT persona_id, command, coalesce(refusal, '-') AS refusal FROM mail_commands ORDER BY seq";
-    let found = sqlx::query(sql).fetch_all(&mut rows).await.expect("rows");
-    let text = |row: &sqlx::sqlite::SqliteRow, column| row.get::<String, _>(column);
+    let found = db::query(sql).fetch_all(&mut rows).await.expect("rows");
+    let text = |row: &db::Row, column| row.get::<String>(column);
     let line = |row| {
         format!(
             "{} {} {}",

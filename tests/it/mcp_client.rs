@@ -9,6 +9,7 @@ mod rug_pulls;
 pub mod stand_in;
 
 use crate::app::Workspace;
+use crate::app::db;
 use crate::approvals::scene::{CONTACT, OWNER, Scene};
 use serde_json::{Value, json};
 use stand_in::{FOLDER, HttpServer, Way, approved, calls_of, lines, stdio, tools, write_tools};
@@ -61,7 +62,7 @@ impl Met {
     pub async fn notices(&self) -> Vec<String> {
         let mut rows = self.scene.world.app.workspace.rows().await;
         let sql = "SELECT kind || ': ' || summary FROM notices ORDER BY emitted_at, id";
-        sqlx::query_scalar(sql)
+        db::query_scalar(sql)
             .fetch_all(&mut rows)
             .await
             .expect("notices")

@@ -6,11 +6,11 @@ mod filed;
 mod privacy;
 mod telling;
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use attache::domain::{NoticeId, NoticeKind, NoticeSubject, PersonaId};
 use attache::store::NewNotice;
 use serde_json::{Value, json};
-use sqlx::Row;
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -60,7 +60,7 @@ async fn facts(app: &TestApp) -> Vec<(String, i64, i64)> {
     let mut rows = app.workspace.rows().await;
     let sql =
         "SELECT cause, count(*), count(notified_at) FROM notices GROUP BY cause ORDER BY cause";
-    let found = sqlx::query(sql).fetch_all(&mut rows).await.expect("facts");
+    let found = db::query(sql).fetch_all(&mut rows).await.expect("facts");
     found
         .iter()
         .map(|row| (row.get(0), row.get(1), row.get(2)))
@@ -75,7 +75,7 @@ async fn mails(app: &TestApp) -> Vec<(String, String, String, String)> {
           delivery_recipients WHERE delivery_id = d.id ORDER BY recipient)), m.thread_id, d.state
         FROM deliveries d JOIN messages m ON m.id = d.message_id
         WHERE d.kind = 'notice' AND m.disposition = 'notice' ORDER BY d.seq";
-    let found = sqlx::query(sql).fetch_all(&mut rows).await.expect("mails");
+    let found = db::query(sql).fetch_all(&mut rows).await.expect("mails");
     found
         .iter()
         .map(|row| (row.get(0), row.get(1), row.get(2), row.get(3)))

@@ -1,11 +1,11 @@
 //! A persona whose own file is wrong does not work, and nobody else notices: its mail, runs and duties wait for its mending.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, letter};
 use attache::config::{ConfigErrors, load};
 use attache::domain::Address;
 use attache::gateway::intake_contract::{CopyOutcome, RecipientVerdict, Refusal};
 use serde_json::{Value, json};
-use sqlx::Row;
 use std::time::Duration;
 
 const TO_EVE: &str = "From: bob@client.example\nTo: eve@engine.test\nMessage-ID: <e@client.example>\nSubject: hi\n\nHello?\n";
@@ -33,7 +33,7 @@ fn verdict(app: &TestApp, address: &str) -> RecipientVerdict {
 
 async fn count(app: &TestApp, sql: &'static str) -> i64 {
     let mut rows = app.workspace.rows().await;
-    sqlx::query(sql)
+    db::query(sql)
         .fetch_one(&mut rows)
         .await
         .expect("a count")

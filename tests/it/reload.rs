@@ -12,6 +12,7 @@ mod standing;
 mod told;
 mod webhooks;
 
+use crate::app::db;
 use crate::app::{Workspace, glance};
 use attache::config::in_force::InForce;
 use attache::store::Store;
@@ -91,7 +92,7 @@ impl Serving {
 
     async fn count(&self, sql: &'static str) -> i64 {
         let mut rows = self.workspace.rows().await;
-        let counted = sqlx::query_scalar(sql).fetch_one(&mut rows).await;
+        let counted = db::query_scalar(sql).fetch_one(&mut rows).await;
         counted.expect("a number")
     }
 

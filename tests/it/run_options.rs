@@ -9,6 +9,7 @@ mod retried;
 mod settings;
 mod replayed;
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -19,7 +20,7 @@ const DUTY: &str = "---\nname: Report\nschedule: \"*/5 * * * *\"\n---\n\nWhat ca
 pub async fn set_terms(app: &TestApp, options: &Value) {
     let mut rows = app.workspace.rows().await;
     let set =
-        sqlx::query("UPDATE responsibilities SET run_options_json = $1").bind(options.to_string());
+        db::query("UPDATE responsibilities SET run_options_json = $1").bind(options.to_string());
     assert_eq!(
         set.execute(&mut rows).await.expect("terms").rows_affected(),
         1

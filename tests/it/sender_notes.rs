@@ -1,8 +1,8 @@
 //! Notes to the senders of letters whose run failed or takes long: who gets one, what it says, and that it is one.
 
+use crate::app::db;
 use crate::app::{PROVEN, TestApp, Workspace, note};
 use serde_json::{Value, json};
-use sqlx::Row;
 use std::time::Duration;
 
 /// A model that refuses every request: its runs fail for good.
@@ -39,7 +39,7 @@ async fn notes(app: &TestApp) -> Vec<String> {
     let sql =
         "SELECT kind || ' ' || coalesce(withheld, iif(delivery_id IS NULL, '-', 'sent')) AS line
         FROM sender_notes ORDER BY created_at, run_id";
-    let found = sqlx::query(sql).fetch_all(&mut rows).await.expect("rows");
+    let found = db::query(sql).fetch_all(&mut rows).await.expect("rows");
     found.iter().map(|row| row.get("line")).collect()
 }
 
@@ -151,7 +151,7 @@ async fn a_run_that_takes_long_is_told_once_and_answered_all_the_same() {
     // The run waits for a model whose breaker is open: here, for a lease that the test holds.
     let run = app.run_of(&of_contact("a")).await;
     let mut rows = app.workspace.rows().await;
-    sqlx::query("UPDATE runs SET state = 'waiting_retry', next_attempt_at = '2026-11-21T00:00:00.000Z' WHERE id = $1")
+    db::query("UPDATE runs SET state = 'waiting_retry', next_attempt_at = '2026-11-21T00:00:00.000Z' WHERE id = $1")
         .bind(&run)
         .execute(&mut rows)
         .await

@@ -1,6 +1,7 @@
 //! How a run ends before its time, or at it: cancelled from another process, put back by a shutdown, out of time over all
 //! its attempts, at the end of its patience with a model. What was open is closed.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use crate::fallback::{refuses, says, tries, workspace};
 use crate::providers::server::{Reply, Server, Then};
@@ -31,7 +32,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 
 async fn state(workspace: &Workspace, run: &str) -> String {
     let mut rows = workspace.rows().await;
-    let found = sqlx::query_scalar("SELECT state FROM runs WHERE id = $1")
+    let found = db::query_scalar("SELECT state FROM runs WHERE id = $1")
         .bind(run)
         .fetch_one(&mut rows);
     found.await.expect("a run")
@@ -295,7 +296,7 @@ async fn an_answer_with_more_calls_than_any_run_may_make_is_no_answer() {
             .await;
         app.drain().await;
         let mut rows = app.workspace.rows().await;
-        let found = sqlx::query_scalar("SELECT count(*) FROM thread_tool_events WHERE run_id = $1")
+        let found = db::query_scalar("SELECT count(*) FROM thread_tool_events WHERE run_id = $1")
             .bind(&run);
         let found: i64 = found.fetch_one(&mut rows).await.expect("a count");
         assert_eq!(found, steps, "{calls} calls");

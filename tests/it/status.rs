@@ -1,5 +1,6 @@
 //! `attache status`: whether an engine serves, what waits, what failed, what it costs; its exit code.
 
+use crate::app::db;
 use crate::app::{Workspace, proven_note};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
@@ -147,7 +148,7 @@ async fn mails_that_are_held_are_counted() {
     let (before, _) = status(app.workspace.path());
     assert_eq!(held(&before), 0, "{before}");
     let mut rows = app.workspace.rows().await;
-    let hold = sqlx::query("UPDATE deliveries SET state = 'held'").execute(&mut rows);
+    let hold = db::query("UPDATE deliveries SET state = 'held'").execute(&mut rows);
     assert_eq!(hold.await.expect("held").rows_affected(), 1);
     let (after, _) = status(app.workspace.path());
     assert_eq!(held(&after), 1, "{after}");

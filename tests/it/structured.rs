@@ -1,9 +1,9 @@
 //! A responsibility whose answer must be JSON of a schema: asked for, held to it, repaired at most twice, stored.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace};
 use attache::store::PowerCut;
 use serde_json::{Value, json};
-use sqlx::Row;
 use std::time::Duration;
 
 pub const SCHEMA: &str = r#"{
@@ -61,7 +61,7 @@ async fn later(app: &TestApp) {
 pub async fn output(app: &TestApp, run: &str) -> Option<(String, i64)> {
     let mut rows = app.workspace.rows().await;
     let sql = "SELECT json, repairs FROM run_outputs WHERE run_id = $1";
-    let row = sqlx::query(sql)
+    let row = db::query(sql)
         .bind(run)
         .fetch_optional(&mut rows)
         .await
@@ -230,7 +230,7 @@ async fn a_run_keeps_the_schema_with_which_its_slot_fired() {
     let mut rows = app.workspace.rows().await;
     let anything = "UPDATE responsibilities SET output_schema = '{}'";
     app.engine.scheduler().tick().await.expect("a tick");
-    sqlx::query(anything)
+    db::query(anything)
         .execute(&mut rows)
         .await
         .expect("changed");
@@ -323,7 +323,7 @@ async fn state(app: &TestApp) -> Vec<String> {
         "SELECT state FROM deliveries",
     ] {
         lines.extend(
-            sqlx::query_scalar::<_, String>(sql)
+            db::query_scalar::<String>(sql)
                 .fetch_all(&mut rows)
                 .await
                 .expect("rows"),

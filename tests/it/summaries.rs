@@ -7,6 +7,7 @@ mod lasting;
 mod real;
 mod scope;
 
+use crate::app::db;
 use crate::app::{PROVEN, TestApp, Workspace, note};
 use crate::contexts::report;
 use serde_json::{Value, json};
@@ -52,7 +53,7 @@ pub async fn correspond(app: &TestApp, from: usize, count: usize) -> Vec<String>
 
 pub async fn count(app: &TestApp, sql: &'static str) -> i64 {
     let mut rows = app.workspace.rows().await;
-    sqlx::query_scalar(sql)
+    db::query_scalar(sql)
         .fetch_one(&mut rows)
         .await
         .expect("a count")

@@ -1,5 +1,6 @@
 //! `attache tail`: what happens, line by line, beside an engine and without one, until Ctrl-C or a closed pipe.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use crate::guest_house::{self, attache};
 use serde_json::{Value, json};
@@ -223,7 +224,7 @@ async fn beside_a_working_engine_it_reads_and_writes_nothing() {
 async fn hash(workspace: &Workspace) -> i64 {
     let mut rows = workspace.rows().await;
     let sql = "SELECT (SELECT max(seq) FROM feed) + (SELECT epoch FROM engine) + (SELECT count(*) FROM audit_log)";
-    sqlx::query_scalar(sql)
+    db::query_scalar(sql)
         .fetch_one(&mut rows)
         .await
         .expect("a number")

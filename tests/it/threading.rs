@@ -1,9 +1,9 @@
 //! Conversations and threads: what belongs together, and who may see it.
 
+use crate::app::db;
 use crate::app::{TestApp, note, proven_note};
 use attache::domain::{PersonaId, ThreadId};
 use serde_json::json;
-use sqlx::Row;
 
 fn quiet() -> serde_json::Value {
     json!({ "rules": [{ "say": "Noted." }] })
@@ -12,7 +12,7 @@ fn quiet() -> serde_json::Value {
 /// `(conversations, threads)` of everything stored.
 async fn counts(app: &TestApp) -> (i64, i64) {
     let sql = "SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM threads)";
-    let row = sqlx::query(sql)
+    let row = db::query(sql)
         .fetch_one(&mut app.workspace.rows().await)
         .await
         .expect("counts");
@@ -202,7 +202,7 @@ async fn somebody_in_cc_of_a_forged_owner_finds_nothing_more_to_read() {
     // An answer that reaches only the owner may hold it, and neither reaches anybody else.
     assert!(shown(&app.prompts(&forged).await) && shown(&app.prompts(&alone).await));
     let count = "SELECT count(*) FROM thread_participants WHERE address LIKE '%mallory%'";
-    let copied: i64 = sqlx::query_scalar(count)
+    let copied: i64 = db::query_scalar(count)
         .fetch_one(&mut app.workspace.rows().await)
         .await
         .expect("a count");
@@ -269,12 +269,12 @@ async fn an_older_database_tells_from_its_letters_who_joined_late() {
         "ALTER TABLE messages DROP COLUMN readers_json",
         "DELETE FROM _sqlx_migrations WHERE version = 27",
     ] {
-        sqlx::query(sql).execute(&mut rows).await.expect(sql);
+        db::query(sql).execute(&mut rows).await.expect(sql);
     }
     let app = app.restart().await;
     let sql = "SELECT group_concat(address || ' ' || coalesce(joined_after, 'always'), ', ') FROM
         (SELECT * FROM thread_participants ORDER BY address)";
-    let found: String = sqlx::query_scalar(sql)
+    let found: String = db::query_scalar(sql)
         .fetch_one(&mut app.workspace.rows().await)
         .await
         .expect("people");
@@ -282,7 +282,7 @@ async fn an_older_database_tells_from_its_letters_who_joined_late() {
         found, "bob@guest.example always, carl@guest.example 2",
         "after the letter and its answer"
     );
-    let thread: String = sqlx::query_scalar("SELECT id FROM threads")
+    let thread: String = db::query_scalar("SELECT id FROM threads")
         .fetch_one(&mut app.workspace.rows().await)
         .await
         .expect("one");

@@ -11,6 +11,7 @@ pub mod search;
 mod sending;
 mod workspace_files;
 
+use crate::app::database;
 use attache::clock::{Clock, ManualClock};
 use attache::config::Limits;
 use attache::domain::{Address, MessageId, PersonaId, RunId, ThreadId, Timestamp, Trust};
@@ -51,7 +52,7 @@ pub struct RunDeps {
 impl RunDeps {
     /// A run of `ada` that answers Carol, in a thread of Carol and Dan.
     pub async fn new() -> Self {
-        let workspace = tempfile::tempdir().expect("a temporary folder");
+        let workspace = database::folder().await;
         let clock = Arc::new(ManualClock::at(
             Timestamp::parse("2026-11-20T08:00:00Z").expect("an instant"),
         ));

@@ -8,6 +8,7 @@ mod paid;
 mod measured;
 mod configured;
 
+use crate::app::db;
 use crate::app::{PROVEN, TestApp, Workspace, behind_relay, note};
 use embedding_server::EmbeddingServer;
 use serde_json::{Value, json};
@@ -48,7 +49,7 @@ async fn writes(app: &TestApp, id: &str, body: &str) -> String {
 /// Values of a column of all rows of a statement.
 async fn column(app: &TestApp, sql: &'static str) -> Vec<String> {
     let mut rows = app.workspace.rows().await;
-    sqlx::query_scalar(sql)
+    db::query_scalar(sql)
         .fetch_all(&mut rows)
         .await
         .expect("rows")

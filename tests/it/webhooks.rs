@@ -4,6 +4,7 @@ mod failing;
 pub mod receiver;
 mod operator;
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use attache::store::{WebhookDelivery, WebhookDeliveryFilter, WebhookDeliveryState};
 use base64::Engine;
@@ -112,7 +113,7 @@ async fn what_happens_is_told_signed_and_without_a_word_of_a_letter() {
     }
     let told = receiver.received()[0].json();
     let mut rows = app.workspace.rows().await;
-    let run: String = sqlx::query_scalar("SELECT id FROM runs")
+    let run: String = db::query_scalar("SELECT id FROM runs")
         .fetch_one(&mut rows)
         .await
         .expect("a run");

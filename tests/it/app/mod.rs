@@ -1,9 +1,11 @@
-//! The whole engine on a workspace of its own: real files, real SQLite, a scripted model, a manual clock.
+//! The whole engine on a workspace of its own: real files, a real database, a scripted model, a manual clock.
 //!
 //! [`TestApp::check`] asserts the invariants that no test asks for: those of `attache doctor --audit`, and that nothing
 //! is left on the road.
 
-mod database;
+pub mod audited;
+pub mod database;
+pub mod db;
 pub mod rows;
 pub mod turns;
 
@@ -13,10 +15,9 @@ use attache::domain::{Address, Arrival, Email, Envelope, Letter, Mailbox, Timest
 use attache::gateway::intake_contract::{Accepted, CopyOutcome, Refusal};
 use attache::providers::RequestEncoder;
 use attache::replay::verify::{Outcome, Verified, Verifier};
-use attache::store::audit::{Audit, AuditScope, Findings};
 use attache::store::{OpenError, RunFilter, Store};
+pub use audited::audit;
 use serde_json::{Value, json};
-use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -119,6 +120,10 @@ impl Workspace {
     }
 
     pub fn write(&self, path: &str, text: &str) {
+        let text = match path {
+            ".secrets" => database::kept(self.path(), text),
+            _ => text.to_owned(),
+        };
         let path = self.path().join(path);
         std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
         std::fs::write(path, text).expect("a file");
@@ -173,9 +178,8 @@ impl Workspace {
     }
 
     /// A plain connection to the database, for looking at rows.
-    pub async fn rows(&self) -> SqliteConnection {
-        let options = SqliteConnectOptions::new().filename(self.path().join("data/attache.db"));
-        options.connect().await.expect("the database")
+    pub async fn rows(&self) -> db::Connection {
+        db::Connection::open(self.path()).await
     }
 
     /// Every run of the workspace, executed once more.
@@ -309,13 +313,13 @@ impl TestApp {
     /// One row as JSON-ish values: `column -> text`.
     pub async fn row(&self, sql: &'static str, key: &str) -> Vec<Option<String>> {
         let mut rows = self.workspace.rows().await;
-        let row = sqlx::query(sql)
+        let row = db::query(sql)
             .bind(key)
             .fetch_one(&mut rows)
             .await
             .expect("a row");
         (0..row.len())
-            .map(|i| row.get::<Option<String>, _>(i))
+            .map(|i| row.get::<Option<String>>(i))
             .collect()
     }
 
@@ -350,12 +354,12 @@ impl TestApp {
         let sql =
             "SELECT event_type, tool_name, payload_json FROM thread_tool_events WHERE run_id = $1
             ORDER BY step_index";
-        let found = sqlx::query(sql)
+        let found = db::query(sql)
             .bind(run)
             .fetch_all(&mut rows)
             .await
             .expect("steps");
-        let line = |row: &sqlx::sqlite::SqliteRow| {
+        let line = |row: &db::Row| {
             let (kind, name): (&str, &str) = (row.get(0), row.get(1));
             let payload: Value = serde_json::from_str(row.get(2)).expect("json");
             match (kind, payload["ok"].as_bool()) {
@@ -384,40 +388,6 @@ impl TestApp {
         );
     }
 }
-
-/// Asserts everything that `attache doctor --audit` looks at, and what holds when nothing is due.
-pub async fn audit(rows: &mut SqliteConnection) {
-    let everything = AuditScope {
-        bytes: true,
-        at_rest: true,
-    };
-    let findings = examined(rows, everything).await;
-    assert!(findings.broken.is_empty(), "{:#?}", findings.broken);
-    let untold: Vec<String> = sqlx::query_scalar(UNTOLD)
-        .fetch_all(rows)
-        .await
-        .expect("the feed");
-    assert!(
-        untold.is_empty(),
-        "the feed tells another state of {untold:#?}"
-    );
-}
-
-/// The audit of the database behind a connection.
-pub async fn examined(rows: &mut SqliteConnection, wanted: AuditScope) -> Findings {
-    let file = sqlx::query_scalar("SELECT file FROM pragma_database_list WHERE name = 'main'");
-    let file: String = file.fetch_one(rows).await.expect("a file");
-    let mut audit = Audit::open(file.as_ref()).await.expect("a database");
-    audit.examine(wanted).await.expect("an audit")
-}
-
-/// Runs and mails whose newest event tells another state than their rows. Rows that a test wrote itself have none.
-const UNTOLD: &str = "
-    WITH newest AS (SELECT coalesce(delivery_id, run_id) AS subject, kind, max(seq) FROM feed
-      WHERE kind LIKE 'run.%' OR kind LIKE 'delivery.%' GROUP BY subject)
-    SELECT 'run ' || r.id FROM newest n JOIN runs r ON r.id = n.subject WHERE n.kind <> 'run.' || r.state
-    UNION ALL SELECT 'mail ' || d.id FROM newest n JOIN deliveries d ON d.id = n.subject
-      WHERE n.kind <> 'delivery.' || d.state AND d.state NOT IN ('sending', 'committing')";
 
 /// A header line that proves the sender of a letter from this domain, as [`PROVEN`] does for that of [`note`].
 pub fn proven(domain: &str) -> String {

@@ -1,21 +1,21 @@
 //! Rows that no letter makes: threads, messages, mails and participants put there directly, for tests of what is done with
 //! them later. The only place of the tests that inserts them.
 
-use sqlx::SqliteConnection;
+use super::db;
 
 /// Inserts a thread with its conversation, unless it is there, and its participants.
 pub async fn thread(
-    conn: &mut SqliteConnection,
+    conn: &mut db::Connection,
     (persona, id, subject): (&str, &str, &str),
     at: &str,
     people: &[&str],
 ) {
     for sql in [
-        "INSERT OR IGNORE INTO conversations (id, persona_id, subject, created_at) VALUES ($1, $2, $3, $4)",
-        "INSERT OR IGNORE INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
-           VALUES ($1, $1, $2, $3, $4, $4)",
+        "INSERT INTO conversations (id, persona_id, subject, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+        "INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
+           VALUES ($1, $1, $2, $3, $4, $4) ON CONFLICT DO NOTHING",
     ] {
-        let row = sqlx::query(sql).bind(id).bind(persona).bind(subject);
+        let row = db::query(sql).bind(id).bind(persona).bind(subject);
         row.bind(at).execute(&mut *conn).await.expect("a thread");
     }
     for person in people {
@@ -24,10 +24,10 @@ pub async fn thread(
 }
 
 /// Makes a person a participant of a thread, or of all threads, from its first message on.
-pub async fn participant(conn: &mut SqliteConnection, thread: Option<&str>, address: &str) {
-    let sql = "INSERT OR IGNORE INTO thread_participants (thread_id, address)
-        SELECT id, $1 FROM threads WHERE id = coalesce($2, id)";
-    let row = sqlx::query(sql).bind(address).bind(thread);
+pub async fn participant(conn: &mut db::Connection, thread: Option<&str>, address: &str) {
+    let sql = "INSERT INTO thread_participants (thread_id, address)
+        SELECT id, $1 FROM threads WHERE id = coalesce($2, id) ON CONFLICT DO NOTHING";
+    let row = db::query(sql).bind(address).bind(thread);
     row.execute(conn).await.expect("a participant");
 }
 
@@ -49,10 +49,10 @@ pub struct Message<'a> {
     pub disposition: &'a str,
 }
 
-pub async fn message(conn: &mut SqliteConnection, message: Message<'_>) {
+pub async fn message(conn: &mut db::Connection, message: Message<'_>) {
     let sql = "INSERT INTO messages (id, thread_id, persona_id, direction, message_id, sender, recipients_json, subject,
         text_body, received_at, trust, disposition) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
-    let mut row = sqlx::query(sql);
+    let mut row = db::query(sql);
     for value in [
         message.id,
         message.thread,
@@ -74,7 +74,7 @@ pub async fn message(conn: &mut SqliteConnection, message: Message<'_>) {
 
 /// Queues a mail of a message.
 pub async fn delivery(
-    conn: &mut SqliteConnection,
+    conn: &mut db::Connection,
     (id, message, from): (&str, &str, &str),
     recipients: &[&str],
     bytes: &[u8],
@@ -82,20 +82,20 @@ pub async fn delivery(
 ) {
     let sql = "INSERT INTO deliveries (id, persona_id, message_id, envelope_from, bytes, state, next_attempt_at, created_at)
         SELECT $1, persona_id, id, $3, $4, 'queued', $5, $5 FROM messages WHERE id = $2";
-    let row = sqlx::query(sql).bind(id).bind(message).bind(from);
+    let row = db::query(sql).bind(id).bind(message).bind(from);
     let row = row.bind(bytes).bind(at);
     row.execute(&mut *conn).await.expect("a delivery");
     let sql =
         "INSERT INTO delivery_recipients (delivery_id, recipient, state) VALUES ($1, $2, 'queued')";
     for recipient in recipients {
-        let row = sqlx::query(sql).bind(id).bind(recipient);
+        let row = db::query(sql).bind(id).bind(recipient);
         row.execute(&mut *conn).await.expect("a recipient");
     }
 }
 
 /// Adds an attachment to a message.
 pub async fn attachment(
-    conn: &mut SqliteConnection,
+    conn: &mut db::Connection,
     (id, message, persona): (&str, &str, &str),
     (filename, content_type): (&str, &str),
     bytes: &[u8],
@@ -103,7 +103,7 @@ pub async fn attachment(
     let sql = "INSERT INTO attachments (id, message_id, persona_id, filename, declared_name, content_type, size_bytes,
           sha256, bytes)
         VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8)";
-    let row = sqlx::query(sql).bind(id).bind(message).bind(persona);
+    let row = db::query(sql).bind(id).bind(message).bind(persona);
     let row = row.bind(filename).bind(content_type);
     let size = i64::try_from(bytes.len()).expect("a size");
     let sha256 = attache::domain::sha256_hex(&[bytes]);

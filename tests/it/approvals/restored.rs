@@ -5,7 +5,6 @@ use crate::maintenance::backup::restore;
 use attache::domain::ApprovalState;
 use attache::store::ApprovalVerdict;
 use attache::store::sqlite::backup::{self, copy_database};
-use sqlx::Executor;
 
 #[tokio::test]
 async fn an_open_question_of_a_restored_backup_is_closed_once() {

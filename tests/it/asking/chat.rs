@@ -1,6 +1,7 @@
 //! `attache chat`: messages from a terminal or a pipe, each a run, in one thread until `/new`.
 
 use super::{ask, house};
+use crate::app::db;
 use crate::app::{TestApp, Workspace};
 use serde_json::{Value, json};
 use std::process::Stdio;
@@ -149,7 +150,7 @@ async fn a_working_engine_answers_and_the_chat_only_waits() {
     let epochs =
         "SELECT count(DISTINCT epoch) FROM runs WHERE trigger = 'chat' AND state = 'succeeded'";
     let mut rows = workspace.rows().await;
-    let epochs: i64 = sqlx::query_scalar(epochs)
+    let epochs: i64 = db::query_scalar(epochs)
         .fetch_one(&mut rows)
         .await
         .expect("runs");
@@ -164,7 +165,7 @@ async fn a_run_that_waits_for_its_owner_says_how_to_answer() {
     assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
     let open = "SELECT id FROM approvals WHERE state = 'open'";
     let mut rows = workspace.rows().await;
-    let id: String = sqlx::query_scalar(open)
+    let id: String = db::query_scalar(open)
         .fetch_one(&mut rows)
         .await
         .expect("a question");

@@ -3,13 +3,13 @@
 use super::case::{Letter, Play, PlayedServer, Step};
 use super::effects::{Seen, SeenMail};
 use super::network::Network;
+use crate::app::db;
 use crate::app::{Workspace, turns};
 use crate::approvals::scene::{Scene, decision};
 use crate::hijack::world::ALL;
 use crate::mcp_client::stand_in;
 use attache::store::ApprovalVerdict;
 use serde_json::json;
-use sqlx::Row;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -118,7 +118,7 @@ impl Stage {
             Step::Decide { verdict, sha256 } => {
                 let mut rows = app.workspace.rows().await;
                 let sql = "SELECT id FROM approvals ORDER BY seq LIMIT 1";
-                let id = sqlx::query_scalar::<_, String>(sql);
+                let id = db::query_scalar::<String>(sql);
                 // Without a question there is nothing to decide, and the case misses what it requires.
                 let Some(id) = id.fetch_optional(&mut rows).await.expect("questions") else {
                     return;
@@ -192,13 +192,13 @@ impl Stage {
         }
         let sql = "SELECT d.bytes, group_concat(lower(r.recipient)) FROM deliveries d
             JOIN delivery_recipients r ON r.delivery_id = d.id GROUP BY d.id";
-        let mails = sqlx::query(sql).fetch_all(&mut rows).await.expect("mails");
+        let mails = db::query(sql).fetch_all(&mut rows).await.expect("mails");
         seen.mails = mails
             .iter()
             .map(|row| mail(row.get(0), row.get(1)))
             .collect();
         let sql = "SELECT r.id, m.sender FROM runs r JOIN messages m ON m.id = r.trigger_message_id ORDER BY r.created_at";
-        let runs = sqlx::query(sql).fetch_all(&mut rows).await.expect("runs");
+        let runs = db::query(sql).fetch_all(&mut rows).await.expect("runs");
         for run in runs {
             let (id, sender): (&str, String) = (run.get(0), run.get(1));
             for turn in turns::of_run(&app.engine.store, &mut rows, id).await {
@@ -207,7 +207,7 @@ impl Stage {
             seen.trace.extend(app.trace(id).await);
         }
         let sql = "SELECT state FROM approvals";
-        let states = sqlx::query_scalar(sql).fetch_all(&mut rows).await;
+        let states = db::query_scalar(sql).fetch_all(&mut rows).await;
         seen.questions = states.expect("questions");
         seen
     }

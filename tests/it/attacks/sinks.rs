@@ -3,6 +3,7 @@
 
 use super::carriers::{EVE, FILES, ORDER, event, file_of};
 use crate::app::Workspace;
+use crate::app::db;
 use crate::approvals::scene::Scene;
 use crate::hijack::world::ALL;
 use crate::memory::scene::texts_of_entries;
@@ -13,7 +14,6 @@ use attache::tools;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
-use sqlx::Row;
 use std::collections::BTreeMap;
 
 /// Number of combinations that are played; all is the long form.
@@ -290,7 +290,7 @@ impl Sinks {
         let app = &self.scene.world.app;
         let mut rows = app.workspace.rows().await;
         let sql = "SELECT d.bytes, lower(r.recipient) FROM deliveries d JOIN delivery_recipients r ON r.delivery_id = d.id";
-        for row in sqlx::query(sql).fetch_all(&mut rows).await.expect("mails") {
+        for row in db::query(sql).fetch_all(&mut rows).await.expect("mails") {
             let (bytes, to): (&[u8], String) = (row.get(0), row.get(1));
             let mail = crate::app::parse(bytes);
             let text = format!("{} {} {:?}", mail.subject, mail.text, mail.html);

@@ -1,11 +1,11 @@
 //! How much anybody may be sent: at the door, before the model is asked, and when a mail is queued.
 
 use super::{MINUTE, count, from, model_calls, receive, word, yes};
+use crate::app::db;
 use crate::app::rows;
 use crate::app::{PROVEN, TestApp, Workspace, letter, note};
 use attache::domain::Address;
 use serde_json::{Value, json};
-use sqlx::Row;
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -20,11 +20,11 @@ fn with_limits(limits: &Value) -> Workspace {
 
 async fn dispositions(app: &TestApp) -> String {
     let mut rows = app.workspace.rows().await;
-    sqlx::query(DISPOSITIONS)
+    db::query(DISPOSITIONS)
         .fetch_one(&mut rows)
         .await
         .expect("rows")
-        .get::<Option<String>, _>(0)
+        .get::<Option<String>>(0)
         .unwrap_or_default()
 }
 

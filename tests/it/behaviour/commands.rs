@@ -1,8 +1,7 @@
 //! The commands on workspaces that somebody has worked on: broken texts, odd files, runs in every state.
 
+use crate::app::db;
 use serde_json::{Value, json};
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -464,11 +463,10 @@ fn an_empty_workspace_says_so_and_usage_names_every_way() {
 async fn a_database_of_a_newer_engine_is_left_alone_and_says_so() {
     let house = House::new();
     house.ok(&["threads", "list"]);
-    let options = SqliteConnectOptions::new().filename(house.path("data/attache.db"));
-    let mut rows = options.connect().await.expect("a database");
+    let mut rows = db::Connection::open(&house.path(".")).await;
     let later = "INSERT INTO _sqlx_migrations SELECT 9999, 'later', installed_on, success, checksum, execution_time \
                  FROM _sqlx_migrations LIMIT 1";
-    sqlx::query(later).execute(&mut rows).await.expect("a row");
+    db::query(later).execute(&mut rows).await.expect("a row");
     rows.close().await.expect("closed");
     let said = house.run(&["threads", "list"]);
     assert_eq!(said.code, 1);

@@ -1,10 +1,10 @@
 //! Odd letters and what becomes of them: in the database, in the prompt, in the answer.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, proven_note as note};
 use crate::identity::world::{USUAL, World};
 use attache::gateway::intake_contract::{CopyOutcome, Refusal};
 use serde_json::json;
-use sqlx::Row;
 
 fn yes() -> serde_json::Value {
     json!({ "rules": [{ "say": "Yes." }] })
@@ -19,7 +19,7 @@ fn letter(head: &str, body: &str) -> String {
 
 async fn threads(app: &TestApp) -> i64 {
     let mut rows = app.workspace.rows().await;
-    sqlx::query_scalar("SELECT count(*) FROM threads")
+    db::query_scalar("SELECT count(*) FROM threads")
         .fetch_one(&mut rows)
         .await
         .expect("a count")
@@ -183,7 +183,7 @@ async fn attachments_of_one_name_are_two_files_both_in_the_prompt() {
     let run = app.run_of(&letter(head, &body)).await;
     app.drain().await;
     let sql = "SELECT filename, sha256, bytes, declared_name FROM attachments ORDER BY id";
-    let files = sqlx::query(sql)
+    let files = db::query(sql)
         .fetch_all(&mut app.workspace.rows().await)
         .await
         .expect("attachments");
@@ -194,9 +194,9 @@ async fn attachments_of_one_name_are_two_files_both_in_the_prompt() {
         "{names:?}"
     );
     for row in &files {
-        let digest = attache::domain::sha256_hex(&[row.get::<&[u8], _>(2)]);
-        assert_eq!(row.get::<&str, _>(1), digest);
-        assert_eq!(row.get::<&str, _>(3), "../plan.csv");
+        let digest = attache::domain::sha256_hex(&[row.get::<&[u8]>(2)]);
+        assert_eq!(row.get::<&str>(1), digest);
+        assert_eq!(row.get::<&str>(3), "../plan.csv");
     }
     let prompt = app.prompts(&run).await[0].to_string();
     let told = [

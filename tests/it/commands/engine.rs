@@ -1,6 +1,7 @@
 //! Commands beside an engine that serves.
 
 use super::*;
+use crate::app::db;
 
 #[test]
 fn an_engine_serves_alone_answers_mail_and_stops_on_sigterm() {
@@ -126,9 +127,8 @@ fn left_at_work(workspace: &Workspace) -> String {
 
 /// Changes the row of a run, while no engine is at work.
 async fn change(workspace: &Workspace, sql: &'static str, run: &str) {
-    let database = SqliteConnectOptions::new().filename(workspace.path().join("data/attache.db"));
-    let mut rows = database.connect().await.expect("the database");
-    let changed = sqlx::query(sql).bind(run).execute(&mut rows).await;
+    let mut rows = db::Connection::open(workspace.path()).await;
+    let changed = db::query(sql).bind(run).execute(&mut rows).await;
     assert_eq!(changed.expect("a statement").rows_affected(), 1);
 }
 

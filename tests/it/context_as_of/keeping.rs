@@ -2,21 +2,21 @@
 
 use super::workspace::{configs, contexts, correspond, house, meddle};
 use crate::app::TestApp;
+use crate::app::db;
 use attache::domain::{RunId, sha256_hex};
 use attache::runs::record::as_of::{AsOf, AsOfError};
 use serde_json::json;
-use sqlx::Row;
 
 async fn kept(app: &TestApp) -> Vec<(String, String)> {
     let mut rows = app.workspace.rows().await;
-    let rows = sqlx::query("SELECT sha256, bytes FROM contents")
+    let rows = db::query("SELECT sha256, bytes FROM contents")
         .fetch_all(&mut rows)
         .await
         .expect("contents");
-    let text = |row: &sqlx::sqlite::SqliteRow| {
+    let text = |row: &db::Row| {
         (
-            row.get::<String, _>(0),
-            String::from_utf8(row.get::<Vec<u8>, _>(1)).expect("UTF-8"),
+            row.get::<String>(0),
+            String::from_utf8(row.get::<Vec<u8>>(1)).expect("UTF-8"),
         )
     };
     rows.iter().map(text).collect()

@@ -1,5 +1,6 @@
 //! A workspace with memory, knowledge and a correspondence, and what may happen to it later.
 
+use crate::app::db;
 use crate::app::turns;
 use crate::app::{TestApp, Workspace, proven_note as note};
 use attache::context::ContextCause;
@@ -109,7 +110,7 @@ pub async fn cause(app: &TestApp, run: &RunId) -> Option<ContextCause> {
 /// Changes rows behind the engine's back.
 pub async fn meddle(app: &TestApp, sql: &'static str) -> u64 {
     let mut rows = app.workspace.rows().await;
-    sqlx::query(sql)
+    db::query(sql)
         .execute(&mut rows)
         .await
         .expect("changed")

@@ -4,6 +4,7 @@
 use super::engine::Engine;
 use super::model::calling;
 use super::{letters, state};
+use crate::app::db;
 use crate::app::{Workspace, behind_relay, dated_now, proven_note as note, without_marks};
 use crate::outbound::server::{Script, Server as Sink};
 use crate::providers::server::{Reply, Seen, Server};
@@ -57,7 +58,7 @@ async fn after_death_at(point: &str, hit: u32) -> (String, String, usize) {
     let mail = sink.heard(|heard| crate::app::parse(&heard.mails[0].bytes()).text);
     let mut rows = state::open(workspace.path()).await;
     let committed = "SELECT payload_json ->> '$.args.content' FROM thread_tool_events WHERE event_type = 'tool_call'";
-    let committed: Vec<String> = sqlx::query_scalar(committed)
+    let committed: Vec<String> = db::query_scalar(committed)
         .fetch_all(&mut rows)
         .await
         .expect("calls");

@@ -1,15 +1,14 @@
 //! What a person would call the result of a workload: rows, files and mails without ids, times and counters, nor what is
 //! made of ids: the marks of the memory, and the digests of it that were expected.
 
+use crate::app::db;
 use crate::app::{parse, without_marks};
 use crate::outbound::server::Mail;
-use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-pub async fn open(folder: &Path) -> SqliteConnection {
-    let database = SqliteConnectOptions::new().filename(folder.join("data/attache.db"));
-    database.connect().await.expect("the database")
+pub async fn open(folder: &Path) -> db::Connection {
+    db::Connection::open(folder).await
 }
 
 /// What must be the same however often the engine died. Not in it, and so allowed to differ: attempts, requests of the
@@ -41,15 +40,13 @@ const QUERIES: &[&str] = &[
 ];
 
 /// The rows and the memory file, one line each, sorted.
-pub async fn projection(folder: &Path, rows: &mut SqliteConnection) -> Vec<String> {
+pub async fn projection(folder: &Path, rows: &mut db::Connection) -> Vec<String> {
     let mut lines = Vec::new();
     for sql in QUERIES {
-        for row in sqlx::query(*sql).fetch_all(&mut *rows).await.expect("rows") {
+        for row in db::query(*sql).fetch_all(&mut *rows).await.expect("rows") {
             let cells = (0..row.len()).map(|i| {
-                row.try_get::<Option<String>, _>(i).unwrap_or_else(|_| {
-                    row.get::<Option<i64>, _>(i)
-                        .map(|number| number.to_string())
-                })
+                row.try_get::<Option<String>>(i)
+                    .unwrap_or_else(|_| row.get::<Option<i64>>(i).map(|number| number.to_string()))
             });
             lines.push(
                 cells
@@ -100,11 +97,8 @@ pub fn copies(mails: &[Mail]) -> BTreeMap<(String, String), Vec<Vec<u8>>> {
 }
 
 /// Message-IDs whose delivery says that a copy too many may exist.
-pub async fn flagged(rows: &mut SqliteConnection) -> Vec<String> {
+pub async fn flagged(rows: &mut db::Connection) -> Vec<String> {
     let sql = "SELECT m.message_id FROM deliveries d JOIN messages m ON m.id = d.message_id
         WHERE d.possible_duplicate = 1";
-    sqlx::query_scalar(sql)
-        .fetch_all(rows)
-        .await
-        .expect("flags")
+    db::query_scalar(sql).fetch_all(rows).await.expect("flags")
 }

@@ -6,13 +6,14 @@ use super::engine::{self, Engine, SIGABRT};
 use super::model::Model;
 use super::workloads::{self, Workload};
 use super::{letters, state};
-use crate::app::{Workspace, audit, behind_relay, examined};
+use crate::app::audited::examined;
+use crate::app::db;
+use crate::app::{Workspace, audit, behind_relay};
 use crate::imap;
 use crate::outbound::server::{Fault, Script, Server as Sink, Verb};
 use attache::clock::{Clock, SystemClock};
 use attache::store::audit::AuditScope;
 use serde_json::json;
-use sqlx::{Row, SqliteConnection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -80,7 +81,7 @@ struct StepPair {
     sink: Sink,
     model: Model,
     mailbox: imap::server::Server,
-    rows: SqliteConnection,
+    rows: db::Connection,
     handed_in: usize,
     deferral_ended: bool,
 }
@@ -154,7 +155,7 @@ impl StepPair {
         let sql = "SELECT r.id FROM runs r JOIN messages m ON m.id = r.trigger_message_id
             WHERE m.subject = $1 AND r.state = 'running' AND r.cancel_requested_at IS NULL
               AND EXISTS (SELECT 1 FROM run_turns t WHERE t.run_id = r.id)";
-        let run = sqlx::query_scalar::<_, String>(sql)
+        let run = db::query_scalar::<String>(sql)
             .bind(subject)
             .fetch_optional(&mut self.rows)
             .await;
@@ -166,7 +167,7 @@ impl StepPair {
     async fn end_deferral(&mut self) {
         let sql = "SELECT d.id FROM deliveries d JOIN delivery_recipients r ON r.delivery_id = d.id
             WHERE d.state = 'queued' AND r.state = 'deferred'";
-        let delivery = sqlx::query_scalar::<_, String>(sql)
+        let delivery = db::query_scalar::<String>(sql)
             .fetch_optional(&mut self.rows)
             .await;
         if let Some(delivery) = delivery.expect("a delivery or none") {
@@ -179,7 +180,7 @@ impl StepPair {
     async fn is_over(&mut self) -> bool {
         let sql = "SELECT (SELECT count(*) FROM runs WHERE state IN ('succeeded', 'failed', 'cancelled')),
             (SELECT count(*) FROM deliveries WHERE state = 'done'), (SELECT count(*) FROM responsibility_slots)";
-        let row = sqlx::query(sql)
+        let row = db::query(sql)
             .fetch_one(&mut self.rows)
             .await
             .expect("counts");
@@ -215,13 +216,13 @@ impl Template {
         );
         assert!(engine::command(workspace.path(), &["schedule", "list"]).await);
         let mut rows = state::open(workspace.path()).await;
-        let set_due = sqlx::query(
+        let set_due = db::query(
             "UPDATE responsibilities SET cursor_at = $1, next_slot_at = $2, fire_at = $2,
                failures = CASE name WHEN 'Failing' THEN 5 ELSE 0 END",
         );
         let set_due = set_due.bind(now.minus(SLOT_AGE * 3).to_string()).bind(&due);
         set_due.execute(&mut rows).await.expect("a due slot");
-        sqlx::Connection::close(rows).await.expect("closed");
+        rows.close().await.expect("closed");
         assert!(
             !workspace.path().join("data/attache.db-wal").exists(),
             "all is in one file"
@@ -249,7 +250,7 @@ pub async fn play(workload: &'static Workload, template: &Template, plan: Plan) 
             );
             has_died = true;
             if let Some(sql) = plan.sabotage {
-                let ran = sqlx::raw_sql(sql).execute(&mut pair.rows).await;
+                let ran = db::raw_sql(sql).execute(&mut pair.rows).await;
                 ran.expect("sabotage");
             }
             faults.extend(complaints(&mut pair.rows).await);
@@ -303,7 +304,7 @@ pub async fn play(workload: &'static Workload, template: &Template, plan: Plan) 
 }
 
 /// What `attache doctor --audit` says of a workspace whose engine has just died.
-async fn complaints(rows: &mut SqliteConnection) -> Vec<String> {
+async fn complaints(rows: &mut db::Connection) -> Vec<String> {
     let findings = examined(
         rows,
         AuditScope {

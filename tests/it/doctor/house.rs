@@ -1,8 +1,9 @@
 //! A good installation, made once by the binary, copied for each case, and what breaks it.
 
+use crate::app::db;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, sqlite::SqliteConnectOptions};
+use sqlx::AssertSqlSafe;
 use std::any::Any;
 use std::cell::RefCell;
 use std::fs::Permissions;
@@ -132,14 +133,13 @@ fn write(folder: &Path, path: &str, text: &str) {
 }
 
 fn execute(house: &Path, sql: &str) {
-    let options = SqliteConnectOptions::new().filename(house.join("data/attache.db"));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     runtime.expect("a runtime").block_on(async {
-        let mut conn = options.connect().await.expect("a connection");
+        let mut conn = db::Connection::open(house).await;
         let sql = AssertSqlSafe(sql.to_owned());
-        sqlx::raw_sql(sql).execute(&mut conn).await.expect("rows");
+        db::raw_sql(sql).execute(&mut conn).await.expect("rows");
         // The last connection folds the log into the database.
         conn.close().await.expect("closed");
     });

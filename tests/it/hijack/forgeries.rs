@@ -2,6 +2,7 @@
 
 use super::hostile_model::ENEMY;
 use super::world::{ALL, Draft, Scene};
+use crate::app::db;
 use crate::identity::world::RELAY;
 use attache::domain::Address;
 use serde_json::json;
@@ -159,7 +160,7 @@ async fn an_unproven_letter_makes_nobody_a_recipient() {
     scene.drain().await;
     let mut rows = scene.world.app.workspace.rows().await;
     let sql = "SELECT DISTINCT recipient FROM delivery_recipients ORDER BY 1";
-    let written: Vec<String> = sqlx::query_scalar(sql)
+    let written: Vec<String> = db::query_scalar(sql)
         .fetch_all(&mut rows)
         .await
         .expect("recipients");

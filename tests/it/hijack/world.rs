@@ -1,6 +1,7 @@
 //! People who trust a persona with secrets, and a stranger who owns the model.
 
 use super::hostile_model::{self, ENEMY, secrets};
+use crate::app::db;
 use crate::app::{Workspace, letter};
 use crate::app::{rows, turns};
 use crate::fallback;
@@ -9,7 +10,6 @@ use crate::providers::server::Server;
 use attache::domain::{Address, Via};
 use attache::gateway::intake_contract::{Accepted, Refusal};
 use serde_json::{Value, json};
-use sqlx::Row;
 use std::collections::BTreeSet;
 
 /// What a careful signer covers; a field that is absent is covered too.
@@ -132,7 +132,7 @@ impl Scene {
         let mails =
             "SELECT d.bytes FROM deliveries d JOIN delivery_recipients r ON r.delivery_id = d.id
             WHERE lower(r.recipient) = $1";
-        for row in sqlx::query(mails)
+        for row in db::query(mails)
             .bind(address)
             .fetch_all(&mut rows)
             .await
@@ -143,7 +143,7 @@ impl Scene {
         }
         let runs = "SELECT r.id FROM runs r JOIN messages m ON m.id = r.trigger_message_id
             WHERE instr(m.sender, $1) > 0";
-        let runs = sqlx::query(runs).bind(address).fetch_all(&mut rows);
+        let runs = db::query(runs).bind(address).fetch_all(&mut rows);
         for run in runs.await.expect("runs") {
             let store = &self.world.app.engine.store;
             for turn in turns::of_run(store, &mut rows, run.get(0)).await {
@@ -174,7 +174,7 @@ impl Scene {
         let mut database = self.world.app.workspace.rows().await;
         rows::participant(&mut database, None, "mallory@evil.test").await;
         let everybody = "UPDATE messages SET readers_json = NULL";
-        let changed = sqlx::query(everybody).execute(&mut database).await;
+        let changed = db::query(everybody).execute(&mut database).await;
         changed.expect("changed");
     }
 }

@@ -1,6 +1,7 @@
 //! Actions of the API: the same handlers as the pages', once for each `Idempotency-Key`, and none that an owner decides by a key.
 
 use super::site::Site;
+use crate::app::db;
 use crate::approvals::scene::CONTACT;
 use attache::http::{ROUTES, RouteAccess, RouteMethod};
 use reqwest::Method;
@@ -64,7 +65,7 @@ async fn a_refused_request_frees_its_key_and_one_without_an_answer_does_not() {
     assert_eq!(done.status, 200, "{}", done.body);
     // As after a crash between the change and the answer.
     let mut rows = site.scene.world.app.workspace.rows().await;
-    let forget = sqlx::query("UPDATE api_calls SET answer = NULL");
+    let forget = db::query("UPDATE api_calls SET answer = NULL");
     forget.execute(&mut rows).await.expect("a crash");
     let unknown = site.json(Method::POST, &cancel, &headers, &json!({})).await;
     assert_eq!(unknown.status, 409);

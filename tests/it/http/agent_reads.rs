@@ -2,6 +2,7 @@
 
 use super::agents::{FIELDS, READS, calls, request, result, tools};
 use super::door::Door;
+use crate::app::db;
 use crate::approvals::scene::CONTACT;
 use serde_json::{Value, json};
 
@@ -48,13 +49,9 @@ async fn gets(door: &Door, tool: &str, args: Value) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// Every row, as the pages of a copy without the header.
-async fn contents(door: &Door, copy: &str) -> Vec<u8> {
-    let copy = door.app().workspace.path().join(copy);
-    let mut rows = door.app().workspace.rows().await;
-    let into = sqlx::query("VACUUM INTO $1").bind(copy.display().to_string());
-    into.execute(&mut rows).await.expect("a copy");
-    std::fs::read(copy).expect("the copy").split_off(100)
+/// Every row.
+async fn contents(door: &Door) -> Vec<u8> {
+    db::contents::every_row(&mut door.app().workspace.rows().await).await
 }
 
 /// Follows an answer to its end: every page.
@@ -290,7 +287,7 @@ async fn threads_and_runs_have_addresses_and_reading_changes_nothing() {
         let text = read["contents"][0]["text"].as_str().expect("a text");
         assert!(text.contains(holds) && text.contains(NOTE), "{uri}: {text}");
     }
-    let before = contents(&door, "before").await;
+    let before = contents(&door).await;
     for tool in READS {
         let args = match tool {
             "read_thread" => json!({ "id": thread }),
@@ -301,7 +298,7 @@ async fn threads_and_runs_have_addresses_and_reading_changes_nothing() {
         assert!(!calls(&door, tool, args).await.0, "{tool}");
     }
     assert!(
-        contents(&door, "after").await == before,
+        contents(&door).await == before,
         "reading changed the database"
     );
     door.secret = door.site.key(&["send:ada"]).await;

@@ -1,6 +1,7 @@
 //! The API for programs: the bytes of `--json`, keys with scopes and ends, errors that a program can read.
 
 use super::site::{Page, Site};
+use crate::app::db;
 use crate::approvals::scene::CONTACT;
 use crate::notices::refused_login;
 use attache::store::{NewNotice, NewWebToken, WebScope};
@@ -253,7 +254,7 @@ async fn with_lists() -> Site {
         clock.advance(Duration::from_secs(60));
         scheduler.start(&rows[0]).await.expect("a run");
         app.drain().await;
-        let remember = sqlx::query(remember)
+        let remember = db::query(remember)
             .bind(format!("more-{number}"))
             .bind(number + 2);
         let mut rows = app.workspace.rows().await;

@@ -1,6 +1,7 @@
 //! A rule from a question: it is what the file takes, it decides as it says, and its effects are those of the command line.
 
 use super::site::{Login, Page, Site};
+use crate::app::db;
 use crate::app::{Workspace, letter};
 use crate::approvals::scene::{CONTACT, OWNER, Scene, asks};
 use crate::identity::world::STRANGER;
@@ -56,7 +57,7 @@ async fn answered(site: &Site) -> (ApprovalView, ApprovalView) {
             let forget = "UPDATE thread_tool_events SET payload_json = '{\"args\":{}}'
                 WHERE run_id = $1 AND event_type = 'tool_call'";
             let mut rows = scene.world.app.workspace.rows().await;
-            let forget = sqlx::query(forget).bind(question.run.as_str());
+            let forget = db::query(forget).bind(question.run.as_str());
             assert_eq!(
                 forget
                     .execute(&mut rows)

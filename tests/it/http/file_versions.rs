@@ -2,6 +2,7 @@
 //! back passes every guard of the way there.
 
 use super::site::{Login, Page, Site};
+use crate::app::db;
 use attache::store::PowerCut;
 use attache::store::files::persona_file_versions::VERSIONS_MAX;
 use attache::store::gc::KINDS;
@@ -77,7 +78,7 @@ impl Owner {
               (persona_id, name, bytes, sha256, replaced_at, replaced_by, replaced_with, text)
             VALUES ('ada', $1, 1, 'x', '2026-11-02T09:00:00.000Z', 'uid 0', 'y', $2) RETURNING seq";
         let mut rows = self.site.scene.world.app.workspace.rows().await;
-        let planted = sqlx::query_scalar(sql).bind(name).bind(text);
+        let planted = db::query_scalar(sql).bind(name).bind(text);
         let planted: i64 = planted.fetch_one(&mut rows).await.expect("planted");
         json!(planted)
     }
@@ -340,7 +341,7 @@ async fn no_text_is_lost_when_the_power_goes_between_version_and_file() {
         let body = json!({ "name": name, "text": "Be brief.\n", "base_sha256": base });
         let _torn = owner.post(API, &body).await;
         let mut rows = owner.site.scene.world.app.workspace.rows().await;
-        let kept = sqlx::query_scalar("SELECT text FROM persona_file_versions");
+        let kept = db::query_scalar("SELECT text FROM persona_file_versions");
         let kept: String = kept.fetch_one(&mut rows).await.expect("a version");
         assert_eq!(kept, before, "commit {commit}");
     }

@@ -1,6 +1,7 @@
 //! The inbox: what came, from whom, and what became of it.
 
 use super::site::Site;
+use crate::app::db;
 use crate::approvals::scene::CONTACT;
 
 #[tokio::test]
@@ -112,7 +113,7 @@ async fn the_mark_of_a_conversation_and_the_filter_agree() {
         ("failed", "failed", "not delivered"),
         ("cancelled", "not_sent", "not sent"),
     ] {
-        let change = sqlx::query("UPDATE deliveries SET state = $1").bind(mail);
+        let change = db::query("UPDATE deliveries SET state = $1").bind(mail);
         change.execute(&mut rows).await.expect("a change");
         assert_eq!(listed_under(&site, "Tuesday").await, [state], "{mail}");
         let page = site.get(&login, "/").await.body;

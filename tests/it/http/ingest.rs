@@ -2,6 +2,7 @@
 //! letter proves its sender by its own bytes.
 
 use super::site::{Page, Site};
+use crate::app::db;
 use crate::approvals::scene::CONTACT;
 use crate::webhooks::receiver::hmac_sha256;
 use attache::domain::Timestamp;
@@ -88,7 +89,7 @@ async fn stored(site: &Site, id: &str) -> Vec<Option<String>> {
 async fn letters(site: &Site) -> i64 {
     let mut rows = site.scene.world.app.workspace.rows().await;
     let sql = "SELECT count(*) FROM messages WHERE direction = 'inbound'";
-    sqlx::query_scalar(sql)
+    db::query_scalar(sql)
         .fetch_one(&mut rows)
         .await
         .expect("a count")
@@ -336,7 +337,7 @@ async fn a_token_of_mailgun_is_remembered_by_the_next_engine() {
     clock.advance(Duration::from_secs(361));
     assert!(claim(b"two").await.expect("stored"));
     let mut rows = site.scene.world.app.workspace.rows().await;
-    let count: i64 = sqlx::query_scalar("SELECT count(*) FROM ingest_tokens")
+    let count: i64 = db::query_scalar("SELECT count(*) FROM ingest_tokens")
         .fetch_one(&mut rows)
         .await
         .expect("a count");

@@ -4,6 +4,7 @@
 use super::reader::{Reader, all_events};
 use super::site::Site;
 use crate::app::Workspace;
+use crate::app::db;
 use crate::approvals::scene::CONTACT;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,7 @@ pub async fn commit_events(workspace: &Workspace, count: usize) {
         WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1)
         INSERT INTO feed (kind, persona_id, at) SELECT 'run.queued', 'ada', '2026-11-02T09:00:00.000Z' FROM n";
     let mut rows = workspace.rows().await;
-    let insert = sqlx::query(sql).bind(count as i64);
+    let insert = db::query(sql).bind(count as i64);
     insert.execute(&mut rows).await.expect("events");
 }
 

@@ -2,6 +2,7 @@
 
 use super::site::{ENTRY, Login, Site};
 use crate::app::TestApp;
+use crate::app::db;
 use crate::approvals::scene::CONTACT;
 use attache::domain::RunId;
 use attache::store::MemoryAct;
@@ -17,9 +18,7 @@ pub struct Lived {
 
 async fn text(app: &TestApp, sql: &'static str) -> String {
     let mut rows = app.workspace.rows().await;
-    let found = sqlx::query_scalar::<_, String>(sql)
-        .fetch_one(&mut rows)
-        .await;
+    let found = db::query_scalar::<String>(sql).fetch_one(&mut rows).await;
     found.unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
@@ -83,7 +82,7 @@ async fn letters(site: &Site) -> BTreeMap<&'static str, String> {
     let queued = "UPDATE deliveries SET state = 'queued', finished_at = NULL, next_attempt_at = '2099-01-01T00:00:00.000Z'
         WHERE seq = (SELECT min(seq) FROM deliveries);
         UPDATE delivery_recipients SET state = 'queued' WHERE delivery_id = (SELECT id FROM deliveries ORDER BY seq LIMIT 1)";
-    sqlx::raw_sql(queued)
+    db::raw_sql(queued)
         .execute(&mut rows)
         .await
         .expect("a queued mail");
@@ -148,7 +147,7 @@ async fn entries(site: &Site) -> BTreeMap<&'static str, String> {
             "active",
         ),
     ] {
-        let remember = sqlx::query(remember).bind(id).bind(&now).bind(number);
+        let remember = db::query(remember).bind(id).bind(&now).bind(number);
         let remember = remember.bind(words).bind(status);
         remember.execute(&mut rows).await.expect("an entry");
     }

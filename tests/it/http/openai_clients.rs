@@ -3,9 +3,9 @@
 
 use super::door::{Door, events, messages};
 use super::site::Page;
+use crate::app::db;
 use crate::app::{cuts, glance};
 use serde_json::{Value, json};
-use sqlx::SqliteConnection;
 use std::path::Path;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -68,7 +68,7 @@ struct CutClient<'d> {
     door: &'d Door,
     path: &'static str,
     body: String,
-    rows: SqliteConnection,
+    rows: db::Connection,
     runs: i64,
 }
 
@@ -84,7 +84,7 @@ impl<'d> CutClient<'d> {
     }
 
     async fn count(&mut self, sql: &'static str) -> i64 {
-        let count = sqlx::query_scalar(sql).fetch_one(&mut self.rows);
+        let count = db::query_scalar(sql).fetch_one(&mut self.rows);
         count.await.expect("a number")
     }
 

@@ -1,12 +1,12 @@
 //! What programs may ask of an answer by OpenAI's API: its length, its form.
 
 use super::door::{Door, events, messages, text};
+use crate::app::db;
 use crate::extract::made::png;
 use crate::structured::{CANONICAL, GOOD, SCHEMA, WRONG};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use sqlx::Row;
 use tokio::net::TcpListener;
 
 fn cut_off() -> Value {
@@ -291,12 +291,12 @@ async fn attachments(door: &Door, run: &str) -> Vec<Vec<Option<String>>> {
     let sql = "SELECT a.filename, a.content_type, a.size_bytes || '' FROM attachments a
         JOIN runs r ON r.trigger_message_id = a.message_id WHERE r.id = $1 ORDER BY a.id";
     let mut rows = door.app().workspace.rows().await;
-    let rows = sqlx::query(sql)
+    let rows = db::query(sql)
         .bind(run)
         .fetch_all(&mut rows)
         .await
         .expect("rows");
-    let row = |row: &sqlx::sqlite::SqliteRow| (0..3).map(|at| row.get(at)).collect();
+    let row = |row: &db::Row| (0..3).map(|at| row.get(at)).collect();
     rows.iter().map(row).collect()
 }
 

@@ -2,9 +2,9 @@
 
 use super::lived::Lived;
 use crate::app::TestApp;
+use crate::app::db;
 use reqwest::Method;
 use serde_json::{Map, Value};
-use sqlx::Row;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
@@ -238,14 +238,14 @@ fn is_of_a_face(table: &str) -> bool {
 async fn rows_of(app: &TestApp) -> Vec<String> {
     let mut conn = app.workspace.rows().await;
     let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
-    let tables: Vec<String> = sqlx::query_scalar(tables)
+    let tables: Vec<String> = db::query_scalar(tables)
         .fetch_all(&mut conn)
         .await
         .expect("tables");
     let mut dump = Vec::new();
     for table in tables.iter().filter(|table| !is_of_a_face(table)) {
         let columns = format!("SELECT name FROM pragma_table_info('{table}') ORDER BY cid");
-        let columns: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(columns))
+        let columns: Vec<String> = db::query_scalar(sqlx::AssertSqlSafe(columns))
             .fetch_all(&mut conn)
             .await
             .expect("columns");
@@ -257,14 +257,14 @@ async fn rows_of(app: &TestApp) -> Vec<String> {
             "SELECT {} AS line FROM \"{table}\"",
             quoted.join(" || ' ' || ")
         );
-        let lines = sqlx::query(sqlx::AssertSqlSafe(sql))
+        let lines = db::query(sqlx::AssertSqlSafe(sql))
             .fetch_all(&mut conn)
             .await
             .expect("rows");
         dump.extend(
             lines
                 .iter()
-                .map(|row| format!("{table} {}", row.get::<String, _>("line"))),
+                .map(|row| format!("{table} {}", row.get::<String>("line"))),
         );
     }
     dump

@@ -1,6 +1,7 @@
 //! What a page says to its owner: notices with their subjects, problems with what to do, refusals with their reason.
 
 use super::site::Site;
+use crate::app::db;
 use crate::approvals::scene::CONTACT;
 use attache::domain::{NoticeId, NoticeKind, NoticeSubject};
 use attache::store::NewNotice;
@@ -46,7 +47,7 @@ async fn a_notice_leads_to_its_subject_and_says_when_its_cause_is_over() {
     )
     .await;
     let mut rows = app.workspace.rows().await;
-    let failed = sqlx::query("UPDATE runs SET state = 'failed' WHERE id = $1").bind(&run);
+    let failed = db::query("UPDATE runs SET state = 'failed' WHERE id = $1").bind(&run);
     failed.execute(&mut rows).await.expect("failed");
     app.workspace.clock.advance(Duration::from_secs(10));
     let page = site.get(&login, "/notices").await.body;
@@ -59,7 +60,7 @@ async fn a_notice_leads_to_its_subject_and_says_when_its_cause_is_over() {
         assert!(page.contains(&words), "no {words}: {page}");
     }
     assert!(!page.contains("state good\">over"), "{page}");
-    let done = sqlx::query("UPDATE runs SET state = 'succeeded' WHERE id = $1").bind(&run);
+    let done = db::query("UPDATE runs SET state = 'succeeded' WHERE id = $1").bind(&run);
     done.execute(&mut rows).await.expect("done");
     app.workspace.clock.advance(Duration::from_secs(10));
     let page = site.get(&login, "/notices").await.body;

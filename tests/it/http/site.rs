@@ -1,6 +1,7 @@
 //! The pages of an engine, served over loopback, and a browser without a face.
 
 use crate::app::Workspace;
+use crate::app::db;
 use crate::approvals::scene::{CONTACT, Scene, asks};
 use attache::cli::WorkspaceExaminer;
 use attache::http::{BoundPages, serve};
@@ -174,7 +175,7 @@ impl Site {
             VALUES ($1, 'ada', 'contact', 'carol@partner.test', 1, 'fact', 'She likes tea.', '0', 'active', 'contact',
               '\"everyone\"', 'null', 'carol@partner.test', $2, $2, 'owner', $2)";
         let mut rows = site.scene.world.app.workspace.rows().await;
-        let remember = sqlx::query(remember)
+        let remember = db::query(remember)
             .bind(ENTRY)
             .bind(site.scene.world.now().to_string());
         remember.execute(&mut rows).await.expect("an entry");
@@ -334,16 +335,10 @@ impl Site {
         format!("attache_{}={secret}", self.address.port())
     }
 
-    /// The bytes of a copy of the database behind its header: what a page must not change. Not those of the file itself, into
-    /// which its log is moved at any time.
+    /// Every row: what a page must not change.
     pub async fn database(&self) -> Vec<u8> {
         let workspace = &self.scene.world.app.workspace;
-        let copy = workspace.path().join("copy.db");
-        let _none_yet = std::fs::remove_file(&copy);
-        let mut rows = workspace.rows().await;
-        let into = sqlx::query("VACUUM INTO $1").bind(copy.to_string_lossy().into_owned());
-        into.execute(&mut rows).await.expect("a copy");
-        std::fs::read(&copy).expect("the copy").split_off(100)
+        db::contents::every_row(&mut workspace.rows().await).await
     }
 }
 

@@ -4,6 +4,7 @@ use super::live::commit_events;
 use super::reader::{Reader, all_events, ids};
 use super::site::{Login, Site};
 use super::socket::Pages;
+use crate::app::db;
 use serde_json::json;
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -97,7 +98,7 @@ async fn a_reader_that_stops_reading_is_cut_off_and_the_others_go_on() {
     let mut rows = crowd.site.scene.world.app.workspace.rows().await;
     let event = "INSERT INTO feed (kind, persona_id, thread_id, at)
         VALUES ('run.queued', 'ada', 'quiet', '2026-11-02T09:00:00.000Z')";
-    let insert = sqlx::query(event).execute(&mut rows).await;
+    let insert = db::query(event).execute(&mut rows).await;
     insert.expect("an event");
     for reader in &mut crowd.quiet {
         assert!(reader.until_event(newest + 1).await, "the quiet ones go on");
@@ -137,7 +138,7 @@ async fn no_more_than_a_piece_is_held_for_a_reader_that_stops_reading() {
     assert!(fast.until_event(10_000).await);
     let prune = "DELETE FROM feed WHERE seq < 10000";
     let mut rows = workspace.rows().await;
-    let pruned = sqlx::query(prune).execute(&mut rows).await;
+    let pruned = db::query(prune).execute(&mut rows).await;
     assert_eq!(pruned.expect("pruned").rows_affected(), 9_999);
     assert!(slow.until_event(10_000).await);
     let (made, _) = slow.text.split_once("event: gap").expect("a gap");

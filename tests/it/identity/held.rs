@@ -2,7 +2,9 @@
 //! and verified later (decision D-52).
 
 use super::world::{STRANGER, World, silent};
-use crate::app::{TestApp, examined, letter};
+use crate::app::audited::examined;
+use crate::app::db;
+use crate::app::{TestApp, letter};
 use crate::dns::Record;
 use attache::clock::Clock;
 use attache::domain::{Arrival, Letter, MailboxUid, MessageId, Via};
@@ -38,7 +40,7 @@ fn fetched(eml: &str, uid: u32) -> Letter {
 }
 
 async fn count(app: &TestApp, sql: &'static str) -> i64 {
-    sqlx::query_scalar(sql)
+    db::query_scalar(sql)
         .fetch_one(&mut app.workspace.rows().await)
         .await
         .expect("a count")

@@ -1,5 +1,6 @@
 //! A small world: domains that publish keys and policies on a name server of the test, and an engine that asks it.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, letter};
 use crate::dns::{DnsStub, Record};
 use attache::domain::{Address, Letter, Timestamp, Via};
@@ -11,7 +12,6 @@ use mail_auth::common::crypto::Ed25519Key;
 use mail_auth::common::headers::HeaderWriter;
 use mail_auth::dkim::DkimSigner;
 use serde_json::{Value, json};
-use sqlx::Row;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -206,7 +206,7 @@ impl World {
     pub async fn decisions(&self, message: &str) -> Vec<String> {
         let mut rows = self.app.workspace.rows().await;
         let sql = "SELECT decision || ':' || rule FROM audit_log WHERE subject_id = $1 ORDER BY 1";
-        let found = sqlx::query(sql)
+        let found = db::query(sql)
             .bind(message)
             .fetch_all(&mut rows)
             .await
@@ -216,7 +216,7 @@ impl World {
 
     pub async fn messages(&self) -> i64 {
         let mut rows = self.app.workspace.rows().await;
-        sqlx::query_scalar("SELECT count(*) FROM messages")
+        db::query_scalar("SELECT count(*) FROM messages")
             .fetch_one(&mut rows)
             .await
             .expect("a count")

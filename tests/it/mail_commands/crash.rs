@@ -2,8 +2,8 @@
 
 use super::{signed, taken, world};
 use crate::app::TestApp;
+use crate::app::db;
 use crate::identity::world::World;
-use sqlx::Row;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -46,12 +46,8 @@ async fn a_command_acts_once_and_is_answered_once_wherever_the_engine_dies() {
             (SELECT count(*) FROM audit_log WHERE decision = 'halt') AS effects,
             (SELECT count(*) FROM audit_log WHERE decision = 'command') AS acts,
             (SELECT count(*) FROM deliveries WHERE kind = 'notice') AS answers";
-        let row = sqlx::query(count)
-            .fetch_one(&mut rows)
-            .await
-            .expect("a row");
-        let counts =
-            ["halts", "effects", "acts", "answers"].map(|column| row.get::<i64, _>(column));
+        let row = db::query(count).fetch_one(&mut rows).await.expect("a row");
+        let counts = ["halts", "effects", "acts", "answers"].map(|column| row.get::<i64>(column));
         assert_eq!(counts, [1, 1, 1, 1], "{point}");
         assert_eq!(workspace.notices().len(), 1, "{point}");
     }

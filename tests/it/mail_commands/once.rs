@@ -1,6 +1,7 @@
 //! Each command counts once: not from a copy that somebody sends again, and not twice over a crash.
 
 use super::{command, halted, letter, signed, stored, taken, world};
+use crate::app::db;
 use attache::gateway::intake_contract::CopyOutcome;
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ async fn a_delayed_letter_does_not_undo_what_was_ordered_later() {
     // The library signs by the clock of the system, so only `Date` tells the two apart: the later one is the pause.
     command(&world, "p", "/pause").await;
     let mut rows = world.app.workspace.rows().await;
-    sqlx::query("UPDATE mail_commands SET sent_at = $1 WHERE command = 'pause'")
+    db::query("UPDATE mail_commands SET sent_at = $1 WHERE command = 'pause'")
         .bind(world.now().to_string())
         .execute(&mut rows)
         .await

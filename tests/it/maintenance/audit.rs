@@ -1,9 +1,8 @@
 //! The audit: every check is broken once, on a copy of a house that has lived, and then exactly that check complains.
 
 use super::workspace::{copy_database, lived};
+use crate::app::db;
 use attache::store::audit::{Audit, AuditScope, Holds, LOG_BYTES_MAX, checks};
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection};
 use std::collections::BTreeSet;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
@@ -230,22 +229,14 @@ const AT_REST: &[(&[&str], &str)] = &[
 ];
 
 async fn break_it(database: &Path, sql: &str) {
-    let options = SqliteConnectOptions::new()
-        .filename(database)
-        .foreign_keys(false);
-    let mut rows = options
-        .pragma("ignore_check_constraints", "ON")
-        .connect()
-        .await
-        .expect("a database");
-    let changes = |rows| sqlx::query_scalar::<_, i64>("SELECT total_changes()").fetch_one(rows);
+    let mut rows = db::Connection::file(database).await;
+    let unchecked = "PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON";
+    rows.execute(unchecked).await.expect("no checks");
     let sql = sqlx::AssertSqlSafe(sql.replace("{run}", RUN));
-    sqlx::raw_sql(sql)
-        .execute(&mut rows)
-        .await
-        .expect("a change");
+    db::raw_sql(sql).execute(&mut rows).await.expect("a change");
+    let changes = db::query_scalar::<i64>("SELECT total_changes()");
     assert!(
-        changes(&mut rows).await.expect("a count") > 0,
+        changes.fetch_one(&mut rows).await.expect("a count") > 0,
         "the control changes nothing"
     );
     rows.close().await.expect("closed");
@@ -334,18 +325,14 @@ async fn an_overwritten_page_is_found_by_exactly_the_check_of_pages() {
     let folder = tempfile::tempdir().expect("a folder");
     let database = folder.path().join("whole.db");
     copy_database(&app, &database).await;
-    let mut rows = SqliteConnectOptions::new()
-        .filename(&database)
-        .connect()
-        .await
-        .expect("a database");
-    let page: i64 = sqlx::query_scalar("PRAGMA page_size")
+    let mut rows = db::Connection::file(&database).await;
+    let page: i64 = db::query_scalar("PRAGMA page_size")
         .fetch_one(&mut rows)
         .await
         .expect("a size");
     // No other check asks this table.
     let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'transport_health'";
-    let root: i64 = sqlx::query_scalar(root)
+    let root: i64 = db::query_scalar(root)
         .fetch_one(&mut rows)
         .await
         .expect("a page");

@@ -1,6 +1,7 @@
 //! Backups: made while an engine works, whole under their name or not there, and a working engine when restored.
 
 use super::workspace::{attache, lived};
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use attache::store::audit::{Audit, AuditScope};
 use attache::store::sqlite::backup::{self, copy_database};
@@ -44,7 +45,7 @@ fn copy_folder(from: &Path, to: &Path) {
 }
 
 async fn count(workspace: &Workspace, sql: &'static str) -> i64 {
-    sqlx::query_scalar(sql)
+    db::query_scalar(sql)
         .fetch_one(&mut workspace.rows().await)
         .await
         .expect("a count")
@@ -136,7 +137,7 @@ async fn mail_in_an_engines_hands_is_sent_the_same_by_a_restored_one() {
     let sent = app.sent();
     let queue = "UPDATE deliveries SET state = 'committing', finished_at = NULL;
         UPDATE delivery_recipients SET state = 'queued'";
-    sqlx::raw_sql(queue)
+    db::raw_sql(queue)
         .execute(&mut app.workspace.rows().await)
         .await
         .expect("rows");
@@ -263,7 +264,7 @@ async fn the_audit_is_a_command_with_an_exit_code() {
     );
     assert_eq!(said["engine_pid"], std::process::id(), "{said}");
     let broken = "UPDATE raw_letters SET persona_id = 'eve'";
-    sqlx::raw_sql(broken)
+    db::raw_sql(broken)
         .execute(&mut app.workspace.rows().await)
         .await
         .expect("rows");

@@ -3,6 +3,7 @@
 use super::whole_backup::stopped;
 use super::workspace::{attache, lived};
 use crate::app::Workspace;
+use crate::app::db;
 use serde_json::Value;
 use std::io::{Seek, SeekFrom, Write};
 
@@ -21,14 +22,14 @@ async fn backed_up() -> Workspace {
 /// Overwrites the first page of a table or an index.
 async fn damage(workspace: &Workspace, name: &str) {
     let mut rows = workspace.rows().await;
-    let (page, root): (i64, i64) = sqlx::query_as(
+    let (page, root): (i64, i64) = db::query_as(
         "SELECT page_size, rootpage FROM sqlite_schema CROSS JOIN pragma_page_size WHERE name = $1",
     )
     .bind(name)
     .fetch_one(&mut rows)
     .await
     .expect("a page");
-    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")
+    db::query("PRAGMA wal_checkpoint(TRUNCATE)")
         .execute(&mut rows)
         .await
         .expect("folded in");

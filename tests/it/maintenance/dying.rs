@@ -4,6 +4,7 @@
 use super::whole_backup::{backed_up, code_of, dies, stopped};
 use super::workspace::{attache, lived};
 use crate::app::Workspace;
+use crate::app::db;
 use crate::recovery::place::{Running, until};
 use attache::keeping::{BackupManifest, backups_in};
 use attache::store::sqlite::backup::CopyFile;
@@ -63,7 +64,7 @@ async fn a_whole_backup_that_dies_is_none_until_it_has_all() {
             (0, vec!["whole".to_owned()]),
             "{order}: {error}"
         );
-        sqlx::query("DELETE FROM backups")
+        db::query("DELETE FROM backups")
             .execute(&mut workspace.rows().await)
             .await
             .expect("forgotten");
@@ -109,7 +110,7 @@ async fn a_copy_of_the_database_that_died_goes_with_the_next_and_one_at_work_sta
 async fn days_pass(workspace: &Workspace) {
     let started = "UPDATE backups SET started_at = '2026-01-01T00:00:00.000Z'";
     let mut rows = workspace.rows().await;
-    sqlx::query(started)
+    db::query(started)
         .execute(&mut rows)
         .await
         .expect("a table");
@@ -134,7 +135,7 @@ async fn an_engine_that_dies_in_its_backup_makes_another_and_counts_no_half_one(
         assert_eq!(names(&folder).len(), 1, "{order}");
         let good = "SELECT count(*) FROM backups WHERE finished_at IS NOT NULL AND failure IS NULL";
         let mut rows = workspace.rows().await;
-        let before: i64 = sqlx::query_scalar(good)
+        let before: i64 = db::query_scalar(good)
             .fetch_one(&mut rows)
             .await
             .expect("a number");
@@ -146,7 +147,7 @@ async fn an_engine_that_dies_in_its_backup_makes_another_and_counts_no_half_one(
             command
         });
         until("a backup", || backups_in(&folder).len() > is_whole);
-        while sqlx::query_scalar::<_, i64>(good)
+        while db::query_scalar::<i64>(good)
             .fetch_one(&mut rows)
             .await
             .expect("a number")
@@ -243,7 +244,7 @@ async fn a_database_whose_restore_died_is_restored_by_the_next() {
     assert_eq!(code, 0, "{error}");
     let data = workspace.path().join("data");
     let letters = "SELECT count(*) FROM messages";
-    let had: i64 = sqlx::query_scalar(letters)
+    let had: i64 = db::query_scalar(letters)
         .fetch_one(&mut workspace.rows().await)
         .await
         .expect("a number");
@@ -254,7 +255,7 @@ async fn a_database_whose_restore_died_is_restored_by_the_next() {
     let (code, error) = code_of(&workspace, &["restore", &file, "--to", &to]).await;
     assert_eq!(code, 0, "{error}");
     assert!(!data.join(".attache.db.restoring").exists());
-    let has: i64 = sqlx::query_scalar(letters)
+    let has: i64 = db::query_scalar(letters)
         .fetch_one(&mut workspace.rows().await)
         .await
         .expect("a number");

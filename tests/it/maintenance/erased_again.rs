@@ -2,6 +2,7 @@
 
 use super::erasure::{CAROL, carol, erase, lived, stopped};
 use super::workspace::attache;
+use crate::app::db;
 use crate::app::{START, Workspace};
 use serde_json::{Value, json};
 
@@ -37,7 +38,7 @@ async fn what_was_erased_is_not_claimed_again_and_a_new_letter_is() {
     let workspace = stopped(app).await;
     let senders = "SELECT group_concat(sender) FROM (SELECT sender FROM messages WHERE direction = 'inbound' ORDER BY seq)";
     let mut rows = workspace.rows().await;
-    let before: String = sqlx::query_scalar(senders)
+    let before: String = db::query_scalar(senders)
         .fetch_one(&mut rows)
         .await
         .expect("senders");
@@ -55,7 +56,7 @@ async fn what_was_erased_is_not_claimed_again_and_a_new_letter_is() {
     assert_eq!(second["counts"]["message_texts"], 2, "{second}");
     assert_eq!(second["remains"], json!({}), "{second}");
     let mut rows = workspace.rows().await;
-    let after: String = sqlx::query_scalar(senders)
+    let after: String = db::query_scalar(senders)
         .fetch_one(&mut rows)
         .await
         .expect("senders");
@@ -81,7 +82,7 @@ async fn a_person_of_whom_there_is_but_a_held_letter_is_erased() {
     ] {
         let letter =
             format!("{hops}From: {from}\r\nTo: {to}\r\nSubject: x\r\n\r\nAs she said.\r\n");
-        let insert = sqlx::query(held).bind(id).bind("bounces@relay.test");
+        let insert = db::query(held).bind(id).bind("bounces@relay.test");
         let insert = insert.bind(letter).bind(START);
         insert.execute(&mut rows).await.expect("a held letter");
     }
@@ -105,7 +106,7 @@ async fn a_person_of_whom_there_is_but_a_held_letter_is_erased() {
                 .collect();
             assert_eq!(named, ["about her to ada"], "{said}");
         }
-        let held: i64 = sqlx::query_scalar(count)
+        let held: i64 = db::query_scalar(count)
             .fetch_one(&mut workspace.rows().await)
             .await
             .expect("a count");

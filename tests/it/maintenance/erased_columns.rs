@@ -4,6 +4,7 @@ use super::erased_plants::{PLANTS, Plant, names};
 use super::erasure::{BOAT, bobs_thread, carol, erase, files, lived, stopped};
 use super::workspace::attache;
 use crate::app::Workspace;
+use crate::app::db;
 use attache::clock::SystemClock;
 use attache::replay::verify::Outcome;
 use attache::store::{ERASED_COLUMNS, ERASED_INDEXES, ErasedColumns, Store};
@@ -24,7 +25,7 @@ async fn every_column_of_every_table_is_named_with_what_becomes_of_it() {
     let app = Workspace::new(&json!({ "turns": [] })).start().await;
     let mut rows = app.workspace.rows().await;
     let virtuals = "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL%' ORDER BY name";
-    let virtuals: Vec<String> = sqlx::query_scalar(virtuals)
+    let virtuals: Vec<String> = db::query_scalar(virtuals)
         .fetch_all(&mut rows)
         .await
         .expect("tables");
@@ -34,7 +35,7 @@ async fn every_column_of_every_table_is_named_with_what_becomes_of_it() {
         WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE '\\_sqlx%' ESCAPE '\\'
           AND m.sql NOT LIKE 'CREATE VIRTUAL%' AND c.type NOT IN ('INTEGER', 'REAL')
           AND NOT EXISTS (SELECT 1 FROM json_each($1) v WHERE m.name LIKE v.value || '\\_%' ESCAPE '\\')";
-    let there: Vec<String> = sqlx::query_scalar(columns)
+    let there: Vec<String> = db::query_scalar(columns)
         .bind(serde_json::to_string(&virtuals).expect("JSON"))
         .fetch_all(&mut rows)
         .await
@@ -91,7 +92,7 @@ async fn plant(workspace: &Workspace) {
             assert_ne!(written, sql, "{column} is not in its statement");
             sql = written;
         }
-        let done = sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
+        let done = db::raw_sql(sqlx::AssertSqlSafe(sql))
             .execute(&mut rows)
             .await;
         let rows = done.unwrap_or_else(|error| panic!("{}: {error}", plant.table));
@@ -100,10 +101,10 @@ async fn plant(workspace: &Workspace) {
     let word = format!(
         "UPDATE messages SET fresh_text = fresh_text || ' l{TERM}' WHERE message_id = 'c1@partner.test'"
     );
-    let done = sqlx::raw_sql(sqlx::AssertSqlSafe(word));
+    let done = db::raw_sql(sqlx::AssertSqlSafe(word));
     done.execute(&mut rows).await.expect("a word");
     let index = "SELECT CAST(count(*) AS TEXT) FROM letter_words_data WHERE instr(CAST(block AS BLOB), CAST($1 AS BLOB)) > 0";
-    let blocks: String = sqlx::query_scalar(index)
+    let blocks: String = db::query_scalar(index)
         .bind(TERM)
         .fetch_one(&mut rows)
         .await
@@ -250,7 +251,7 @@ async fn mails_that_told_the_owner_of_a_letter_go_with_it() {
     app.drain().await;
     let told = "SELECT count(*) FROM messages WHERE disposition = 'notice' AND text_body LIKE '%Zanzibarlampe%'";
     let mut rows = app.workspace.rows().await;
-    let told: i64 = sqlx::query_scalar(told)
+    let told: i64 = db::query_scalar(told)
         .fetch_one(&mut rows)
         .await
         .expect("a count");

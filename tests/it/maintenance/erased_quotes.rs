@@ -2,6 +2,7 @@
 
 use super::erasure::{BOAT, CAROL, carol, erase, stopped};
 use super::workspace::attache;
+use crate::app::db;
 use crate::app::{Workspace, proven_note};
 use serde_json::json;
 
@@ -25,7 +26,7 @@ async fn a_letter_to_another_persona_that_quotes_is_listed_and_taken_when_it_is_
     let workspace = quoted_elsewhere().await;
     let mut rows = workspace.rows().await;
     let id = "SELECT id FROM messages WHERE message_id = 'b1@guest.example'";
-    let id: String = sqlx::query_scalar(id)
+    let id: String = db::query_scalar(id)
         .fetch_one(&mut rows)
         .await
         .expect("a letter");
@@ -33,7 +34,7 @@ async fn a_letter_to_another_persona_that_quotes_is_listed_and_taken_when_it_is_
     let held = "INSERT INTO held_letters (id, persona_id, sha256, envelope_json, bytes, held_at, next_attempt_at)
         VALUES ('held', 'bea', 'x', '{}', CAST($1 AS BLOB), '', '')";
     let letter = format!("From: dave@partner.test\r\nSubject: x\r\n\r\n> {BOAT}\r\n");
-    let insert = sqlx::query(held).bind(letter).execute(&mut rows);
+    let insert = db::query(held).bind(letter).execute(&mut rows);
     insert.await.expect("a held letter");
     drop(rows);
     let dry = ["erase", "--contact", CAROL];
@@ -57,7 +58,7 @@ async fn a_letter_to_another_persona_that_quotes_is_listed_and_taken_when_it_is_
     assert_eq!(report["remains"], json!({}), "{report}");
     let mut rows = workspace.rows().await;
     let words = "SELECT subject || text_body FROM messages WHERE message_id = 'b1@guest.example'";
-    let words: String = sqlx::query_scalar(words)
+    let words: String = db::query_scalar(words)
         .fetch_one(&mut rows)
         .await
         .expect("a letter");

@@ -1,6 +1,7 @@
 //! What a person wrote goes: no byte of it is left in any file, what others wrote is as it was, and a signed report says so.
 
 use super::workspace::attache;
+use crate::app::db;
 use crate::app::{TestApp, Workspace, proven, proven_note as note};
 use attache::replay::verify::Outcome;
 use serde_json::{Value, json};
@@ -156,7 +157,7 @@ pub async fn bobs_thread(workspace: &Workspace) -> Vec<String> {
     ];
     let mut found = Vec::new();
     for sql in sources {
-        let texts = sqlx::query_scalar::<_, String>(sqlx::AssertSqlSafe(sql)).fetch_all(&mut rows);
+        let texts = db::query_scalar::<String>(sqlx::AssertSqlSafe(sql)).fetch_all(&mut rows);
         found.extend(texts.await.expect("rows"));
     }
     found
@@ -231,7 +232,7 @@ async fn what_others_quote_is_listed_and_stays_unless_it_is_asked_for() {
     assert!(!quoting.is_empty(), "{report}");
     let mut rows = workspace.rows().await;
     let bobs = "SELECT text_body FROM messages WHERE message_id = 's3@guest.example'";
-    let text: String = sqlx::query_scalar(bobs)
+    let text: String = db::query_scalar(bobs)
         .fetch_one(&mut rows)
         .await
         .expect("a letter");
@@ -338,7 +339,7 @@ async fn an_erasure_beside_an_engine_is_refused_and_one_that_died_is_finished() 
         assert_eq!(holding(&workspace), [] as [String; 0], "{point}");
         let mut rows = workspace.rows().await;
         let open = "SELECT count(*) FROM erasures WHERE state <> 'done' OR addresses_json <> '[]'";
-        let open: i64 = sqlx::query_scalar(open)
+        let open: i64 = db::query_scalar(open)
             .fetch_one(&mut rows)
             .await
             .expect("a count");

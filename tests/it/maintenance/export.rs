@@ -1,9 +1,9 @@
 //! Exports: everything of one persona, nothing of another, readable by others and by ourselves.
 
 use super::workspace::{attache, script};
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use serde_json::Value;
-use sqlx::Row;
 use std::path::Path;
 
 /// Ada and Eve both had letters; Eve's have a word of their own.
@@ -55,7 +55,7 @@ async fn correspondence(app: &TestApp) -> Vec<(String, String, String, String, S
     let sql = "SELECT message_id, direction, subject, text_body, (SELECT min(o.message_id) FROM messages o
           WHERE o.thread_id = m.thread_id)
         FROM messages m WHERE persona_id = 'ada' AND disposition NOT LIKE 'withheld:%' ORDER BY message_id";
-    let rows = sqlx::query(sql)
+    let rows = db::query(sql)
         .fetch_all(&mut app.workspace.rows().await)
         .await
         .expect("messages");
@@ -99,7 +99,7 @@ async fn an_export_has_all_of_its_persona_and_nothing_of_another() {
     assert!(!to.join(".snapshot.tmp").exists());
     let letter = std::fs::read(to.join("mail/00000000.eml")).expect("a letter");
     let raw = "SELECT bytes FROM raw_letters l JOIN messages m ON m.raw_id = l.id WHERE m.message_id = 'a1@guest.example'";
-    let raw: Vec<u8> = sqlx::query_scalar(raw)
+    let raw: Vec<u8> = db::query_scalar(raw)
         .fetch_one(&mut app.workspace.rows().await)
         .await
         .expect("bytes");

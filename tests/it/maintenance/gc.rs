@@ -1,12 +1,12 @@
 //! What is old goes, kind by kind, and nothing that is open, or that dedup, threading or a person's retry needs.
 
 use super::workspace::{WITH_PICTURE, attache, lived};
+use crate::app::db;
 use crate::app::{PROVEN, TestApp, note};
 use attache::clock::Clock;
 use attache::domain::{DeliveryId, Timestamp};
 use attache::store::gc::{KINDS, Pruned, PrunedKind};
 use attache::store::{PowerCut, Store};
-use sqlx::Row;
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -42,7 +42,7 @@ async fn sizes(app: &TestApp) -> Vec<(String, i64, i64)> {
         UNION ALL SELECT 'links', count(*), 0 FROM message_links
         UNION ALL SELECT 'steps', count(*), sum(length(payload_json)) FROM thread_tool_events
         UNION ALL SELECT 'books', count(*), sum(input_tokens) FROM usage_ledger";
-    let rows = sqlx::query(sql)
+    let rows = db::query(sql)
         .fetch_all(&mut app.workspace.rows().await)
         .await
         .expect("sizes");
@@ -148,28 +148,28 @@ async fn what_failed_can_be_retried_and_mail_without_bytes_cannot() {
         UPDATE delivery_recipients SET state = 'failed'
           WHERE delivery_id = (SELECT id FROM deliveries ORDER BY seq LIMIT 1);
         UPDATE runs SET state = 'failed', error_class = 'transient' WHERE seq = (SELECT min(seq) FROM runs)";
-    sqlx::raw_sql(fail)
+    db::raw_sql(fail)
         .execute(&mut app.workspace.rows().await)
         .await
         .expect("rows");
     throw_all(&app.engine.store, before, false).await;
     let kept = "SELECT length(bytes) > 0, (SELECT min(length(packed)) > 0 FROM run_turns
         WHERE run_id = (SELECT id FROM runs ORDER BY seq LIMIT 1)), id FROM deliveries WHERE seq >= $1 ORDER BY seq";
-    let rows = sqlx::query(kept)
+    let rows = db::query(kept)
         .bind(0)
         .fetch_all(&mut app.workspace.rows().await)
         .await
         .expect("rows");
     assert!(
-        rows[0].get::<bool, _>(0) && rows[0].get::<bool, _>(1),
+        rows[0].get::<bool>(0) && rows[0].get::<bool>(1),
         "what failed has gone"
     );
-    assert!(!rows[1].get::<bool, _>(0), "what was delivered is there");
-    let (failed, gone) = (rows[0].get::<String, _>(2), rows[1].get::<String, _>(2));
+    assert!(!rows[1].get::<bool>(0), "what was delivered is there");
+    let (failed, gone) = (rows[0].get::<String>(2), rows[1].get::<String>(2));
     // It comes back after all: there is nothing to send once more.
     let bounce = "UPDATE deliveries SET state = 'failed' WHERE pruned_at IS NOT NULL;
         UPDATE delivery_recipients SET state = 'failed'";
-    sqlx::raw_sql(bounce)
+    db::raw_sql(bounce)
         .execute(&mut app.workspace.rows().await)
         .await
         .expect("rows");
@@ -238,7 +238,7 @@ async fn only_the_kind_that_was_named_goes() {
 #[tokio::test]
 async fn replay_says_that_a_run_was_thrown_away() {
     let (app, before) = old().await;
-    let run: String = sqlx::query_scalar("SELECT id FROM runs ORDER BY seq LIMIT 1")
+    let run: String = db::query_scalar("SELECT id FROM runs ORDER BY seq LIMIT 1")
         .fetch_one(&mut app.workspace.rows().await)
         .await
         .expect("a run");
@@ -263,7 +263,7 @@ async fn counts_a_bound_may_ask_for_stay_a_future_day_is_refused() {
     let now = app.workspace.clock.now();
     let counts = "SELECT count(*) FROM correspondence";
     let count = async || -> i64 {
-        sqlx::query_scalar(counts)
+        db::query_scalar(counts)
             .fetch_one(&mut app.workspace.rows().await)
             .await
             .expect("counts")

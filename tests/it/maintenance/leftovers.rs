@@ -2,6 +2,7 @@
 //! without a word.
 
 use super::workspace::{attache, lived};
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use attache::store::{OpenError, Store};
 use serde_json::json;
@@ -188,7 +189,7 @@ async fn restored_over_a_log() -> (TestApp, Workspace) {
 }
 
 async fn letters(workspace: &Workspace) -> i64 {
-    sqlx::query_scalar(LETTERS)
+    db::query_scalar(LETTERS)
         .fetch_one(&mut workspace.rows().await)
         .await
         .expect("a count")

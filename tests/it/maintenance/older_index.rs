@@ -1,12 +1,13 @@
 //! A database with the index of letters of earlier versions gets the new one beside its work.
 
+use crate::app::db;
 use crate::app::rows;
 use attache::clock::ManualClock;
 use attache::domain::{PersonaId, Timestamp};
 use attache::store::{MessageSearch, Store};
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection as _};
 use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 pub const LETTERS: u32 = 250;
 
 /// A database of the time before migration 0059, with letters.
-pub async fn older_database(workspace: &Path) -> SqliteConnection {
+pub async fn older_database(workspace: &Path) -> db::Connection {
     std::fs::create_dir_all(workspace.join("data")).expect("a folder");
     let file = workspace.join("data/attache.db");
     let options = SqliteConnectOptions::new()
@@ -29,6 +30,8 @@ pub async fn older_database(workspace: &Path) -> SqliteConnection {
     all.run_direct(None, &mut conn, false)
         .await
         .expect("migrated");
+    conn.close().await.expect("closed");
+    let mut conn = db::Connection::file(&file).await;
     let at = "2026-11-01T00:00:00.000Z";
     rows::thread(&mut conn, ("ada", "t", ""), at, &["carol@partner.test"]).await;
     for n in 1..=LETTERS {
@@ -74,8 +77,8 @@ async fn found(store: &Store, word: &str) -> Vec<String> {
     found.iter().map(|message| message.id.to_string()).collect()
 }
 
-async fn count(conn: &mut SqliteConnection, sql: &'static str) -> i64 {
-    sqlx::query_scalar(sql)
+async fn count(conn: &mut db::Connection, sql: &'static str) -> i64 {
+    db::query_scalar(sql)
         .fetch_one(conn)
         .await
         .expect("a number")
@@ -92,7 +95,7 @@ async fn letters_of_an_older_database_are_indexed_in_steps_and_once() {
         INSERT INTO messages (id, thread_id, persona_id, direction, message_id, sender, subject, text_body, received_at, trust)
         SELECT 'new', thread_id, persona_id, direction, 'new', sender, '', 'an okapi', received_at, trust
         FROM messages WHERE id = 'm1'";
-    sqlx::raw_sql(before)
+    db::raw_sql(before)
         .execute(&mut conn)
         .await
         .expect("changed");
@@ -136,7 +139,7 @@ async fn letters_of_an_older_database_are_indexed_in_steps_and_once() {
         "INSERT INTO letter_words (letter_words, rank) VALUES ('integrity-check', 1)",
         "INSERT INTO letter_parts (letter_parts, rank) VALUES ('integrity-check', 1)",
     ] {
-        sqlx::query(check)
+        db::query(check)
             .execute(&mut conn)
             .await
             .expect("the same words");
@@ -156,7 +159,7 @@ async fn a_deleted_letter_leaves_no_word_in_the_index() {
     let held =
         "SELECT count(*) FROM letter_words_data WHERE instr(block, CAST('quagga' AS BLOB)) > 0";
     assert_eq!(count(&mut conn, held).await, 1);
-    let delete = sqlx::query("DELETE FROM messages WHERE id = 'm7'");
+    let delete = db::query("DELETE FROM messages WHERE id = 'm7'");
     delete.execute(&mut conn).await.expect("deleted");
     assert_eq!(count(&mut conn, held).await, 0);
 }

@@ -1,6 +1,7 @@
 //! Retention by the engine itself: what has an age goes, in bounded steps that go on after a restart; without an age nothing goes.
 
 use super::workspace::{attache, lived, script};
+use crate::app::db;
 use crate::app::{TestApp, Workspace};
 use attache::keeping::{RetentionPause, RetentionWorker};
 use attache::store::gc::KINDS;
@@ -22,7 +23,7 @@ async fn decisions(app: &TestApp) {
         WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1)
         SELECT 'ada', 'message', 'm' || i, 'filed', 'rule', 'detail', strftime('%Y-%m-%dT%H:%M:%fZ', $2, '-' || (1 + ($1 - i) / 1000) || ' days') FROM n";
     let mut rows = app.workspace.rows().await;
-    sqlx::query(sql)
+    db::query(sql)
         .bind(i64::try_from(ROWS).expect("a number"))
         .bind(app.engine.store.clock().now().to_string())
         .execute(&mut rows)

@@ -3,11 +3,11 @@
 
 use super::gc::{kind, old};
 use super::workspace::attache;
+use crate::app::db;
 use crate::app::{NOTE_DATE, TestApp, Workspace, proven_note as note};
 use attache::domain::{Timestamp, sha256_hex};
 use attache::replay::verify::{Outcome, Verified};
 use serde_json::{Value, json};
-use sqlx::Row;
 use std::time::Duration;
 
 /// The date of a letter that comes a hundred days after the others; an old one would prove nothing, and see no memory.
@@ -15,7 +15,7 @@ const IN_HUNDRED_DAYS: &str = "Sun, 28 Feb 2027 09:00:00 +0000";
 
 async fn texts(app: &TestApp) -> Vec<String> {
     let sql = "SELECT CAST(bytes AS TEXT) FROM contents ORDER BY 1";
-    sqlx::query_scalar(sql)
+    db::query_scalar(sql)
         .fetch_all(&mut app.workspace.rows().await)
         .await
         .expect("texts")
@@ -178,7 +178,7 @@ async fn a_word_in_a_letter_that_is_a_digest_exports_no_text() {
 async fn what_a_run_that_failed_was_told_stays() {
     let (app, before) = old().await;
     let fail = "UPDATE runs SET state = 'failed', error_class = 'transient' WHERE seq = (SELECT min(seq) FROM runs)";
-    sqlx::raw_sql(fail)
+    db::raw_sql(fail)
         .execute(&mut app.workspace.rows().await)
         .await
         .expect("a row");
@@ -250,7 +250,7 @@ async fn old_forks_lose_record_and_folder_and_keep_their_number() {
     let (app, _) = old().await;
     app.drain().await;
     let sql = "SELECT id FROM runs ORDER BY seq LIMIT 1";
-    let run: String = sqlx::query_scalar(sql)
+    let run: String = db::query_scalar(sql)
         .fetch_one(&mut app.workspace.rows().await)
         .await
         .expect("a run");
@@ -277,11 +277,11 @@ async fn old_forks_lose_record_and_folder_and_keep_their_number() {
     // The next one has a number of its own in the books.
     let next = fork(&app, &run).await;
     let rows = "SELECT count(*), count(DISTINCT rowid) FROM forks";
-    let rows = sqlx::query(rows)
+    let rows = db::query(rows)
         .fetch_one(&mut app.workspace.rows().await)
         .await
         .expect("counts");
-    assert_eq!((rows.get::<i64, _>(0), rows.get::<i64, _>(1)), (2, 2));
+    assert_eq!((rows.get::<i64>(0), rows.get::<i64>(1)), (2, 2));
     assert!(app.workspace.path().join("data/forks").join(next).exists());
     app.check().await;
 }

@@ -3,9 +3,10 @@
 use super::older_index::{LETTERS, older_database};
 use super::workspace::{attache, lived, script};
 use crate::app::Workspace;
+use crate::app::db;
 use serde_json::Value;
+use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, SqliteConnection};
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -24,18 +25,18 @@ const BEFORE: i64 = 58;
 async fn older() -> Workspace {
     let workspace = Workspace::new(&script());
     let conn = older_database(workspace.path()).await;
-    sqlx::Connection::close(conn).await.expect("closed");
+    conn.close().await.expect("closed");
     workspace
 }
 
-async fn open(file: &Path) -> SqliteConnection {
+async fn open(file: &Path) -> db::Connection {
     let options = SqliteConnectOptions::new().filename(file).read_only(true);
-    options.connect().await.expect("a database")
+    db::Connection::Sqlite(options.connect().await.expect("a database"))
 }
 
 async fn number(file: &Path, sql: &'static str) -> i64 {
     let mut conn = open(file).await;
-    let number = sqlx::query_scalar(sql).fetch_one(&mut conn);
+    let number = db::query_scalar(sql).fetch_one(&mut conn);
     number.await.expect("a number")
 }
 
@@ -172,7 +173,7 @@ async fn the_time_is_estimated_from_the_last_backup_of_the_engine() {
         ('2026-11-21T03:00:00.000Z', '2026-11-21T03:00:01.000Z', 1, 'b', 900000, 'no room'),
         ('2026-11-22T03:00:00.000Z', '2026-11-22T03:00:00.000Z', 0, 'c', 900000, NULL)";
     let mut conn = app.workspace.rows().await;
-    sqlx::query(rows).execute(&mut conn).await.expect("rows");
+    db::query(rows).execute(&mut conn).await.expect("rows");
     let (_, report) = checked(&app.workspace, &[]).await;
     let origin = report["seconds_from"].as_str().unwrap_or_default();
     assert_eq!(
@@ -195,10 +196,7 @@ async fn a_newer_database_is_refused_by_the_names_of_both_versions() {
         INSERT INTO program_versions (version, first_seen_at, last_seen_at, migration)
           VALUES ('9.1.0', '2031-01-01T00:00:00.000Z', '2031-01-01T00:00:00.000Z', 9001)";
     let mut rows = workspace.rows().await;
-    sqlx::raw_sql(newer)
-        .execute(&mut rows)
-        .await
-        .expect("newer");
+    db::raw_sql(newer).execute(&mut rows).await.expect("newer");
     for command in [
         &["threads", "list"][..],
         &["upgrade"],
@@ -226,7 +224,7 @@ async fn a_newer_database_is_refused_by_the_names_of_both_versions() {
             .contains("attache 9.1.0")
     );
     let back = "DELETE FROM _sqlx_migrations WHERE version = 9001; DELETE FROM program_versions WHERE migration = 9001";
-    sqlx::raw_sql(back).execute(&mut rows).await.expect("back");
+    db::raw_sql(back).execute(&mut rows).await.expect("back");
     assert_eq!(migration(&database(workspace)).await, known);
     let (code, _, stderr) = attache(workspace.path(), &["threads", "list"]).await;
     assert_eq!(code, 0, "{stderr}");
@@ -294,14 +292,14 @@ fn dies(workspace: &Workspace, order: &str) {
 async fn content(file: &Path) -> (Vec<String>, i64) {
     let mut conn = open(file).await;
     let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%\\_fts%' ESCAPE '\\' ORDER BY name";
-    let tables: Vec<String> = sqlx::query_scalar(tables)
+    let tables: Vec<String> = db::query_scalar(tables)
         .fetch_all(&mut conn)
         .await
         .expect("tables");
     let mut counted = Vec::new();
     for table in tables {
         let sql = sqlx::AssertSqlSafe(format!("SELECT count(*) FROM \"{table}\""));
-        let rows: i64 = sqlx::query_scalar(sql)
+        let rows: i64 = db::query_scalar(sql)
             .fetch_one(&mut conn)
             .await
             .expect("rows");
@@ -368,19 +366,18 @@ async fn the_row_of_a_backup_by_hand_joins_the_others_unless_they_know_it() {
         let migration = include_str!("../../../migrations/0084_one_record_of_backups.sql");
         for sql in [HAND, &other, migration, migration] {
             let sql = sqlx::AssertSqlSafe(sql.to_owned());
-            sqlx::raw_sql(sql).execute(&mut rows).await.expect("done");
+            db::raw_sql(sql).execute(&mut rows).await.expect("done");
         }
         let good = "SELECT coalesce(group_concat(path, ' '), '') FROM (SELECT path FROM backups WHERE failure IS NULL ORDER BY seq)";
-        let paths: String = sqlx::query_scalar(good)
+        let paths: String = db::query_scalar(good)
             .fetch_one(&mut rows)
             .await
             .expect("paths");
         assert_eq!(paths, wanted, "{other}");
-        let left: i64 =
-            sqlx::query_scalar("SELECT count(*) FROM maintenance WHERE kind = 'backup'")
-                .fetch_one(&mut rows)
-                .await
-                .expect("a number");
+        let left: i64 = db::query_scalar("SELECT count(*) FROM maintenance WHERE kind = 'backup'")
+            .fetch_one(&mut rows)
+            .await
+            .expect("a number");
         assert_eq!(left, 0);
     }
 }

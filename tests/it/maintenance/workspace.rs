@@ -1,5 +1,6 @@
 //! A workspace with a past: letters with and without runs, tools, mails, an attachment, a slot that fired.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, proven_note as note};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -67,7 +68,7 @@ pub async fn lived() -> TestApp {
 /// A copy of its database as one file.
 pub async fn copy_database(app: &TestApp, to: &Path) {
     let sql = sqlx::AssertSqlSafe(format!("VACUUM INTO '{}'", to.display()));
-    sqlx::query(sql)
+    db::query(sql)
         .execute(&mut app.workspace.rows().await)
         .await
         .expect("a copy");

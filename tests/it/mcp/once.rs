@@ -1,6 +1,7 @@
 //! A call of an agent that was cut off, of a tool that must not be run twice: its next agent may not make it again.
 
 use super::client::Client;
+use crate::app::db;
 use crate::app::{TestApp, audit, note};
 use crate::recovery::classes::{ONCE, REPEATABLE, Ring, rung};
 use attache::domain::RunId;
@@ -129,7 +130,7 @@ async fn an_agent_may_ask_again_where_that_does_no_harm() {
 
 async fn notices(app: &TestApp) -> i64 {
     let mut rows = app.workspace.rows().await;
-    sqlx::query_scalar("SELECT count(*) FROM notices")
+    db::query_scalar("SELECT count(*) FROM notices")
         .fetch_one(&mut rows)
         .await
         .expect("a count")

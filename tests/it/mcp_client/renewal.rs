@@ -5,6 +5,7 @@ use super::login_site::{LoginSite, logged_in, reply};
 use super::stand_in::{self, calls_of};
 use super::{CONTACT, asks};
 use crate::app::Workspace;
+use crate::app::db;
 use crate::approvals::scene::Scene;
 use crate::web::servers::{Site, Then, page};
 use attache::clock::{Clock, SystemClock};
@@ -75,7 +76,7 @@ impl Guarded {
     async fn login_notices(&self) -> Vec<String> {
         let mut rows = self.scene.world.app.workspace.rows().await;
         let sql = "SELECT summary || ' ' || hint FROM notices WHERE kind = 'mcp_server_failed' ORDER BY emitted_at, id";
-        let all = sqlx::query_scalar(sql).fetch_all(&mut rows).await;
+        let all = db::query_scalar(sql).fetch_all(&mut rows).await;
         all.expect("notices")
     }
 }

@@ -1,6 +1,7 @@
 //! Two addresses of one person: what was said from one is known at the other, once the owner has said so.
 
 use super::scene::MemoryScene;
+use crate::app::db;
 use crate::approvals::scene::CONTACT;
 use attache::domain::{MemoryScope, MemoryStatus};
 use attache::store::{MemoryAct, StoreError};
@@ -168,7 +169,7 @@ async fn a_person_has_no_more_entries_than_one_correspondent_may() {
         SELECT 'entry-' || n.i, persona_id, scope, scope_key, n.i, kind, 'Entry ' || n.i, n.i, status, trust, readers_json, audience_json,
           said_by, said_at, created_at, created_by, confirmed_at FROM memory, n WHERE scope_key = $1 AND number = 1";
     let mut rows = app.workspace.rows().await;
-    let filled = sqlx::query(more).bind(WORK).execute(&mut rows).await;
+    let filled = db::query(more).bind(WORK).execute(&mut rows).await;
     assert_eq!(filled.expect("filled").rows_affected(), 99);
     let refused = aliased(&scene, PRIVATE, WORK).await;
     assert!(

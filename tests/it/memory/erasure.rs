@@ -2,6 +2,7 @@
 
 use super::consolidation::tidying;
 use super::scene::{MemoryScene, obedient, with_memory};
+use crate::app::db;
 use crate::app::{Workspace, proven_note};
 use crate::approvals::scene::CONTACT;
 use attache::replay::verify::Outcome;
@@ -287,7 +288,7 @@ async fn a_full_disk_keeps_the_file_as_it_is_and_the_report_says_so() {
         3 * LIMIT_BYTES
     );
     for sql in [fill.as_str(), "PRAGMA wal_checkpoint(TRUNCATE)"] {
-        let done = sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned())).execute(&mut rows);
+        let done = db::raw_sql(sqlx::AssertSqlSafe(sql.to_owned())).execute(&mut rows);
         done.await.expect("done");
     }
     drop(rows);

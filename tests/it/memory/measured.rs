@@ -1,8 +1,8 @@
 //! `attache memory bench`: what a search of a persona's own letters finds, by the real program.
 
+use crate::app::db;
 use crate::app::{Workspace, rows};
 use serde_json::{Value, json};
-use sqlx::SqliteConnection;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -18,7 +18,7 @@ fn bench(workspace: &Path, args: &[&str]) -> Output {
 }
 
 /// A letter of a matter, and the answer to it in the same words.
-async fn matter(conn: &mut SqliteConnection, number: usize) {
+async fn matter(conn: &mut db::Connection, number: usize) {
     let thread = format!("t{number}");
     let at = |minute: usize| format!("2026-11-01T{:02}:{minute:02}:00.000Z", number % 24);
     rows::thread(conn, ("ada", &thread, ""), &at(0), &["carol@partner.test"]).await;
@@ -45,7 +45,7 @@ async fn matter(conn: &mut SqliteConnection, number: usize) {
     let answers = format!(
         "UPDATE messages SET in_reply_to = 'asks{number}@partner.test' WHERE id = 'answers{number}@partner.test'"
     );
-    let answers = sqlx::raw_sql(sqlx::AssertSqlSafe(answers));
+    let answers = db::raw_sql(sqlx::AssertSqlSafe(answers));
     answers.execute(conn).await.expect("a reply");
 }
 

@@ -1,6 +1,7 @@
 //! What the owner does with entries: each act one event, each undone to the byte.
 
 use super::scene::MemoryScene;
+use crate::app::db;
 use crate::approvals::scene::{CONTACT, OWNER};
 use attache::domain::{MemoryScope, MemoryStatus, Trust};
 use attache::store::{MemoryAct, StoreError};
@@ -192,7 +193,7 @@ async fn what_the_owner_has_approved_lets_later_runs_remember() {
     // What her run had read besides does not count any more once the owner has said yes.
     let mut rows = scene.scene.world.app.workspace.rows().await;
     let sunk = "UPDATE memory SET trust = 'unknown', status = 'proposed' WHERE id = $1";
-    let sunk = sqlx::query(sunk).bind(&tea.id).execute(&mut rows).await;
+    let sunk = db::query(sunk).bind(&tea.id).execute(&mut rows).await;
     assert_eq!(sunk.expect("sunk").rows_affected(), 1);
     scene.act(&tea.id, approve).await.expect("approved");
     assert_eq!(scene.entry(TEA).await.trust, Trust::Contact);

@@ -1,5 +1,6 @@
 //! Set aside, settled, given back, lost: whatever happens in whatever order, a budget account never pays more than it has.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use attache::app::Engine;
 use attache::domain::{
@@ -186,7 +187,7 @@ impl Bank {
         drop(engine);
         let engine = workspace.engine().await;
         // Runs that were there at two crashes are worked on one at a time; here all of them are to spend at once.
-        let innocent = sqlx::query("UPDATE runs SET crashes = 0")
+        let innocent = db::query("UPDATE runs SET crashes = 0")
             .execute(&mut workspace.rows().await)
             .await;
         innocent.expect("an update");
@@ -211,7 +212,7 @@ impl Bank {
 
     async fn ledger(&self) -> Vec<(String, Option<i64>, Option<i64>)> {
         let sql = "SELECT state, cost_micros, held_micros FROM usage_ledger ORDER BY turn_index";
-        sqlx::query_as(sql)
+        db::query_as(sql)
             .fetch_all(&mut self.workspace.rows().await)
             .await
             .expect("a ledger")

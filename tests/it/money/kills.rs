@@ -4,8 +4,8 @@
 //! `MONEY_RUNS=1000 MONEY_KILLS=20 MONEY_PARALLEL=64` is the long form.
 
 use crate::app::audit;
+use crate::app::db;
 use serde_json::{Value, json};
-use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Result, Write};
 use std::net::{TcpListener, TcpStream};
@@ -230,8 +230,8 @@ fn letter(folder: &Path, number: usize) -> String {
     file
 }
 
-async fn number(rows: &mut SqliteConnection, sql: &'static str) -> i64 {
-    sqlx::query_scalar(sql)
+async fn number(rows: &mut db::Connection, sql: &'static str) -> i64 {
+    db::query_scalar(sql)
         .fetch_one(rows)
         .await
         .expect("a number")
@@ -258,8 +258,7 @@ async fn parallel_runs_under_kills_never_overspend_the_days_budget() {
         .output()
         .expect("the binary runs");
     assert!(drained.status.success(), "{drained:?}");
-    let database = SqliteConnectOptions::new().filename(dir.path().join("data/attache.db"));
-    let mut rows = database.connect().await.expect("the database");
+    let mut rows = db::Connection::open(dir.path()).await;
     audit(&mut rows).await;
     let billed = bills.total();
     let account =
@@ -310,11 +309,11 @@ async fn parallel_runs_under_kills_never_overspend_the_days_budget() {
 }
 
 /// Every answer that is in the ledger stands there with exactly what the model billed for it.
-async fn assert_settled_calls_are_what_was_billed(rows: &mut SqliteConnection, bills: &Bills) {
+async fn assert_settled_calls_are_what_was_billed(rows: &mut db::Connection, bills: &Bills) {
     let sql = "SELECT t.response_json ->> 'provider_request_id', l.cost_micros FROM usage_ledger l
         JOIN run_turns t ON t.run_id = l.run_id AND t.turn_index = l.turn_index AND t.attempt = l.attempt
         WHERE l.state = 'answered'";
-    let ledger: Vec<(String, i64)> = sqlx::query_as(sql)
+    let ledger: Vec<(String, i64)> = db::query_as(sql)
         .fetch_all(&mut *rows)
         .await
         .expect("a ledger");

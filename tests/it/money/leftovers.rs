@@ -1,5 +1,6 @@
 //! Nothing stays set aside that no call needs, and no bill is so absurd that the books cannot hold it.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use crate::fallback::workspace;
 use crate::providers::server::{Reply, Server};
@@ -234,7 +235,7 @@ async fn what_a_refused_call_held_is_given_back_before_anybody_waits() {
     let given_back = async {
         let mut rows = app.workspace.rows().await;
         let sql = "SELECT count(*) FROM run_turns WHERE state = 'failed'";
-        while sqlx::query_scalar::<_, i64>(sql)
+        while db::query_scalar::<i64>(sql)
             .fetch_one(&mut rows)
             .await
             .expect("a count")

@@ -1,5 +1,6 @@
 //! What a call costs: patterns, days, rounding, several models, and what nobody knows.
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use attache::config::{Prices, load};
 use attache::domain::{Rates, Timestamp, TokenUsage};
@@ -211,7 +212,7 @@ async fn ledger(
     let sql =
         "SELECT model, input_tokens, cost_micros, cost_source, price_version FROM usage_ledger
         WHERE run_id = $1 ORDER BY turn_index, attempt, model";
-    sqlx::query_as(sql)
+    db::query_as(sql)
         .bind(run)
         .fetch_all(&mut app.workspace.rows().await)
         .await

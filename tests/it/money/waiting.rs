@@ -2,6 +2,7 @@
 
 mod prices;
 
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use attache::app::Engine;
 use attache::config::ConfigErrors;
@@ -37,7 +38,7 @@ async fn letters(app: &TestApp, count: usize) -> Vec<String> {
 
 async fn states(app: &TestApp) -> Vec<(String, Option<String>, Option<String>)> {
     let sql = "SELECT state, error_class, next_attempt_at FROM runs ORDER BY seq";
-    sqlx::query_as(sql)
+    db::query_as(sql)
         .fetch_all(&mut app.workspace.rows().await)
         .await
         .expect("runs")

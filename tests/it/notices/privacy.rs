@@ -1,10 +1,10 @@
 //! Who learns of what: the owners, of no letter more than its subject, and nobody through a persona.
 
 use super::{HOUR, ada, fail, failing, failing_app, mails};
+use crate::app::db;
 use crate::app::rows;
 use crate::app::{Workspace, letter, note, parse};
 use attache::store::MessageSearch;
-use sqlx::Row;
 
 #[tokio::test]
 async fn a_notice_has_nothing_of_a_letter_but_a_harmless_subject() {
@@ -25,11 +25,11 @@ async fn a_notice_has_nothing_of_a_letter_but_a_harmless_subject() {
     let sql =
         "SELECT d.bytes, m.text_body, (SELECT group_concat(summary || hint) FROM notices) AS facts
         FROM deliveries d JOIN messages m ON m.id = d.message_id WHERE d.kind = 'notice'";
-    let row = sqlx::query(sql)
+    let row = db::query(sql)
         .fetch_one(&mut rows)
         .await
         .expect("one notice");
-    let notice = parse(&row.get::<Vec<u8>, _>("bytes"));
+    let notice = parse(&row.get::<Vec<u8>>("bytes"));
     let html = notice.html.clone().expect("an HTML part");
     let (stored, facts): (String, String) = (row.get("text_body"), row.get("facts"));
     for text in [&notice.text, &html, &notice.subject, &stored, &facts] {

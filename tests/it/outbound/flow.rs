@@ -2,6 +2,7 @@
 
 use super::server::{Fault, Script, Server, Verb};
 use super::world::{House, bytes, only, patient, start};
+use crate::app::db;
 use attache::store::{DeliveryState, RecipientState};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -234,7 +235,7 @@ async fn reports_are_asked_for_where_offered_and_never_about_notices() {
             .mail_of("0198-1", sender, &["you@example.test"], &bytes("first"))
             .await;
         let sql = "UPDATE deliveries SET kind = $1";
-        sqlx::query(sql)
+        db::query(sql)
             .bind(kind)
             .execute(&mut house.database().await)
             .await

@@ -1,6 +1,7 @@
 //! The folder transport.
 
 use super::world::{House, bytes};
+use crate::app::db;
 use attache::clock::Clock;
 use attache::config::TransportSettings as Settings;
 use attache::gateway::outbound::{Setup, SetupError, transport};
@@ -69,7 +70,7 @@ async fn each_mail_becomes_one_file_and_stays_one_when_sent_again() {
     let open = "UPDATE delivery_recipients SET state = 'queued' WHERE delivery_id = 'first'";
     let mut conn = house.database().await;
     for sql in [again, open] {
-        sqlx::query(sql).execute(&mut conn).await.expect("a row");
+        db::query(sql).execute(&mut conn).await.expect("a row");
     }
     assert_eq!(outbound.work_once().await.expect("the store works"), 1);
     assert_eq!(files(&out), ["first.eml", "second.eml"]);

@@ -2,6 +2,7 @@
 
 use super::server::{Fault, Script, Server, Verb};
 use super::world::{House, bytes, only, start};
+use crate::app::db;
 use crate::guest_house::GuestHouse;
 use attache::domain::{DeliveryId, PersonaId};
 use attache::store::{DeliveryFilter, DeliveryState, RecipientState, StoreError};
@@ -183,7 +184,7 @@ async fn a_run_shows_its_own_mails_to_its_own_persona_only() {
     house.mail("other", &["you@example.test"]).await;
     let mut conn = house.database().await;
     let owned = "UPDATE deliveries SET run_id = 'r' WHERE id = 'first'";
-    sqlx::query(owned).execute(&mut conn).await.expect("a row");
+    db::query(owned).execute(&mut conn).await.expect("a row");
     let run = attache::domain::RunId::new("r");
     let of = async |persona: &str| {
         let persona = house

@@ -2,6 +2,7 @@
 
 use super::server::{Fault, Script, Server, Verb};
 use super::world::{House, bytes, only, patient, reopened, start};
+use crate::app::db;
 use attache::domain::DeliveryId;
 use attache::store::{
     DeliveryOutcome, DeliveryState, RecipientOutcome, RecipientState, StoreError,
@@ -135,7 +136,7 @@ async fn an_engine_that_was_taken_over_can_write_nothing() {
     assert_eq!((claimed.len(), claimed[0].attempt), (1, 1));
     let mut conn = house.database().await;
     let taken = "UPDATE deliveries SET epoch = epoch + 1";
-    sqlx::query(taken).execute(&mut conn).await.expect("a row");
+    db::query(taken).execute(&mut conn).await.expect("a row");
     let delivered = RecipientOutcome {
         recipient: "you@example.test".to_owned(),
         state: RecipientState::Delivered,
@@ -193,7 +194,7 @@ async fn without_the_commit_before_the_final_dot_no_mail_is_completed() {
     let sql =
         "CREATE TRIGGER thief AFTER UPDATE ON deliveries WHEN new.state = 'sending' AND old.state = 'queued'
         BEGIN UPDATE deliveries SET epoch = new.epoch + 1 WHERE id = new.id; END";
-    sqlx::query(sql)
+    db::query(sql)
         .execute(&mut house.database().await)
         .await
         .expect("a trigger");
@@ -239,7 +240,7 @@ async fn an_unstored_outcome_is_stored_later_and_no_mail_sent_again() {
     let outbound = house.outbound(&server);
     let id = house.mail("first", &["you@example.test"]).await;
     let failure = "CREATE TRIGGER trouble BEFORE UPDATE ON delivery_recipients BEGIN SELECT RAISE(ABORT, 'no'); END";
-    sqlx::query(failure)
+    db::query(failure)
         .execute(&mut house.database().await)
         .await
         .expect("a trigger");
@@ -258,7 +259,7 @@ async fn an_unstored_outcome_is_stored_later_and_no_mail_sent_again() {
         .expect_err("nothing more is sent while outcomes cannot be stored");
     server.heard(|heard| assert_eq!(heard.mails.len(), 1));
 
-    sqlx::query("DROP TRIGGER trouble")
+    db::query("DROP TRIGGER trouble")
         .execute(&mut house.database().await)
         .await
         .expect("it is there");

@@ -2,6 +2,7 @@
 
 use super::server::{Fault, Script, Server, Verb};
 use super::world::{GIVE_UP_AFTER, House, only, patient, reopened, start};
+use crate::app::db;
 use attache::domain::BreakerState;
 use attache::domain::DeliveryId;
 use attache::store::{DeliveryState, PowerCut, RecipientState, TransportState};
@@ -251,7 +252,7 @@ async fn a_mail_that_the_server_chokes_on_does_not_rest_the_transport() {
 
 async fn told(house: &House) -> Vec<(String, String)> {
     let sql = "SELECT kind, summary FROM notices ORDER BY seq";
-    sqlx::query_as(sql)
+    db::query_as(sql)
         .fetch_all(&mut house.database().await)
         .await
         .expect("rows")
@@ -419,7 +420,7 @@ async fn mail_too_old_is_given_up_some_at_a_time_each_with_its_fact() {
     // The power goes at the third transaction; had it been one for all, nothing would be there.
     house.store.cut_power(PowerCut::BeforeCommit(3));
     assert!(house.store.expire_deliveries(GIVE_UP_AFTER).await.is_err());
-    let counts: (i64, i64, i64) = sqlx::query_as(given_up)
+    let counts: (i64, i64, i64) = db::query_as(given_up)
         .fetch_one(&mut rows)
         .await
         .expect("counts");
@@ -438,7 +439,7 @@ async fn mail_too_old_is_given_up_some_at_a_time_each_with_its_fact() {
             .expect("given up"),
         88
     );
-    let counts: (i64, i64, i64) = sqlx::query_as(given_up)
+    let counts: (i64, i64, i64) = db::query_as(given_up)
         .fetch_one(&mut rows)
         .await
         .expect("counts");

@@ -2,6 +2,7 @@
 
 use super::server::{Fault, Script, Server, Verb};
 use super::world::{House, bytes, only, patient, smtp};
+use crate::app::db;
 use attache::clock::Clock;
 use attache::config::SmarthostTls;
 use attache::domain::BreakerState;
@@ -354,7 +355,7 @@ async fn alarmed(house: &House, outbound: &Outbound, case: &str) {
         );
     }
     let sql = "SELECT summary FROM notices WHERE kind = 'transport_down'";
-    let told: Vec<String> = sqlx::query_scalar(sql)
+    let told: Vec<String> = db::query_scalar(sql)
         .fetch_all(&mut house.database().await)
         .await
         .expect("rows");

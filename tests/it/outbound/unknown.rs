@@ -2,6 +2,7 @@
 
 use super::server::{Fault, Script, Server, Verb};
 use super::world::{House, bytes, only, patient, reopened, smtp, start};
+use crate::app::db;
 use attache::config::OnUnknown;
 use attache::gateway::outbound::{Options, Outbound};
 use attache::store::{DeliveryState, PowerCut, RecipientState};
@@ -190,7 +191,7 @@ fn holding(house: &House, server: &Server) -> Outbound {
 
 async fn notices(house: &House, kind: &str) -> Vec<String> {
     let sql = "SELECT summary FROM notices WHERE kind = $1 ORDER BY seq";
-    sqlx::query_scalar(sql)
+    db::query_scalar(sql)
         .bind(kind)
         .fetch_all(&mut house.database().await)
         .await
@@ -309,7 +310,7 @@ async fn the_owner_hears_once_of_failed_mail_never_of_failed_notices() {
         .await;
         let id = house.mail("first", &["you@example.test"]).await;
         let sql = "UPDATE deliveries SET kind = $1";
-        sqlx::query(sql)
+        db::query(sql)
             .bind(kind)
             .execute(&mut house.database().await)
             .await
@@ -325,7 +326,7 @@ async fn the_owner_hears_once_of_failed_mail_never_of_failed_notices() {
             told,
             "{kind}"
         );
-        let messages: i64 = sqlx::query_scalar("SELECT count(*) FROM messages")
+        let messages: i64 = db::query_scalar("SELECT count(*) FROM messages")
             .fetch_one(&mut house.database().await)
             .await
             .expect("a count");

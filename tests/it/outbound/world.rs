@@ -2,6 +2,7 @@
 
 use super::server::Server;
 use crate::app::rows;
+use crate::app::{database, db};
 use attache::clock::ManualClock;
 use attache::config::{MailRetry, OnUnknown, Smarthost, SmarthostTls};
 use attache::domain::{DeliveryId, Timestamp};
@@ -9,8 +10,6 @@ use attache::gateway::outbound::{Options, Outbound, SmtpTimeouts, SmtpTransport,
 use attache::store::{
     Delivery, DeliveryRecipient, DeliveryState, OpenError, RecipientState, Store,
 };
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -38,7 +37,7 @@ pub fn bytes(id: &str) -> Vec<u8> {
 
 impl House {
     pub async fn new() -> Self {
-        let folder = TempDir::new().expect("a folder");
+        let folder = database::folder().await;
         let clock = Arc::new(ManualClock::at(start()));
         let store = Store::open(folder.path(), clock.clone())
             .await
@@ -50,12 +49,8 @@ impl House {
         }
     }
 
-    pub async fn database(&self) -> SqliteConnection {
-        let file = self.folder.path().join("data/attache.db");
-        let options = SqliteConnectOptions::new()
-            .filename(file)
-            .busy_timeout(Duration::from_secs(20));
-        options.connect().await.expect("the database opens")
+    pub async fn database(&self) -> db::Connection {
+        db::Connection::open(self.folder.path()).await
     }
 
     /// Queues a mail with the usual bytes.
@@ -71,12 +66,9 @@ impl House {
         recipients: &[&str],
         bytes: &[u8],
     ) -> DeliveryId {
-        let mut database = self.database().await;
+        let mut conn = self.database().await;
         // One transaction, as in the engine: a worker must not see a mail without its recipients.
-        let mut conn = database
-            .begin_with("BEGIN IMMEDIATE")
-            .await
-            .expect("a transaction");
+        conn.begin().await.expect("a transaction");
         self.insert(&mut conn, (id, from), recipients, bytes).await;
         conn.commit().await.expect("a commit");
         DeliveryId::new(id)
@@ -84,11 +76,8 @@ impl House {
 
     /// Queues so many mails with the usual bytes and one recipient each.
     pub async fn mails(&self, count: usize) {
-        let mut database = self.database().await;
-        let mut conn = database
-            .begin_with("BEGIN IMMEDIATE")
-            .await
-            .expect("a transaction");
+        let mut conn = self.database().await;
+        conn.begin().await.expect("a transaction");
         for n in 0..count {
             let id = format!("mail-{n}");
             self.insert(
@@ -104,7 +93,7 @@ impl House {
 
     async fn insert(
         &self,
-        conn: &mut SqliteConnection,
+        conn: &mut db::Connection,
         (id, from): (&str, &str),
         recipients: &[&str],
         bytes: &[u8],

@@ -1,12 +1,12 @@
 //! A year of questions with an engine that is let go again and again: each has one effect, or none.
 
 use super::dice::{Dice, many};
+use crate::app::db;
 use crate::app::{TestApp, Workspace, dated_by, proven_note};
 use crate::approvals::scene::decision;
 use attache::domain::ApprovalState;
 use attache::store::{ApprovalVerdict, ApprovalView, ListPage};
 use serde_json::json;
-use sqlx::Row;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ async fn ends(app: &TestApp) -> BTreeMap<String, usize> {
     let sql = "SELECT a.state, r.state,
           (SELECT count(*) FROM deliveries d WHERE d.run_id = a.run_id AND d.bytes = a.mail_bytes)
         FROM approvals a JOIN runs r ON r.id = a.run_id";
-    let found = sqlx::query(sql).fetch_all(&mut rows).await.expect("rows");
+    let found = db::query(sql).fetch_all(&mut rows).await.expect("rows");
     let mut ends = BTreeMap::new();
     for row in &found {
         let (state, run, mails): (&str, &str, i64) = (row.get(0), row.get(1), row.get(2));

@@ -3,12 +3,12 @@
 use super::dice::{Dice, many};
 use super::hostile_words::{KINDS, hostile};
 use super::letters::Content;
+use crate::app::db;
 use crate::approvals::scene::{CONTACT, OWNER, Scene, asks};
 use crate::hijack::world::ALL;
 use attache::domain::ApprovalState;
 use attache::store::ApprovalVerdict;
 use serde_json::json;
-use sqlx::Row;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -136,7 +136,7 @@ async fn scene_and_places() -> (Scene, Places) {
 async fn outcomes(scene: &Scene) -> BTreeMap<String, i64> {
     let mut rows = scene.world.app.workspace.rows().await;
     let sql = "SELECT outcome, count(*) FROM approval_answers GROUP BY outcome";
-    let found = sqlx::query(sql).fetch_all(&mut rows).await.expect("rows");
+    let found = db::query(sql).fetch_all(&mut rows).await.expect("rows");
     found.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 

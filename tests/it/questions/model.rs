@@ -2,11 +2,11 @@
 //! at once only where its owner was asked.
 
 use super::dice::{Dice, many};
+use crate::app::db;
 use crate::approvals::scene::{CONTACT, OWNER, Scene};
 use attache::domain::ApprovalState;
 use attache::store::ApprovalVerdict;
 use serde_json::{Value, json};
-use sqlx::Row;
 use std::collections::BTreeMap;
 
 const STRANGER: &str = "Mallory <mallory@evil.test>";
@@ -101,16 +101,16 @@ async fn look(scene: &Scene) -> Seen {
     let mut rows = scene.world.app.workspace.rows().await;
     let mut seen = Seen::default();
     let sql = "SELECT count(*) FROM run_turns";
-    let turns: i64 = sqlx::query_scalar(sql)
+    let turns: i64 = db::query_scalar(sql)
         .fetch_one(&mut rows)
         .await
         .expect("turns");
     seen.turns = usize::try_from(turns).expect("a count");
     let sql = "SELECT r.id, m.sender FROM runs r JOIN messages m ON m.id = r.trigger_message_id";
-    for run in sqlx::query(sql).fetch_all(&mut rows).await.expect("runs") {
+    for run in db::query(sql).fetch_all(&mut rows).await.expect("runs") {
         let (id, sender): (&str, &str) = (run.get(0), run.get(1));
         let sql = "SELECT tool_call_id, event_type, tool_name, payload_json FROM thread_tool_events WHERE run_id = $1 ORDER BY step_index";
-        let events = sqlx::query(sql)
+        let events = db::query(sql)
             .bind(id)
             .fetch_all(&mut rows)
             .await
@@ -134,7 +134,7 @@ async fn look(scene: &Scene) -> Seen {
             if payload["ok"] == true && begun.get(call) == Some(&true) {
                 seen.all_three += 1;
                 let sql = "SELECT count(*) FROM approvals WHERE run_id = $1 AND call_id = $2 AND state = 'approved'";
-                let asked: i64 = sqlx::query_scalar(sql)
+                let asked: i64 = db::query_scalar(sql)
                     .bind(id)
                     .bind(call)
                     .fetch_one(&mut rows)
@@ -157,7 +157,7 @@ async fn look(scene: &Scene) -> Seen {
 /// Questions, their states, and whose bytes went to somebody new without one.
 async fn questions_hold(scene: &Scene, decided: &BTreeMap<String, ApprovalState>) {
     let mut rows = scene.world.app.workspace.rows().await;
-    let found = sqlx::query("SELECT id, state, via FROM approvals")
+    let found = db::query("SELECT id, state, via FROM approvals")
         .fetch_all(&mut rows)
         .await
         .expect("rows");
@@ -172,13 +172,13 @@ async fn questions_hold(scene: &Scene, decided: &BTreeMap<String, ApprovalState>
     }
     assert_eq!(found.len(), decided.len());
     let to_eve = "SELECT count(*) FROM deliveries d JOIN delivery_recipients r ON r.delivery_id = d.id WHERE r.recipient = 'eve@new.test'";
-    let sent: i64 = sqlx::query_scalar(to_eve)
+    let sent: i64 = db::query_scalar(to_eve)
         .fetch_one(&mut rows)
         .await
         .expect("a count");
     let approved = "SELECT count(*) FROM approvals a JOIN deliveries d ON d.run_id = a.run_id AND d.bytes = a.mail_bytes
         JOIN delivery_recipients r ON r.delivery_id = d.id WHERE a.state = 'approved' AND r.recipient = 'eve@new.test'";
-    let approved: i64 = sqlx::query_scalar(approved)
+    let approved: i64 = db::query_scalar(approved)
         .fetch_one(&mut rows)
         .await
         .expect("a count");
@@ -190,11 +190,11 @@ async fn questions_hold(scene: &Scene, decided: &BTreeMap<String, ApprovalState>
 async fn nothing_was_seen(scene: &Scene) {
     let mut rows = scene.world.app.workspace.rows().await;
     let secrets = "SELECT token FROM approval_tokens UNION SELECT id FROM approvals";
-    let secrets: Vec<String> = sqlx::query_scalar(secrets)
+    let secrets: Vec<String> = db::query_scalar(secrets)
         .fetch_all(&mut rows)
         .await
         .expect("rows");
-    let runs: Vec<String> = sqlx::query_scalar("SELECT DISTINCT run_id FROM approvals LIMIT 50")
+    let runs: Vec<String> = db::query_scalar("SELECT DISTINCT run_id FROM approvals LIMIT 50")
         .fetch_all(&mut rows)
         .await
         .expect("rows");
@@ -257,10 +257,7 @@ async fn the_look_would_find_it(scene: &Scene, seen: &Seen) {
         "UPDATE thread_tool_events SET payload_json = json_set(payload_json, '$.ok', json('true'))
          WHERE event_type <> 'tool_call' AND tool_name = 'send_email'",
     ] {
-        sqlx::query(change)
-            .execute(&mut rows)
-            .await
-            .expect("changed");
+        db::query(change).execute(&mut rows).await.expect("changed");
     }
     assert_eq!(look(scene).await.unasked, seen.tried);
 }

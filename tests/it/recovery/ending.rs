@@ -3,10 +3,9 @@
 
 use super::place::{Client, Running, Sink, attache, workspace};
 use crate::app::audit;
+use crate::app::db;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, SqliteConnection};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -61,8 +60,8 @@ fn set_drain(folder: &Path, span: &str) {
     std::fs::write(path, config.to_string()).expect("a file");
 }
 
-async fn number(rows: &mut SqliteConnection, sql: &'static str) -> i64 {
-    sqlx::query_scalar(sql)
+async fn number(rows: &mut db::Connection, sql: &'static str) -> i64 {
+    db::query_scalar(sql)
         .fetch_one(rows)
         .await
         .expect("a number")
@@ -93,7 +92,6 @@ async fn ends(house: usize) {
             std::thread::spawn(move || write(&intake, number, &yes))
         })
         .collect();
-    let database = SqliteConnectOptions::new().filename(dir.path().join("data/attache.db"));
     let (mut taken, mut closed) = (Vec::new(), 0);
     for round in 0..ROUNDS {
         // Once with the ten seconds of a workspace that says nothing about it. The bound leaves room
@@ -132,7 +130,7 @@ async fn ends(house: usize) {
             log == 0 || said.contains("the database did not close in time"),
             "round {round} left a log of {log} bytes in silence: {said}"
         );
-        let mut rows = database.connect().await.expect("the database");
+        let mut rows = db::Connection::open(dir.path()).await;
         let left = "SELECT count(*) FROM runs WHERE state = 'running' OR crashes > 0 OR attempt > 1
             OR (state = 'queued' AND attempt > 0)";
         assert_eq!(number(&mut rows, left).await, 0, "round {round}: {said}");
@@ -157,12 +155,11 @@ async fn each_is_answered_once(folder: &Path, taken: &[String]) {
         .output()
         .expect("the binary runs");
     assert!(drained.status.success(), "{drained:?}");
-    let database = SqliteConnectOptions::new().filename(folder.join("data/attache.db"));
-    let mut rows = database.connect().await.expect("the database");
+    let mut rows = db::Connection::open(folder).await;
     audit(&mut rows).await;
     let answered = "SELECT m.message_id FROM runs r JOIN messages m ON m.id = r.trigger_message_id
         WHERE r.state = 'succeeded'";
-    let answered: Vec<String> = sqlx::query_scalar(answered)
+    let answered: Vec<String> = db::query_scalar(answered)
         .fetch_all(&mut rows)
         .await
         .expect("runs");

@@ -1,6 +1,7 @@
 //! Two engines on one workspace: the second is refused, or replaces the first; the first then stores and sends nothing.
 
 use super::place::{Client, Running, Sink, attache, send, until, workspace};
+use crate::app::db;
 use crate::app::{TestApp, audit, note};
 use attache::app::Engine;
 use attache::clock::Clock;
@@ -9,30 +10,20 @@ use attache::domain::DeliveryId;
 use attache::store::{Store, StoreError};
 use rustix::process::Signal;
 use serde_json::json;
-use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-async fn rows(folder: &Path) -> SqliteConnection {
-    let options = SqliteConnectOptions::new().filename(folder.join("data/attache.db"));
-    options.connect().await.expect("the database")
+async fn rows(folder: &Path) -> db::Connection {
+    db::Connection::open(folder).await
 }
 
-async fn number(rows: &mut SqliteConnection, sql: &'static str) -> i64 {
-    sqlx::query_scalar(sql)
+async fn number(rows: &mut db::Connection, sql: &'static str) -> i64 {
+    db::query_scalar(sql)
         .fetch_one(rows)
         .await
         .expect("a number")
-}
-
-/// Every row, as the pages of a copy without the header. `PRAGMA data_version` would also change when the other engine
-/// moves its log into the file.
-async fn contents(rows: &mut SqliteConnection, copy: &Path) -> Vec<u8> {
-    let into = sqlx::query("VACUUM INTO $1").bind(copy.to_string_lossy().into_owned());
-    into.execute(rows).await.expect("a copy");
-    std::fs::read(copy).expect("the copy").split_off(100)
 }
 
 async fn replaced(app: &TestApp) -> Engine {
@@ -55,8 +46,7 @@ async fn a_replaced_engine_stores_nothing_and_its_serving_ends() {
         engine: first,
     } = app;
     let mut rows = workspace.rows().await;
-    let changes = "PRAGMA data_version";
-    let before = number(&mut rows, changes).await;
+    let before = db::contents::every_row(&mut rows).await;
 
     let intake = first.intake();
     let letter = crate::app::letter(&note("after@guest.example", "", "When?"));
@@ -91,9 +81,8 @@ async fn a_replaced_engine_stores_nothing_and_its_serving_ends() {
         matches!(error.downcast_ref(), Some(StoreError::Fenced { .. })),
         "{error:?}"
     );
-    assert_eq!(
-        number(&mut rows, changes).await,
-        before,
+    assert!(
+        db::contents::every_row(&mut rows).await == before,
         "something was written"
     );
 
@@ -175,7 +164,7 @@ async fn a_stopped_replaced_engine_writes_and_sends_nothing_on_waking() {
     let (status, said, _) = second.ended();
     assert_eq!(status.code(), Some(0), "{said}");
 
-    let before = contents(&mut rows, &dir.path().join("before.db")).await;
+    let before = db::contents::every_row(&mut rows).await;
     half.letter("half@guest.example", "When?").expect("sent");
     first.signal(Signal::CONT);
     let (status, said, took) = first.ended();
@@ -188,7 +177,7 @@ async fn a_stopped_replaced_engine_writes_and_sends_nothing_on_waking() {
     let reply = half.append().unwrap_or_default();
     assert!(!reply.starts_with("250"), "{reply}");
     assert!(
-        contents(&mut rows, &dir.path().join("after.db")).await == before,
+        db::contents::every_row(&mut rows).await == before,
         "something was written"
     );
     assert_eq!(

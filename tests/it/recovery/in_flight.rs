@@ -2,6 +2,7 @@
 //! it is set aside and told, and the letters behind it are taken.
 
 use super::place::attache;
+use crate::app::db;
 use crate::app::{Workspace, note};
 use crate::imap::server;
 use serde_json::{Value, json};
@@ -47,7 +48,7 @@ async fn stores(
     let began = Instant::now();
     let stored = loop {
         let stored = "SELECT replace(message_id, '@guest.example', '') FROM messages WHERE direction = 'inbound' ORDER BY seq";
-        let stored: Vec<String> = sqlx::query_scalar(stored)
+        let stored: Vec<String> = db::query_scalar(stored)
             .fetch_all(&mut rows)
             .await
             .expect("messages");
@@ -62,7 +63,7 @@ async fn stores(
     };
     engine.kill().and_then(|()| engine.wait()).expect("killed");
     let told = "SELECT summary FROM notices WHERE kind = 'letter_quarantined'";
-    let told = sqlx::query_scalar(told)
+    let told = db::query_scalar(told)
         .fetch_all(&mut rows)
         .await
         .expect("notices");
@@ -164,7 +165,7 @@ async fn a_mailbox_letter_that_ends_three_engines_is_left_untouched() {
     assert!(!seen(2), "it is as it was");
     let mut rows = place.rows().await;
     let refused = "SELECT uid || ': ' || reason FROM mailbox_letters WHERE outcome = 'refused'";
-    let refused: Vec<String> = sqlx::query_scalar(refused)
+    let refused: Vec<String> = db::query_scalar(refused)
         .fetch_all(&mut rows)
         .await
         .expect("letters");

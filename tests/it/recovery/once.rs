@@ -3,6 +3,7 @@
 //!
 //! The engine is this test binary, started once more with [`CHILD`] set: the product has no such tool.
 
+use crate::app::db;
 use crate::app::{Workspace, audit, letter, note};
 use attache::app::Engine;
 use attache::clock::SystemClock;
@@ -198,7 +199,7 @@ async fn results(house: &Workspace, subject: &str) -> Vec<String> {
     let sql = "SELECT coalesce(e.payload_json ->> '$.error.code', 'ok') FROM thread_tool_events e
         JOIN messages m ON m.id = e.parent_message_id
         WHERE m.subject = $1 AND e.event_type = 'tool_result' ORDER BY e.step_index";
-    sqlx::query_scalar(sql)
+    db::query_scalar(sql)
         .bind(subject)
         .fetch_all(&mut house.rows().await)
         .await
@@ -245,7 +246,7 @@ async fn a_call_not_to_be_made_twice_acts_at_most_once_after_a_kill() {
     audit(&mut rows).await;
     let left = "SELECT (SELECT count(*) FROM runs WHERE state = 'succeeded'),
         (SELECT count(*) FROM notices WHERE kind = 'outcome_unknown')";
-    let left: (i64, i64) = sqlx::query_as(left)
+    let left: (i64, i64) = db::query_as(left)
         .fetch_one(&mut rows)
         .await
         .expect("counts");

@@ -1,13 +1,13 @@
 //! A run that takes engine after engine down is put aside and named; whoever was only beside it is answered.
 
 use super::place::{Running, Sink, attache, send, until, workspace};
+use crate::app::db;
 use crate::app::{TestApp, Workspace, audit, note};
 use attache::domain::{RunId, RunState, StopReason};
 use attache::store::{ClaimedRun, JournalEntry, RunFinished, RunKey};
 use rustix::process::Signal;
 use serde_json::json;
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions};
+use sqlx::AssertSqlSafe;
 use std::time::Duration;
 
 /// How long an engine lives without a suspect before it tries it.
@@ -43,7 +43,7 @@ async fn turn(app: &TestApp, index: u32, attempt: u32, state: &str) {
            state, started_at)
          SELECT id, {index}, {attempt}, persona_id, '{{}}', '', 'scripted', 'test', '{state}', created_at FROM runs"
     );
-    sqlx::query(AssertSqlSafe(insert))
+    db::query(AssertSqlSafe(insert))
         .execute(&mut app.workspace.rows().await)
         .await
         .expect("a turn");
@@ -221,15 +221,14 @@ async fn an_engine_killed_by_a_letter_serves_the_others_all_the_while() {
     ] });
     let sink = Sink::default();
     let dir = workspace(sink.open(), &script);
-    let options = SqliteConnectOptions::new().filename(dir.path().join("data/attache.db"));
     let asked = "SELECT count(*) FROM run_turns WHERE state = 'started'";
     for kill in 1..=2 {
         let engine = Running::start(dir.path(), &[]);
         if kill == 1 {
             send(engine.port, "poison@guest.example", "poison");
         }
-        let mut rows = options.connect().await.expect("the database");
-        while sqlx::query_scalar::<_, i64>(asked)
+        let mut rows = db::Connection::open(dir.path()).await;
+        while db::query_scalar::<i64>(asked)
             .fetch_one(&mut rows)
             .await
             .expect("turns")
@@ -240,7 +239,7 @@ async fn an_engine_killed_by_a_letter_serves_the_others_all_the_while() {
         engine.signal(Signal::KILL);
         engine.ended();
     }
-    let mut rows = options.connect().await.expect("the database");
+    let mut rows = db::Connection::open(dir.path()).await;
     let engine = Running::start(dir.path(), &[]);
     send(engine.port, "breakfast@guest.example", "When is breakfast?");
     until("an answer, while the suspect waits", || {
@@ -252,7 +251,7 @@ async fn an_engine_killed_by_a_letter_serves_the_others_all_the_while() {
     let mut drain = attache(dir.path(), &["drain"])
         .spawn()
         .expect("the binary runs");
-    while sqlx::query_scalar::<_, i64>(asked)
+    while db::query_scalar::<i64>(asked)
         .fetch_one(&mut rows)
         .await
         .expect("turns")
@@ -269,7 +268,7 @@ async fn an_engine_killed_by_a_letter_serves_the_others_all_the_while() {
     engine.signal(Signal::TERM);
     assert_eq!(engine.ended().0.code(), Some(0));
     let told = "SELECT summary FROM notices WHERE kind = 'run_failed'";
-    let told: Vec<String> = sqlx::query_scalar(told)
+    let told: Vec<String> = db::query_scalar(told)
         .fetch_all(&mut rows)
         .await
         .expect("notices");

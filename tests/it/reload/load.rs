@@ -5,6 +5,7 @@
 
 use super::certificates::{issue, under_tls, use_certificate};
 use super::{Caller, PATIENCE, Serving, answering};
+use crate::app::db;
 use crate::app::{Workspace, glance};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -171,7 +172,7 @@ async fn worked_off(house: &Serving, sql: &'static str) {
     let mut rows = house.workspace.rows().await;
     let (mut least, mut since) = (i64::MAX, Instant::now());
     while least > 0 {
-        let left: i64 = sqlx::query_scalar(sql)
+        let left: i64 = db::query_scalar(sql)
             .fetch_one(&mut rows)
             .await
             .expect("a number");
@@ -183,9 +184,9 @@ async fn worked_off(house: &Serving, sql: &'static str) {
     }
 }
 
-async fn states(rows: &mut sqlx::SqliteConnection) -> Vec<(String, Option<String>, i64)> {
+async fn states(rows: &mut db::Connection) -> Vec<(String, Option<String>, i64)> {
     let counted = "SELECT state, error_message, count(*) FROM runs GROUP BY 1, 2";
-    sqlx::query_as(counted).fetch_all(rows).await.expect("rows")
+    db::query_as(counted).fetch_all(rows).await.expect("rows")
 }
 
 fn percentile(took: &mut [Duration], share: usize) -> Duration {
@@ -244,7 +245,7 @@ async fn letters_come_in_while_everything_changes() {
     let open = "SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_retry')";
     worked_off(&house, open).await;
     let mut rows = house.workspace.rows().await;
-    let answered: Vec<String> = sqlx::query_scalar(
+    let answered: Vec<String> = db::query_scalar(
         "SELECT m.message_id FROM messages m JOIN runs r ON r.trigger_message_id = m.id
          WHERE m.direction = 'inbound' AND r.state = 'succeeded'",
     )

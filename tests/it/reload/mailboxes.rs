@@ -2,6 +2,7 @@
 
 use super::parts::write_secret;
 use super::{PATIENCE, Serving, answering};
+use crate::app::db;
 use crate::app::{Workspace, glance, note};
 use crate::imap::server::{PASSWORD, Server, USER};
 use serde_json::json;
@@ -64,7 +65,7 @@ async fn a_new_mailbox_its_right_password_and_another_server_count_without_a_res
     let ids = "SELECT group_concat(message_id, ' ') FROM (SELECT message_id FROM messages
          WHERE direction = 'inbound' ORDER BY seq)";
     let mut rows = workspace.rows().await;
-    let stored: String = sqlx::query_scalar(ids)
+    let stored: String = db::query_scalar(ids)
         .fetch_one(&mut rows)
         .await
         .expect("ids");

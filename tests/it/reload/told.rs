@@ -2,6 +2,7 @@
 
 use super::answering;
 use crate::app::TestApp;
+use crate::app::db;
 use attache::app::Reloader;
 
 const EVENTS: &str = "SELECT CAST(count(*) AS TEXT) FROM feed WHERE kind = $1";
@@ -12,7 +13,7 @@ async fn events(app: &TestApp, kind: &str) -> String {
 
 async fn run(app: &TestApp, sql: &'static str) {
     let mut rows = app.workspace.rows().await;
-    let done = sqlx::raw_sql(sql).execute(&mut rows).await;
+    let done = db::raw_sql(sql).execute(&mut rows).await;
     done.expect("a trigger");
 }
 

@@ -1,6 +1,7 @@
 //! `replay export` and `replay import`: a run goes to a maintainer whole, without secrets, and is never due there.
 
 use super::attache;
+use crate::app::db;
 use crate::app::{TestApp, Workspace, proven_note as note};
 use attache::clock::SystemClock;
 use attache::config::{Config, ProviderSettings};
@@ -9,7 +10,6 @@ use attache::replay::diff::compare;
 use attache::replay::load_run;
 use attache::store::{OpenError, Store};
 use serde_json::{Value, json};
-use sqlx::ConnectOptions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -164,13 +164,10 @@ async fn an_imported_run_is_verified_without_its_workspace() {
         said.0 == 0 && said.1.contains("1 identical (2 requests)"),
         "{said:?}"
     );
-    let mut rows = sqlx::sqlite::SqliteConnectOptions::new()
-        .filename(there.join("data/attache.db"))
-        .connect()
-        .await;
+    let mut rows = db::Connection::file(&there.join("data/attache.db")).await;
     let changed = "UPDATE run_turns SET response_json = replace(response_json, 'list_files', 'read_file') WHERE turn_index = 0";
-    sqlx::query(changed)
-        .execute(rows.as_mut().expect("the archive"))
+    db::query(changed)
+        .execute(&mut rows)
         .await
         .expect("a change");
     let said = attache(&there, &["replay", "verify", &run]);

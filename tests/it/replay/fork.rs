@@ -1,13 +1,13 @@
 //! `replay fork`: a run goes on otherwise from one of its turns, and nobody but the budget account notices.
 
 use super::{attache, play};
+use crate::app::db;
 use crate::app::{TestApp, proven_note as note};
 use attache::clock::{Clock, SystemClock};
 use attache::domain::RunId;
 use attache::replay::diff::compare;
 use attache::replay::{RunRecord, load_run};
 use serde_json::{Value, json};
-use sqlx::Row;
 use std::time::Duration;
 
 const PRICES: &str = r#"{ "version": "2026-11-20", "prices": [{ "provider": "scripted", "model": "*", "input": 1, "output": 10 }] }"#;
@@ -41,7 +41,7 @@ fn forked(app: &TestApp, args: &[&str]) -> RunRecord {
 /// Everything of the road: what a fork must not change.
 async fn road(app: &TestApp) -> Vec<i64> {
     let mut rows = app.workspace.rows().await;
-    let row = sqlx::query(
+    let row = db::query(
         "SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM deliveries), (SELECT count(*) FROM runs),
            (SELECT count(*) FROM run_turns), (SELECT count(*) FROM thread_tool_events),
            (SELECT count(*) FROM notices), (SELECT sum(length(packed)) FROM run_turns),
@@ -50,7 +50,7 @@ async fn road(app: &TestApp) -> Vec<i64> {
     );
     let row = row.fetch_one(&mut rows).await.expect("a row");
     (0..row.len())
-        .map(|column| row.get::<Option<i64>, _>(column).unwrap_or(0))
+        .map(|column| row.get::<Option<i64>>(column).unwrap_or(0))
         .collect()
 }
 

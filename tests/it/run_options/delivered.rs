@@ -1,6 +1,7 @@
 //! Where the answer of a run goes.
 
 use super::{ready, saying, work};
+use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use attache::domain::{Email, Mailbox};
 use serde_json::{Value, json};
@@ -167,7 +168,7 @@ async fn an_answer_into_a_thread_without_letters_is_a_new_mail_in_it() {
     // A rule held the only letter that there is.
     let held =
         "UPDATE messages SET disposition = 'filed:auto_submitted' WHERE direction = 'inbound'";
-    sqlx::query(held).execute(&mut rows).await.expect("held");
+    db::query(held).execute(&mut rows).await.expect("held");
     let run = work(&app).await;
     let mail = app.sent().pop().expect("a mail");
     assert_eq!(
@@ -224,8 +225,7 @@ async fn a_letter_between_personas_is_not_answered_past_its_limit() {
         )
         .await;
         let mut rows = app.workspace.rows().await;
-        let set =
-            sqlx::query("UPDATE messages SET hops = $1 WHERE direction = 'inbound'").bind(hops);
+        let set = db::query("UPDATE messages SET hops = $1 WHERE direction = 'inbound'").bind(hops);
         set.execute(&mut rows).await.expect("hops");
         let run = work(&app).await;
         assert_eq!(written(&app, &run).await.0, disposition);

@@ -1,6 +1,7 @@
 //! What came in of late, as the prompts of responsibilities may ask for it.
 
 use super::saying;
+use crate::app::db;
 use crate::app::{START, TestApp, Workspace, note};
 use attache::domain::{PersonaId, Timestamp};
 use attache::store::{INBOX_MAX, InboxItem};
@@ -113,7 +114,7 @@ async fn flood(app: &TestApp) {
         INSERT INTO messages (id, thread_id, persona_id, direction, message_id, sender, subject, text_body, received_at, trust)
         SELECT substr(m.id, 1, 19) || printf('9000-%012x', i), m.thread_id, m.persona_id, 'inbound', 'm' || i, m.sender,
           m.subject, 'Letter ' || i, m.received_at, m.trust FROM n, messages m WHERE m.direction = 'inbound'";
-    sqlx::query(many)
+    db::query(many)
         .execute(&mut rows)
         .await
         .expect("ten thousand letters");

@@ -2,6 +2,7 @@
 
 use super::{ready, saying, set_terms, work};
 use crate::app::TestApp;
+use crate::app::db;
 use crate::fallback::{says, workspace};
 use crate::providers::server::Server;
 use crate::replay::attache;
@@ -11,7 +12,6 @@ use attache::replay::diff::compare;
 use attache::replay::verify::Outcome;
 use attache::replay::{RunRecord, load_run};
 use serde_json::{Value, json};
-use sqlx::ConnectOptions;
 
 fn all() -> Value {
     json!({ "model": "large", "tools": ["read_file"], "deliver_to": "store", "retries": 1 })
@@ -48,7 +48,7 @@ async fn whoever_changes_the_terms_of_a_slot_is_found() {
     }
     for change in changes {
         let set =
-            sqlx::query("UPDATE responsibility_slots SET run_options_json = $2 WHERE run_id = $1");
+            db::query("UPDATE responsibility_slots SET run_options_json = $2 WHERE run_id = $1");
         set.bind(&run)
             .bind(&change)
             .execute(&mut rows)
@@ -72,7 +72,7 @@ async fn terms_that_were_given_to_a_run_without_any_are_found_too() {
     assert_eq!(identical(&app.workspace.verified().await), 1);
     let mut rows = app.workspace.rows().await;
     let set = "UPDATE responsibility_slots SET run_options_json = '{\"deliver_to\":\"store\"}'";
-    sqlx::query(set).execute(&mut rows).await.expect("changed");
+    db::query(set).execute(&mut rows).await.expect("changed");
     let verified = app.workspace.verified().await;
     assert!(
         matches!(verified[0].outcome, Outcome::Differs(_)),
@@ -170,13 +170,10 @@ async fn an_exported_run_brings_its_terms_and_is_verified_elsewhere() {
         shown.1.contains("of Report (scheduled)") && shown.1.contains("uses only read_file"),
         "{shown:?}"
     );
-    let mut rows = sqlx::sqlite::SqliteConnectOptions::new()
-        .filename(there.join("data/attache.db"))
-        .connect()
-        .await;
+    let mut rows = db::Connection::file(&there.join("data/attache.db")).await;
     let changed = "UPDATE responsibility_slots SET run_options_json = '{}'";
-    sqlx::query(changed)
-        .execute(rows.as_mut().expect("the archive"))
+    db::query(changed)
+        .execute(&mut rows)
         .await
         .expect("a change");
     let said = attache(&there, &["replay", "verify", &run]);

@@ -3,6 +3,7 @@
 mod edits;
 
 use super::world::{World, at};
+use crate::app::db;
 use attache::domain::{CatchUp, PausedBy, ResponsibilityId, SlotOptions};
 use attache::scheduler::schedule_file::timing::Timing;
 use attache::scheduler::slots::ScheduleInForce;
@@ -168,7 +169,7 @@ async fn a_late_run_that_is_parked_gives_its_place_away() {
     world.sync().await;
     assert_eq!(world.tick_at("2026-06-01T08:30:00Z").await.fired.len(), 2);
     let park = "UPDATE runs SET state = 'waiting_retry', error_class = 'budget', next_attempt_at = '2026-07-01T00:00:00.000Z'";
-    sqlx::query(park)
+    db::query(park)
         .execute(&mut world.rows().await)
         .await
         .expect("parked runs");

@@ -1,6 +1,7 @@
 //! Claims are fair: whoever has a backlog does not hold up anybody else.
 
 use super::world::World;
+use crate::app::db;
 use std::collections::BTreeMap;
 
 /// A world whose personas have so many runs queued, each in a thread of its own, in this order.
@@ -23,7 +24,7 @@ async fn queued(backlogs: &[(&str, usize)]) -> World {
              FROM n, (SELECT * FROM messages LIMIT 1) m"
         );
         for sql in [threads, runs] {
-            let insert = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(*persona);
+            let insert = db::query(sqlx::AssertSqlSafe(sql)).bind(*persona);
             insert
                 .bind(i64::try_from(*count).expect("small"))
                 .execute(&mut rows)
@@ -70,7 +71,7 @@ async fn who_has_fewest_runs_at_work_is_first_then_who_waits_longest() {
     );
     assert_eq!(claim(&world, 100, 4).await.len(), 3 * 4 - 7);
     let mut per_persona = BTreeMap::<String, usize>::new();
-    for id in sqlx::query_scalar::<_, String>("SELECT persona_id FROM runs WHERE state = 'running'")
+    for id in db::query_scalar::<String>("SELECT persona_id FROM runs WHERE state = 'running'")
         .fetch_all(&mut world.rows().await)
         .await
         .expect("runs")

@@ -1,6 +1,7 @@
 //! Runs that are not over when the next slot comes due, and where runs stand.
 
 use super::world::{World, at};
+use crate::app::db;
 use attache::domain::ThreadId;
 
 async fn hourly(name: &str, options: &str) -> World {
@@ -64,7 +65,7 @@ async fn a_slow_run_never_delays_the_slot_of_another_responsibility() {
         let sql =
             "UPDATE runs SET state = 'succeeded', stop_reason = 'answered', finished_at = 'x' WHERE id IN
             (SELECT run_id FROM responsibility_slots WHERE responsibility_id = $1)";
-        sqlx::query(sql)
+        db::query(sql)
             .bind(quick.id.as_str())
             .execute(&mut world.rows().await)
             .await
@@ -89,7 +90,7 @@ async fn open_runs_of_letters_in_the_thread_do_not_count() {
     // A letter that answers the persona's: a run in the same thread, of nobody's slot.
     let sql = "INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at)
         SELECT 'letter', persona_id, thread_id, 'email', trigger_message_id, 'thread', 'queued', created_at FROM runs";
-    sqlx::query(sql)
+    db::query(sql)
         .execute(&mut world.rows().await)
         .await
         .expect("a run");
@@ -168,7 +169,7 @@ async fn a_slot_whose_thread_is_gone_is_missed_and_told() {
     let world = hourly("r", "catch_up: latest").await;
     let sql = "UPDATE responsibilities SET run_options_json = $1";
     let options = "{\"deliver_to\":{\"thread\":\"nowhere\"}}";
-    sqlx::query(sql)
+    db::query(sql)
         .bind(options)
         .execute(&mut world.rows().await)
         .await

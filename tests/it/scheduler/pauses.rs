@@ -1,6 +1,7 @@
 //! Pauses, failures in a row, and what the owner is told of slots.
 
 use super::world::{World, at};
+use crate::app::db;
 use attache::store::FAILURES_MAX;
 
 async fn hourly(options: &str) -> World {
@@ -93,7 +94,7 @@ async fn nothing_fires_between_the_fifth_failure_and_the_pause() {
     assert_eq!(fired, attache::store::Fired::Stale);
     // The control: one failure less, and the same firing fires.
     let sql = "UPDATE responsibilities SET failures = 4";
-    sqlx::query(sql)
+    db::query(sql)
         .execute(&mut world.rows().await)
         .await
         .expect("a change");
@@ -285,7 +286,7 @@ async fn a_search_that_finds_no_slot_is_told_once_and_repeated_hourly() {
     // No calendar has such a day; a file that says so is refused, so the row is made by hand.
     let sql =
         "UPDATE responsibilities SET schedule = '0 0 30 2 *', next_slot_at = NULL, fire_at = NULL";
-    sqlx::query(sql)
+    db::query(sql)
         .execute(&mut world.rows().await)
         .await
         .expect("a change");
@@ -348,9 +349,8 @@ async fn the_last_run_is_the_last_success_failures_swallow_no_letters() {
             .tick_at(&format!("2026-06-01T{hour:02}:00:00Z"))
             .await
             .fired;
-        let snapshot = sqlx::query_scalar(
-            "SELECT prompt_snapshot FROM responsibility_slots WHERE run_id = $1",
-        );
+        let snapshot =
+            db::query_scalar("SELECT prompt_snapshot FROM responsibility_slots WHERE run_id = $1");
         let snapshot: String = snapshot
             .bind(fired[0].1.as_str())
             .fetch_one(&mut world.rows().await)

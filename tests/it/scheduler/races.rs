@@ -1,6 +1,7 @@
 //! Processes that race for the same slots, and processes that die at each commit of firing: this program, started again.
 
 use super::world::{World, at, names};
+use crate::app::db;
 use attache::clock::{Clock, ManualClock, SystemClock};
 use attache::domain::Timestamp;
 use attache::scheduler::Scheduler;
@@ -198,11 +199,11 @@ async fn a_death_at_any_commit_of_firing_leaves_one_run_per_slot() {
         let sql =
             "SELECT count(*), count(DISTINCT s.run_id), (SELECT count(*) FROM runs), sum(s.state = 'fired')
             FROM responsibility_slots s WHERE s.state IN ('fired', 'waiting')";
-        let row = sqlx::query(sql)
+        let row = db::query(sql)
             .fetch_one(&mut world.rows().await)
             .await
             .expect("counts");
-        let count = |column: usize| sqlx::Row::get::<i64, _>(&row, column);
+        let count = |column: usize| row.get::<i64>(column);
         assert_eq!(
             (count(0), count(0), count(0)),
             (count(1), count(2), count(3)),

@@ -1,6 +1,7 @@
 //! A workspace with one persona, a clock that is told, and a scheduler over a real database.
 
-use crate::app::examined;
+use crate::app::audited::examined;
+use crate::app::{database, db};
 use crate::recording_intake::persona;
 use attache::clock::{Clock, ManualClock};
 use attache::config::{Persona, Personas};
@@ -9,8 +10,6 @@ use attache::scheduler::schedule_file::WorkspaceNames;
 use attache::scheduler::{Scheduler, SyncReport, TickReport};
 use attache::store::audit::AuditScope;
 use attache::store::{ClaimedRun, ListPage, RunFailure, Store, StoredResponsibility, StoredSlot};
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Row, SqliteConnection};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -42,7 +41,7 @@ pub fn names() -> WorkspaceNames {
 impl World {
     /// Opens an engine's store at an instant; nothing is synchronised yet.
     pub async fn at(now: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = database::folder().await;
         let clock = Arc::new(ManualClock::at(at(now)));
         let duties = folder.path().join("personas/ada/responsibilities");
         std::fs::create_dir_all(duties).expect("the persona's folder");
@@ -181,7 +180,7 @@ impl World {
     pub async fn answer_runs(&self) {
         let sql = "UPDATE runs SET state = 'succeeded', stop_reason = 'answered', finished_at = $1
             WHERE state IN ('queued', 'running', 'waiting_retry')";
-        sqlx::query(sql)
+        db::query(sql)
             .bind(self.now().to_string())
             .execute(&mut self.rows().await)
             .await
@@ -189,16 +188,14 @@ impl World {
     }
 
     /// A connection beside the store's.
-    pub async fn rows(&self) -> SqliteConnection {
-        let database =
-            SqliteConnectOptions::new().filename(self.folder.path().join("data/attache.db"));
-        database.connect().await.expect("the database")
+    pub async fn rows(&self) -> db::Connection {
+        db::Connection::open(self.folder.path()).await
     }
 
     /// What the owner is to be told of slots: kind and summary, oldest first.
     pub async fn notices(&self) -> Vec<(String, String)> {
         let sql = "SELECT kind, summary FROM notices WHERE kind <> 'run_failed' ORDER BY seq";
-        let rows = sqlx::query(sql)
+        let rows = db::query(sql)
             .fetch_all(&mut self.rows().await)
             .await
             .expect("notices");

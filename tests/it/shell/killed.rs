@@ -1,6 +1,7 @@
 //! The engine is killed in the middle of a command: the command ends, and is never run again (SH10).
 
 use super::{alive, is_there};
+use crate::app::db;
 use crate::app::{Workspace, audit};
 use crate::guest_house::{attache, run};
 use serde_json::json;
@@ -67,7 +68,7 @@ async fn sh10_a_command_dies_with_its_engine_and_is_not_run_again() {
     );
     let mut rows = workspace.rows().await;
     let sql = "SELECT payload_json ->> '$.error.code' FROM thread_tool_events WHERE event_type = 'tool_result'";
-    let codes: Vec<String> = sqlx::query_scalar(sql)
+    let codes: Vec<String> = db::query_scalar(sql)
         .fetch_all(&mut rows)
         .await
         .expect("results");

@@ -1,6 +1,7 @@
 //! Who is shown a summary, what it may hold, and what takes it away.
 
 use super::{ASKED, correspond, count, entry, letter, small_house};
+use crate::app::db;
 use crate::app::{TestApp, note};
 use crate::contexts::report;
 use attache::domain::PersonaId;
@@ -10,11 +11,8 @@ use serde_json::json;
 
 pub async fn meddle(app: &TestApp, sql: &'static str) {
     let mut rows = app.workspace.rows().await;
-    sqlx::raw_sql("PRAGMA foreign_keys = OFF")
-        .execute(&mut rows)
-        .await
-        .expect("off");
-    sqlx::raw_sql(sql).execute(&mut rows).await.expect(sql);
+    rows.unchecked().await;
+    db::raw_sql(sql).execute(&mut rows).await.expect(sql);
 }
 
 /// What a run of that persona, whose answer these people read, would be shown.
@@ -205,7 +203,7 @@ async fn what_was_withheld_is_in_no_summary() {
             "SELECT count(*) FROM thread_memory WHERE text LIKE '%Letter of%' AND state = 'usable'";
         assert!(count(&app, told).await > 0);
         let mut rows = app.workspace.rows().await;
-        let texts: Vec<String> = sqlx::query_scalar("SELECT text FROM thread_memory")
+        let texts: Vec<String> = db::query_scalar("SELECT text FROM thread_memory")
             .fetch_all(&mut rows)
             .await
             .expect("texts");

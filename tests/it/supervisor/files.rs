@@ -1,6 +1,7 @@
 //! What an agent changes without a word: put back, whatever it is and however the engine ends; and never acted upon.
 
 use super::agent::{Act, House, ends, starts};
+use crate::app::db;
 use crate::app::note;
 use attache::clock::Clock;
 use attache::domain::{NoticeKind, PersonaId, RunId};
@@ -64,7 +65,7 @@ fn tree(folder: &Path) -> BTreeMap<String, String> {
 
 async fn notices(house: &House) -> i64 {
     let mut rows = house.app.workspace.rows().await;
-    let count = sqlx::query_scalar("SELECT count(*) FROM notices WHERE kind = $1");
+    let count = db::query_scalar("SELECT count(*) FROM notices WHERE kind = $1");
     count
         .bind(NoticeKind::AgentChangedFiles.as_str())
         .fetch_one(&mut rows)

@@ -1,6 +1,7 @@
 //! `read_email`: opens what a search found, shows each caller only what they may see, and marks what it read.
 
 use super::search::{as_owner, connection, run_deps};
+use crate::app::db;
 use crate::app::rows;
 use attache::domain::{MessageId, Readers, ThreadId, Trust};
 use serde_json::json;
@@ -81,7 +82,7 @@ async fn a_long_letter_comes_in_pieces_and_its_attachments_are_named() {
     as_owner(&mut run_deps);
     let mut conn = connection(&run_deps).await;
     let body = "Zwölf Gäste \u{1F37D}\n".repeat(1_000);
-    sqlx::query("UPDATE messages SET text_body = $1 WHERE id = 'm1'")
+    db::query("UPDATE messages SET text_body = $1 WHERE id = 'm1'")
         .bind(&body)
         .execute(&mut conn)
         .await

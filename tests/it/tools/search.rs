@@ -5,11 +5,11 @@ mod parts;
 mod syntax;
 
 use super::{RunDeps, answered};
+use crate::app::db;
 use crate::app::rows;
 use attache::store::MessageSearch;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sqlx::{Connection, SqliteConnection};
 
 /// A message as the tests vary it.
 struct Seed<'a> {
@@ -34,17 +34,16 @@ const SUPPER: Seed = Seed {
     disposition: "run",
 };
 
-pub async fn connection(run_deps: &RunDeps) -> SqliteConnection {
-    let url = format!("sqlite://{}", run_deps.outside("data/attache.db").display());
-    SqliteConnection::connect(&url).await.expect("the database")
+pub async fn connection(run_deps: &RunDeps) -> db::Connection {
+    db::Connection::open(&run_deps.outside(".")).await
 }
 
-async fn thread(conn: &mut SqliteConnection, persona: &str, id: &str, people: &[&str]) {
+async fn thread(conn: &mut db::Connection, persona: &str, id: &str, people: &[&str]) {
     let at = "2026-11-01T00:00:00.000Z";
     rows::thread(conn, (persona, id, ""), at, people).await;
 }
 
-async fn message(conn: &mut SqliteConnection, persona: &str, id: &str, seed: Seed<'_>) {
+async fn message(conn: &mut db::Connection, persona: &str, id: &str, seed: Seed<'_>) {
     let row = rows::Message {
         id,
         persona,
@@ -178,7 +177,7 @@ async fn what_was_written_long_ago_is_found_among_many() {
         UNION ALL SELECT -i, 'a' || i, 't-owner', 'ada', 'inbound', 'a' || i, 'x', '', 'zeppelin archived',
           '2026-11-01T00:00:00.000Z', ''
         FROM n WHERE i < 9";
-    sqlx::query(fill)
+    db::query(fill)
         .execute(&mut conn)
         .await
         .expect("many messages");
@@ -370,7 +369,7 @@ async fn the_answer_is_bounded_in_number_and_size() {
 }
 
 /// A letter in a thread of its own that those who are answered may read.
-async fn apart(conn: &mut SqliteConnection, id: &str, subject: &str, sender: &str, body: &str) {
+async fn apart(conn: &mut db::Connection, id: &str, subject: &str, sender: &str, body: &str) {
     let own = format!("t-{id}");
     thread(conn, "ada", &own, &READERS).await;
     let seed = Seed {
@@ -465,6 +464,6 @@ async fn what_others_write_changes_nothing_in_what_a_reader_finds() {
           received_at, trust)
         SELECT i, 'f' || i, 't-owner', 'ada', 'inbound', 'f' || i, 'x', '', 'quagga', '2026-11-01T00:00:00.000Z', ''
         FROM n";
-    sqlx::query(fill).execute(&mut conn).await.expect("letters");
+    db::query(fill).execute(&mut conn).await.expect("letters");
     assert_eq!(run_deps.result("search_email", query).await, before);
 }

@@ -2,6 +2,7 @@
 
 use super::embedding_server::{DIMENSIONS, EmbeddingServer, Mood};
 use super::{MODEL, column, workspace, writes};
+use crate::app::db;
 use crate::app::{PROVEN, TestApp, note};
 use attache::domain::sha256_hex;
 use std::time::Duration;
@@ -146,7 +147,7 @@ async fn a_serving_engine_makes_them_and_stops_when_it_is_told() {
         server.set(Mood::Answers);
         let mut rows = workspace.rows().await;
         loop {
-            let count: i64 = sqlx::query_scalar("SELECT count(*) FROM letter_vectors")
+            let count: i64 = db::query_scalar("SELECT count(*) FROM letter_vectors")
                 .fetch_one(&mut rows)
                 .await
                 .expect("a count");
@@ -166,7 +167,7 @@ async fn a_serving_engine_makes_them_and_stops_when_it_is_told() {
 /// Whether the bytes of the only vector stand in the database file.
 async fn is_in_file(app: &crate::app::TestApp, vector: &[u8]) -> bool {
     let mut rows = app.workspace.rows().await;
-    let fold = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)");
+    let fold = db::query("PRAGMA wal_checkpoint(TRUNCATE)");
     fold.execute(&mut rows).await.expect("folded in");
     let folder = app.workspace.path().join("data");
     ["attache.db", "attache.db-wal"].iter().any(|file| {
@@ -186,7 +187,7 @@ async fn no_vector_of_a_letter_is_left_that_goes_or_loses_its_text() {
         writes(&app, "a", "The boiler is broken.").await;
         let mut rows = app.workspace.rows().await;
         let vector = "SELECT v.vector FROM letter_vectors v JOIN messages m ON m.seq = v.seq WHERE m.direction = 'outbound'";
-        let vector: Vec<u8> = sqlx::query_scalar(vector)
+        let vector: Vec<u8> = db::query_scalar(vector)
             .fetch_one(&mut rows)
             .await
             .expect("a vector");
@@ -195,8 +196,9 @@ async fn no_vector_of_a_letter_is_left_that_goes_or_loses_its_text() {
             "the control: it is found while it is there"
         );
         // As erasure does it: pages are overwritten, and what refers to the letter is not asked about.
-        let change = format!("PRAGMA foreign_keys = OFF; PRAGMA secure_delete = ON; {change}");
-        sqlx::raw_sql(sqlx::AssertSqlSafe(change))
+        rows.unchecked().await;
+        let change = format!("PRAGMA secure_delete = ON; {change}");
+        db::raw_sql(sqlx::AssertSqlSafe(change))
             .execute(&mut rows)
             .await
             .expect("changed");

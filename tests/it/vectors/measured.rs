@@ -2,9 +2,9 @@
 
 use super::embedding_server::{EmbeddingServer, Mood};
 use super::{MODEL, column, workspace};
+use crate::app::db;
 use crate::app::{TestApp, rows};
 use serde_json::Value;
-use sqlx::SqliteConnection;
 use std::process::{Command, Output};
 
 const QUESTIONS: usize = 12;
@@ -20,7 +20,7 @@ async fn bench(app: &TestApp, args: &[&str]) -> Output {
         .expect("joined")
 }
 
-async fn letter(conn: &mut SqliteConnection, id: &str, body: &str, minute: usize) {
+async fn letter(conn: &mut db::Connection, id: &str, body: &str, minute: usize) {
     let at = format!(
         "2026-11-{:02}T{:02}:{:02}:00.000Z",
         1 + minute / 1440,
@@ -81,7 +81,7 @@ async fn mailbox(app: &TestApp, is_hard: bool) {
         .await;
         minute += 1;
         let sql = format!("UPDATE messages SET in_reply_to = 'asks{number}' WHERE id = '{answer}'");
-        sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
+        db::raw_sql(sqlx::AssertSqlSafe(sql))
             .execute(&mut conn)
             .await
             .expect("a reply");

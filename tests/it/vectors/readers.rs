@@ -2,11 +2,11 @@
 
 use super::MODEL;
 use super::embedding_server::vector;
+use crate::app::db;
 use crate::app::rows;
 use crate::tools::search::connection;
 use crate::tools::{RunDeps, address};
 use attache::store::{LetterSpan, MessageSearch, NewLetterVector, QuestionVector};
-use sqlx::SqliteConnection;
 use std::collections::BTreeMap;
 
 const READER: &str = "a@partner.test";
@@ -46,7 +46,7 @@ fn unit(text: &str) -> Vec<f32> {
 /// Letters of a mailbox: in each step one of the reader's threads, of a thread that others read along, or of a thread that the
 /// reader is not in. The last is left out where `with_others` is not given.
 async fn fill(
-    conn: &mut SqliteConnection,
+    conn: &mut db::Connection,
     mailbox: u64,
     with_others: bool,
 ) -> BTreeMap<String, String> {
@@ -197,7 +197,7 @@ async fn a_search_for_readers_returns_nothing_that_one_of_them_may_not_see() {
         for readers in [&[READER][..], &[READER, OTHERS[0]], &[OTHERS[1], READER]] {
             let mut visible = Vec::new();
             for reader in readers {
-                let of_one: Vec<String> = sqlx::query_scalar(sql)
+                let of_one: Vec<String> = db::query_scalar(sql)
                     .bind(reader)
                     .fetch_all(&mut conn)
                     .await

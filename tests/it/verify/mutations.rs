@@ -1,5 +1,6 @@
 //! One byte of a record changed: the first request that cannot be the same any more is named, and who made it differ.
 
+use crate::app::db;
 use crate::app::turns;
 use crate::app::{TestApp, proven_note as note};
 use crate::replay::attache;
@@ -25,7 +26,7 @@ async fn found(sql: &'static str) -> Difference {
     let (app, run) = app().await;
     let mut rows = app.workspace.rows().await;
     turns::unpack(&app.engine.store, &mut rows).await;
-    let changed = sqlx::query(sql)
+    let changed = db::query(sql)
         .bind(&run)
         .execute(&mut rows)
         .await
@@ -48,7 +49,7 @@ async fn an_unreadable_row_is_one_runs_and_the_others_are_verified() {
     app.drain().await;
     let spoil = "UPDATE messages SET references_json = '[oops'
         WHERE id = (SELECT trigger_message_id FROM runs WHERE id = $1)";
-    sqlx::query(spoil)
+    db::query(spoil)
         .bind(&run)
         .execute(&mut app.workspace.rows().await)
         .await
@@ -87,11 +88,8 @@ async fn verify_all_and_sweep_get_past_a_run_whose_row_is_unreadable() {
             .await;
         app.drain().await;
         let mut rows = app.workspace.rows().await;
-        sqlx::query("PRAGMA foreign_keys = OFF")
-            .execute(&mut rows)
-            .await
-            .expect("unguarded");
-        sqlx::query(spoil)
+        rows.unchecked().await;
+        db::query(spoil)
             .bind(&run)
             .execute(&mut rows)
             .await
@@ -145,27 +143,27 @@ async fn a_run_of_earlier_rules_that_would_differ_is_said_to_be_one() {
         if is_changed {
             let change = "UPDATE run_turns SET request_json = replace(request_json, 'Lists the files', 'Names the files')
                 WHERE run_id = $1";
-            sqlx::query(change)
+            db::query(change)
                 .bind(&run)
                 .execute(&mut rows)
                 .await
                 .expect("changed");
             let read = "SELECT turn_index, request_json FROM run_turns WHERE run_id = $1";
-            let turns: Vec<(i64, String)> = sqlx::query_as(read)
+            let turns: Vec<(i64, String)> = db::query_as(read)
                 .bind(&run)
                 .fetch_all(&mut rows)
                 .await
                 .expect("turns");
             for (turn, request) in turns {
                 let digest = "UPDATE run_turns SET request_sha256 = $3 WHERE run_id = $1 AND turn_index = $2";
-                let digest = sqlx::query(digest).bind(&run).bind(turn);
+                let digest = db::query(digest).bind(&run).bind(turn);
                 let digest = digest.bind(attache::domain::sha256_hex(&[request.as_bytes()]));
                 digest.execute(&mut rows).await.expect("changed");
             }
         }
         if is_earlier {
             let earlier = "UPDATE run_turns SET begun_json = json_remove(begun_json, '$.rules') WHERE run_id = $1";
-            sqlx::query(earlier)
+            db::query(earlier)
                 .bind(&run)
                 .execute(&mut rows)
                 .await
@@ -263,7 +261,7 @@ async fn an_older_record_is_not_verifiable_and_says_so() {
     let (app, run) = app().await;
     let mut rows = app.workspace.rows().await;
     let sql = "UPDATE run_turns SET begun_json = NULL WHERE run_id = $1";
-    sqlx::query(sql)
+    db::query(sql)
         .bind(&run)
         .execute(&mut rows)
         .await

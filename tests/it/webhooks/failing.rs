@@ -2,6 +2,7 @@
 
 use super::receiver::{Answer, Receiver};
 use super::{KEY, TAKEN, asks, deliveries, states, workspace};
+use crate::app::db;
 use crate::app::{TestApp, note};
 use attache::store::{PowerCut, WebhookDeliveryState, WebhookStatus};
 use attache::web::{Lookup, SystemLookup};
@@ -30,7 +31,7 @@ async fn drain_after(app: &TestApp, span: Duration) {
 /// Kinds of the notices about webhooks.
 async fn notices(app: &TestApp) -> Vec<String> {
     let sql = "SELECT kind FROM notices WHERE subject_kind = 'webhook' ORDER BY seq";
-    let kinds = sqlx::query_scalar(sql);
+    let kinds = db::query_scalar(sql);
     let mut rows = app.workspace.rows().await;
     kinds.fetch_all(&mut rows).await.expect("notices")
 }
@@ -274,7 +275,7 @@ async fn a_receiver_that_is_away_fills_no_table_and_what_the_feed_has_lost_is_to
     let flood = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)
         INSERT INTO feed (kind, persona_id, run_id, at)
         SELECT 'run.succeeded', 'ada', 'run-' || i, '2026-11-20T09:00:00.000Z' FROM n";
-    sqlx::query(flood).execute(&mut rows).await.expect("events");
+    db::query(flood).execute(&mut rows).await.expect("events");
     app.drain().await;
     let behind = status(&app).await;
     assert_eq!((behind.queued, behind.through_seq), (1000, 1000));
@@ -286,7 +287,7 @@ async fn a_receiver_that_is_away_fills_no_table_and_what_the_feed_has_lost_is_to
     assert!(on.queued <= 1000);
     // The feed is pruned meanwhile: what is missing is told to the owner, not passed over.
     let prune = "DELETE FROM feed WHERE seq < 1400";
-    sqlx::query(prune).execute(&mut rows).await.expect("pruned");
+    db::query(prune).execute(&mut rows).await.expect("pruned");
     app.engine
         .store
         .enable_webhook("ops", false)

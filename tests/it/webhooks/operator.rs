@@ -3,6 +3,7 @@
 use super::receiver::{Answer, Receiver};
 use super::{KEY, TAKEN, asks, workspace};
 use crate::app::TestApp;
+use crate::app::db;
 use crate::guest_house::attache;
 use attache::clock::{Clock, SystemClock};
 use serde_json::{Value, json};
@@ -100,7 +101,7 @@ async fn a_time_of_the_past_is_told_again_under_its_old_ids_and_nothing_else() {
     // Events that it was never told have ids of their own.
     let gc = "DELETE FROM webhook_deliveries";
     let mut rows = app.workspace.rows().await;
-    sqlx::query(gc).execute(&mut rows).await.expect("pruned");
+    db::query(gc).execute(&mut rows).await.expect("pruned");
     let queued = json_of(&app, &["replay", "ops", "--since", "2026-11-20"]).await;
     assert_eq!(queued["queued"], 3);
     catch_up(&app);

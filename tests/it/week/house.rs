@@ -3,12 +3,12 @@
 use super::Plan;
 use super::clock::SetClock;
 use super::letters::Letter;
+use crate::app::db;
 use crate::app::{Workspace, glance};
 use crate::recovery::place::{Running, Sink, attache};
 use crate::reload::certificates::{issue, under_tls, use_certificate};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use sqlx::SqliteConnection;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::SocketAddr;
@@ -196,7 +196,7 @@ impl House {
             .clock
             .instant(day, if day == 0 { 0 } else { NIGHT - 5 });
         let sql = "SELECT count(*) FROM retention WHERE finished_at >= $1";
-        let count: i64 = sqlx::query_scalar(sql)
+        let count: i64 = db::query_scalar(sql)
             .bind(since)
             .fetch_one(&mut self.rows().await)
             .await
@@ -315,7 +315,7 @@ impl House {
         let flagged =
             "SELECT m.in_reply_to FROM deliveries d JOIN messages m ON m.id = d.message_id
             WHERE d.possible_duplicate = 1";
-        let flagged: Vec<String> = sqlx::query_scalar(flagged)
+        let flagged: Vec<String> = db::query_scalar(flagged)
             .fetch_all(&mut self.rows().await)
             .await
             .expect("rows");
@@ -334,12 +334,12 @@ impl House {
         twice
     }
 
-    pub async fn rows(&self) -> SqliteConnection {
+    pub async fn rows(&self) -> db::Connection {
         self.workspace.rows().await
     }
 
     pub async fn number(&mut self, sql: &'static str) -> i64 {
-        sqlx::query_scalar(sql)
+        db::query_scalar(sql)
             .fetch_one(&mut self.rows().await)
             .await
             .expect("a number")

@@ -1,6 +1,7 @@
 //! Words of scripts without blanks, and parts of codes.
 
 use super::*;
+use crate::app::db;
 use crate::tools::address;
 use attache::store::Store;
 
@@ -134,13 +135,13 @@ async fn parts_follow_the_letter_and_go_with_it() {
     let mut conn = connection(&run_deps).await;
     let held =
         "SELECT count(*) FROM letter_parts_data WHERE instr(block, CAST('4711ab' AS BLOB)) > 0";
-    let count: i64 = sqlx::query_scalar(held)
+    let count: i64 = db::query_scalar(held)
         .fetch_one(&mut conn)
         .await
         .expect("a number");
     assert_eq!(count, 1, "the control: the bytes are there");
     let change = "UPDATE messages SET text_body = 'Seal 9900XY.' WHERE id = 'part'; DELETE FROM messages WHERE id = 'zh'";
-    sqlx::raw_sql(change)
+    db::raw_sql(change)
         .execute(&mut conn)
         .await
         .expect("changed");
@@ -152,13 +153,13 @@ async fn parts_follow_the_letter_and_go_with_it() {
             "{query}"
         );
     }
-    let count: i64 = sqlx::query_scalar(held)
+    let count: i64 = db::query_scalar(held)
         .fetch_one(&mut conn)
         .await
         .expect("a number");
     assert_eq!(count, 0);
     let check = "INSERT INTO letter_parts (letter_parts, rank) VALUES ('integrity-check', 1)";
-    sqlx::query(check)
+    db::query(check)
         .execute(&mut conn)
         .await
         .expect("the same parts");

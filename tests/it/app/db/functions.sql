@@ -1,0 +1,9 @@
+-- Functions of SQLite that only tests use. They are in a schema of their own, which the engine does not look into.
+CREATE SCHEMA tests;
+CREATE FUNCTION tests.hex(v BYTEA) RETURNS TEXT LANGUAGE sql IMMUTABLE AS $$ SELECT upper(encode(v, 'hex')) $$;
+CREATE FUNCTION tests.json_remove(j TEXT, path TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE AS $$
+  SELECT (j::jsonb #- string_to_array(substr(path, 3), '.'))::text $$;
+CREATE FUNCTION tests.json_set(j TEXT, path TEXT, v TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE AS $$
+  SELECT jsonb_set(j::jsonb, string_to_array(substr(path, 3), '.'), to_jsonb(v))::text $$;
+CREATE FUNCTION tests.json_array(VARIADIC elements TEXT[]) RETURNS TEXT LANGUAGE sql IMMUTABLE AS $$
+  SELECT to_json(elements)::text $$;

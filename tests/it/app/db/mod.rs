@@ -1,0 +1,28 @@
+//! The tests' own access to a workspace's database, whichever database it is: rows that are looked at, and rows that are
+//! changed behind the engine's back.
+//!
+//! - `connection`: a connection to SQLite or PostgreSQL.
+//! - `contents`: everything that a database holds.
+//! - `query`: a statement with its arguments.
+//! - `row`: a row, read by name or number.
+//!
+//! The names are those of sqlx. Its `Any` driver is not used: it reads no boolean from an integer column and no sum from
+//! PostgreSQL, and would be a feature of the dependency that users build.
+
+mod connection;
+pub mod contents;
+mod query;
+mod row;
+
+pub use connection::Connection;
+pub use query::{query, query_as, query_scalar, raw_sql};
+pub use row::Row;
+
+/// The text for the database that tests use, where the two have no word in common.
+pub fn on(sqlite: &'static str, postgres: &'static str) -> &'static str {
+    if super::database::is_postgres() {
+        postgres
+    } else {
+        sqlite
+    }
+}
