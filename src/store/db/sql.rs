@@ -47,6 +47,14 @@ impl Sql {
         }
     }
 
+    /// Pairs texts that were put together as by [`Sql::built`].
+    pub fn built_pair(sqlite: String, postgres: String) -> Self {
+        Self {
+            sqlite: Text::Built(sqlite.into()),
+            postgres: Some(Text::Built(postgres.into())),
+        }
+    }
+
     /// Joins two texts, once in the life of a program that keeps the result; the parameters of the
     /// second are numbered on.
     pub fn chained(first: impl Into<Sql>, second: impl Into<Sql>) -> Self {
