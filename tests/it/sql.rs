@@ -3,6 +3,7 @@
 //!
 //! `prepare` and never `describe`: sqlx 0.9.0 crashes the process when it describes a column of an FTS5 table.
 
+mod both;
 mod expected;
 pub mod source;
 mod statistics;

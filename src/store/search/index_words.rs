@@ -2,6 +2,7 @@
 //!
 //! Not a trigger's work, as with parts of words: a trigger names the row, whatever statement stored it (migration 0085).
 
+use super::letter_parts::store_pending;
 use super::tsquery::words_of;
 use crate::store::db::{self, Connection, Row};
 use serde_json::json;
@@ -23,14 +24,22 @@ static STORE_WORDS: &str = "
     UPDATE knowledge_fts SET words = CAST(v.value ->> 'words' AS TSVECTOR) FROM json_each($2) v
       WHERE knowledge_fts.seq = CAST(v.value ->> 'seq' AS BIGINT)";
 
-/// Makes the words of all rows that have none yet.
+/// Makes the words of all rows that have none yet, and the parts of these.
+///
+/// Errors: nothing of the transaction can be committed.
 pub(in crate::store) async fn make_words(conn: &mut Connection) -> Result<(), db::Error> {
+    let mut has_made = false;
     loop {
         let pending = db::query(PENDING_WORDS).bind(TEXTS_MAX);
         let rows = pending.fetch_all(&mut *conn).await?;
         if rows.is_empty() {
-            return Ok(());
+            // What changes the parts of a letter changes its words, so most commits are asked once.
+            return match has_made {
+                true => store_pending(conn).await,
+                false => Ok(()),
+            };
         }
+        has_made = true;
         let (letters, knowledge): (Vec<&Row>, Vec<&Row>) =
             rows.iter().partition(|row| row.get::<bool>("of_letter"));
         let letters = serde_json::Value::from_iter(letters.into_iter().map(letter));

@@ -52,7 +52,8 @@ impl LetterPartsWriter {
     }
 }
 
-async fn store_pending(conn: &mut Connection) -> Result<(), db::Error> {
+/// Makes the parts of the letters that wait for them.
+pub(super) async fn store_pending(conn: &mut Connection) -> Result<(), db::Error> {
     let pending = db::query(PENDING_PARTS).bind(LETTERS_MAX);
     let rows = pending.fetch_all(&mut *conn).await?;
     if rows.is_empty() {
