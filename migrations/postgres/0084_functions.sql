@@ -33,7 +33,7 @@ $$;
 
 -- A value as SQLite gives it: a text without quotes, true and false as 1 and 0, null as NULL, objects and arrays as JSON.
 CREATE FUNCTION json_scalar(v JSON) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN json_typeof(v) <> 'boolean' THEN v #>> '{}' WHEN v #>> '{}' = 'true' THEN '1' ELSE '0' END
+  SELECT CASE WHEN json_typeof(v) = 'boolean' THEN CASE WHEN v #>> '{}' = 'true' THEN '1' ELSE '0' END ELSE v #>> '{}' END
 $$;
 
 -- SQLite's names of types.

@@ -8,7 +8,7 @@ use crate::store::db::{self, Connection, Row};
 use serde_json::json;
 
 /// Most texts of one statement; more are the next one's.
-const TEXTS_MAX: i64 = 200;
+const TEXTS_MAX: i64 = 50;
 
 // Statements of PostgreSQL alone, where SQLite has FTS5.
 static PENDING_WORDS: &str = "
