@@ -90,7 +90,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10 AS $$
   FROM json_each(CASE WHEN json_typeof(json_of(j)) = 'object' THEN json_of(j) END) AS e (name, v)
 $$;
 
--- Every value within a text, with the path of what it stands in. Names in a path are not quoted.
+-- Every value within a text, with the path of what it stands in, in no order. Names in a path are not quoted.
 CREATE FUNCTION json_tree(j TEXT) RETURNS TABLE (key TEXT, value TEXT, type TEXT, path TEXT)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   WITH RECURSIVE tree (key, v, path, own) AS (

@@ -1,4 +1,4 @@
-//! Both databases have one schema: the same tables and columns, and triggers that give the same rows.
+//! Both databases have one schema: the same tables and columns, functions of one meaning, and triggers that give the same rows.
 //!
 //! Needs a cluster: `ATTACHE_TEST_POSTGRES` names a database of a role that may make others.
 
@@ -70,7 +70,10 @@ const TRACES: &[&str] = &[
     "SELECT 'why: ' || why FROM memory_events",
 ];
 /// Statements, each at the end of a line; a line `-- refused` stands before one that must fail.
-static ROWS: &str = include_str!("../../fixtures/triggers/rows.sql");
+static ROWS: &str = include_str!("../../fixtures/both/rows.sql");
+
+/// An expression on each line.
+static FUNCTIONS: &str = include_str!("../../fixtures/both/functions.sql");
 
 /// A database of PostgreSQL with the schema, dropped at the end; `None` without a cluster.
 struct Database {
@@ -202,5 +205,30 @@ async fn triggers_and_views_of_both_databases_give_the_same_rows() {
         }
     }
     assert!(executed > 60, "{executed} statements");
+    database.drop().await;
+}
+
+#[tokio::test]
+async fn functions_of_sqlite_mean_the_same_on_postgresql() {
+    let Some(mut database) = Database::make("functions").await else {
+        return;
+    };
+    let (_folder, mut sqlite) = fresh_database().await;
+    let expressions = FUNCTIONS.lines().filter(|line| !line.starts_with("--"));
+    let (mut compared, mut others) = (0, Vec::new());
+    for expression in expressions {
+        compared += 1;
+        let sql = format!("SELECT CAST({expression} AS TEXT)");
+        let of_sqlite = sqlx::query_scalar(AssertSqlSafe(sql.clone()));
+        let of_sqlite: Option<String> = of_sqlite.fetch_one(&mut sqlite).await.expect(&sql);
+        let of_postgres = sqlx::query_scalar(AssertSqlSafe(sql.clone()));
+        let of_postgres: Option<String> =
+            of_postgres.fetch_one(&mut database.conn).await.expect(&sql);
+        if of_sqlite != of_postgres {
+            others.push(format!("{expression}: {of_sqlite:?}, not {of_postgres:?}"));
+        }
+    }
+    assert!(compared > 80, "{compared} expressions");
+    assert!(others.is_empty(), "\n{}\n", others.join("\n"));
     database.drop().await;
 }
