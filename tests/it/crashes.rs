@@ -199,13 +199,15 @@ async fn a_clean_stop_in_the_middle_of_a_run_goes_on_from_its_journal() {
 }
 
 /// Stands for a disk that is full while the second run waits, and has room again afterwards.
-const NO_ROOM: &str = "
-    CREATE TRIGGER no_room_for_turns BEFORE INSERT ON run_turns
-      WHEN EXISTS (SELECT 1 FROM runs WHERE state = 'queued')
-      BEGIN SELECT RAISE(ABORT, 'no room'); END;
-    CREATE TRIGGER no_room_for_failures BEFORE UPDATE ON runs WHEN new.state = 'waiting_retry'
-      AND EXISTS (SELECT 1 FROM runs WHERE id <> new.id AND state IN ('queued', 'running'))
-      BEGIN SELECT RAISE(ABORT, 'no room'); END;";
+async fn fill_disk(rows: &mut db::Connection) {
+    let when = "EXISTS (SELECT 1 FROM runs WHERE state = 'queued')";
+    rows.refuse("no_room_for_turns", "INSERT ON run_turns", when)
+        .await;
+    let when = "new.state = 'waiting_retry'
+        AND EXISTS (SELECT 1 FROM runs WHERE id <> new.id AND state IN ('queued', 'running'))";
+    rows.refuse("no_room_for_failures", "UPDATE ON runs", when)
+        .await;
+}
 
 #[tokio::test]
 async fn a_failure_not_stored_is_stored_later_and_its_run_tried_again() {
@@ -221,12 +223,9 @@ async fn a_failure_not_stored_is_stored_later_and_its_run_tried_again() {
             .await
             .expect("taken");
     }
-    db::raw_sql(NO_ROOM)
-        .execute(&mut app.workspace.rows().await)
-        .await
-        .expect("triggers");
+    fill_disk(&mut app.workspace.rows().await).await;
     app.engine.drain().await.expect("drained");
-    let states = "SELECT group_concat(state) FROM (SELECT state FROM runs ORDER BY seq)";
+    let states = "SELECT group_concat(state) FROM (SELECT state FROM runs ORDER BY seq) listed";
     let mut rows = app.workspace.rows().await;
     let found: String = db::query_scalar(states)
         .fetch_one(&mut rows)

@@ -138,7 +138,7 @@ async fn a_correspondence_becomes_the_next_runs_history_in_time_order() {
     let threads = number(&app.workspace, "SELECT count(*) FROM threads").await;
     assert_eq!(threads, 1);
     let sql = "SELECT group_concat(received_at, ' ') FROM (SELECT received_at FROM messages
-        WHERE disposition = 'filed:import' AND direction = $1 ORDER BY seq)";
+        WHERE disposition = 'filed:import' AND direction = $1 ORDER BY seq) listed";
     let own = app.row(sql, "outbound").await[0].clone();
     assert_eq!(
         own.as_deref(),

@@ -48,7 +48,7 @@ async fn threads(app: &TestApp) -> Vec<String> {
         || (SELECT group_concat(address) FROM thread_participants p WHERE p.thread_id = m.thread_id) || ' '
         || (SELECT count(*) FROM audit_log a WHERE a.subject_id = m.id) || ' '
         || (SELECT length(bytes) FROM raw_letters l WHERE l.id = m.raw_id) AS line
-      FROM messages m ORDER BY m.seq) GROUP BY thread_id ORDER BY 1";
+      FROM messages m ORDER BY m.seq) told GROUP BY thread_id ORDER BY 1";
     let rows = db::query(sql)
         .fetch_all(&mut app.workspace.rows().await)
         .await
@@ -104,12 +104,10 @@ async fn letters_waiting_together_become_what_they_would_have_alone() {
 #[tokio::test]
 async fn a_letter_that_cannot_be_stored_takes_no_other_along() {
     let app = quiet().await;
-    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON messages WHEN new.message_id LIKE 'new1%'
-        BEGIN SELECT raise(ABORT, 'not this one'); END";
-    db::raw_sql(refuse)
-        .execute(&mut app.workspace.rows().await)
-        .await
-        .expect("a trigger");
+    let mut rows = app.workspace.rows().await;
+    let when = "new.message_id LIKE 'new1%'";
+    rows.refuse("not_this_one", "INSERT ON messages", when)
+        .await;
     let letters = letters();
     let became = together(&app, &letters).await;
     for (eml, became) in letters.iter().zip(&became) {

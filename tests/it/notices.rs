@@ -72,7 +72,7 @@ async fn mails(app: &TestApp) -> Vec<(String, String, String, String)> {
     let mut rows = app.workspace.rows().await;
     let sql =
         "SELECT d.envelope_from, (SELECT group_concat(recipient, ' ') FROM (SELECT recipient FROM
-          delivery_recipients WHERE delivery_id = d.id ORDER BY recipient)), m.thread_id, d.state
+          delivery_recipients WHERE delivery_id = d.id ORDER BY recipient) listed), m.thread_id, d.state
         FROM deliveries d JOIN messages m ON m.id = d.message_id
         WHERE d.kind = 'notice' AND m.disposition = 'notice' ORDER BY d.seq";
     let found = db::query(sql).fetch_all(&mut rows).await.expect("mails");

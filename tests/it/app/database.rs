@@ -115,6 +115,44 @@ pub async fn folder() -> tempfile::TempDir {
     folder
 }
 
+/// A database as it was when nobody had it open, for workspaces that begin with it.
+pub enum Kept {
+    File(Vec<u8>),
+    /// The name of a copy in the cluster.
+    Copy(String),
+}
+
+/// Keeps the database of a workspace, which nobody has open.
+pub async fn keep(workspace: &Path) -> Kept {
+    let Some(url) = url_of(workspace) else {
+        assert!(
+            !workspace.join("data/attache.db-wal").exists(),
+            "all is in one file"
+        );
+        return Kept::File(std::fs::read(workspace.join("data/attache.db")).expect("a database"));
+    };
+    let (_, name) = url.rsplit_once('/').expect("a URL with a database");
+    let copy = fresh_name();
+    let mut cluster = Connection::at(&cluster()).await;
+    run(
+        &mut cluster,
+        format!("CREATE DATABASE {copy} TEMPLATE {name}"),
+    )
+    .await;
+    Kept::Copy(copy)
+}
+
+/// Gives a workspace without a database one that was kept.
+pub async fn put(kept: &Kept, workspace: &Path) {
+    std::fs::create_dir_all(workspace.join("data")).expect("a folder");
+    match kept {
+        Kept::File(bytes) => {
+            std::fs::write(workspace.join("data/attache.db"), bytes).expect("a database");
+        }
+        Kept::Copy(name) => copy_to(workspace, name).await,
+    }
+}
+
 /// Gives a workspace that the binary is to start in a database in the cluster, where tests use one; without, the binary
 /// makes the file itself.
 pub fn provide_to_binary(workspace: &Path) {
@@ -138,6 +176,16 @@ async fn provide_postgres(workspace: &Path) {
         return;
     }
     let template = TEMPLATE.get_or_init(made_in_cluster).await;
+    copy_to(workspace, template).await;
+    let url = url_of(workspace).expect("its database");
+    let mut database = Connection::at(&url).await;
+    let own = "UPDATE engine SET epoch = 0, loop_key = decode(md5(random()::text) || md5(random()::text), 'hex')";
+    database.execute(own).await.expect("a row");
+    database.close().await.expect("closed");
+}
+
+/// Makes a copy of a database, for a workspace.
+async fn copy_to(workspace: &Path, template: &str) {
     let mut cluster = Connection::at(&cluster()).await;
     drop_forsaken(&mut cluster).await;
     let name = fresh_name();
@@ -148,10 +196,6 @@ async fn provide_postgres(workspace: &Path) {
         .unwrap_or_else(PoisonError::into_inner)
         .push((workspace.to_owned(), name.clone()));
     tell(workspace, &name);
-    let mut database = Connection::at(&url_to(&name)).await;
-    let own = "UPDATE engine SET epoch = 0, loop_key = decode(md5(random()::text) || md5(random()::text), 'hex')";
-    database.execute(own).await.expect("a row");
-    database.close().await.expect("closed");
 }
 
 /// Adds the database to a workspace's `.secrets`.

@@ -1,6 +1,7 @@
 //! Questions of a database that was restored from a backup are closed, and nothing that was approved happens again.
 
 use super::scene::{CONTACT, Scene};
+use crate::app::database::is_sqlite_only;
 use crate::maintenance::backup::restore;
 use attache::domain::ApprovalState;
 use attache::store::ApprovalVerdict;
@@ -8,6 +9,9 @@ use attache::store::sqlite::backup::{self, copy_database};
 
 #[tokio::test]
 async fn an_open_question_of_a_restored_backup_is_closed_once() {
+    if is_sqlite_only("a backup of a file") {
+        return;
+    }
     let scene = Scene::start().await;
     let run = scene.writes(CONTACT, "l1", "").await;
     let id = scene.only_question().await.id;
@@ -55,6 +59,9 @@ async fn an_open_question_of_a_restored_backup_is_closed_once() {
 /// The control: without the mark of a copy the question stays open, and the same yes would send the mail.
 #[tokio::test]
 async fn a_database_that_is_no_backup_keeps_its_questions() {
+    if is_sqlite_only("a copy of a file") {
+        return;
+    }
     let scene = Scene::start().await;
     scene.writes(CONTACT, "l1", "").await;
     let id = scene.only_question().await.id;

@@ -191,7 +191,7 @@ impl Stage {
             seen.trust = self.scene.world.trust_of(message).await.0;
         }
         let sql = "SELECT d.bytes, group_concat(lower(r.recipient)) FROM deliveries d
-            JOIN delivery_recipients r ON r.delivery_id = d.id GROUP BY d.id";
+            JOIN delivery_recipients r ON r.delivery_id = d.id GROUP BY d.id, d.bytes";
         let mails = db::query(sql).fetch_all(&mut rows).await.expect("mails");
         seen.mails = mails
             .iter()

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DISPOSITIONS: &str = "SELECT group_concat(disposition, ' ') FROM
-    (SELECT disposition FROM messages WHERE direction = 'outbound' ORDER BY seq)";
+    (SELECT disposition FROM messages WHERE direction = 'outbound' ORDER BY seq) listed";
 
 fn with_limits(limits: &Value) -> Workspace {
     let workspace = Workspace::new(&yes());

@@ -464,7 +464,7 @@ async fn a_slow_run_delays_nobody_but_its_own_thread() {
     app.run_of(&note("quick@guest.example", "", "Hello?")).await;
     assert_eq!(app.drain().await.runs, 3);
     let sql = "SELECT group_concat(in_reply_to, ' ') FROM
-        (SELECT in_reply_to FROM messages WHERE direction = 'outbound' AND $1 = $1 ORDER BY seq)";
+        (SELECT in_reply_to FROM messages WHERE direction = 'outbound' AND $1 = $1 ORDER BY seq) listed";
     let order = app.row(sql, "").await.remove(0);
     assert_eq!(
         order.as_deref(),

@@ -51,7 +51,7 @@ pub async fn arrives(scene: &Scene, from: &str, id: &str, ics: &str) -> String {
 /// Rows of `events`, one line each.
 pub async fn events(scene: &Scene) -> Vec<String> {
     let sql = "SELECT json_group_array(uid || ' ' || organizer || ' [' || recurrence_id || '] ' || sequence || ' ' || is_cancelled || ' '
-        || coalesce(answer, '-')) FROM (SELECT * FROM events WHERE $1 = $1 ORDER BY uid, organizer, recurrence_id)";
+        || coalesce(answer, '-')) FROM (SELECT * FROM events WHERE $1 = $1 ORDER BY uid, organizer, recurrence_id) listed";
     let row = scene.world.app.row(sql, "").await;
     serde_json::from_str(row[0].as_deref().expect("rows")).expect("texts")
 }

@@ -50,9 +50,10 @@ async fn repeat_steps(app: &TestApp) {
     // As another attempt of an old run leaves its trace: further steps under an old message.
     let sql = "INSERT INTO thread_tool_events (id, thread_id, persona_id, parent_message_id, run_id,
                 step_index, event_type, tool_name, tool_call_id, payload_json, created_at)
-                SELECT 'new-' || id || max(step_index), thread_id, persona_id, parent_message_id, run_id,
-                max(step_index) + 1, 'tool_call', tool_name, 'n' || max(step_index), payload_json, created_at
-                FROM thread_tool_events GROUP BY run_id";
+                SELECT 'new-' || id || step_index, thread_id, persona_id, parent_message_id, run_id,
+                step_index + 1, 'tool_call', tool_name, 'n' || step_index, payload_json, created_at
+                FROM thread_tool_events e
+                WHERE step_index = (SELECT max(step_index) FROM thread_tool_events l WHERE l.run_id = e.run_id)";
     meddle(app, sql).await;
 }
 

@@ -7,6 +7,7 @@ use super::model::Model;
 use super::workloads::{self, Workload};
 use super::{letters, state};
 use crate::app::audited::examined;
+use crate::app::database::{self, Kept};
 use crate::app::db;
 use crate::app::{Workspace, audit, behind_relay};
 use crate::imap;
@@ -116,9 +117,7 @@ impl StepPair {
         let inference = json!({ "provider": "compat:model", "model": "m", "max_tool_turns": 6,
             "providers": { "compat:model": { "base_url": model.server.url } } });
         workspace.write_json("configs/inference.json", &inference);
-        std::fs::create_dir_all(workspace.path().join("data")).expect("a folder");
-        std::fs::write(workspace.path().join("data/attache.db"), &template.database)
-            .expect("a database");
+        database::put(&template.database, workspace.path()).await;
         let rows = state::open(workspace.path()).await;
         Self {
             workload,
@@ -201,7 +200,7 @@ impl StepPair {
 
 /// What every play of a workload begins with: an engine has been there, and its slot is due.
 pub struct Template {
-    database: Vec<u8>,
+    database: Kept,
     due: String,
 }
 
@@ -210,6 +209,7 @@ impl Template {
         let now = SystemClock::new().now();
         let due = format!("{}:00.000Z", &now.minus(SLOT_AGE).to_string()[..16]);
         let workspace = files(workload, &due);
+        database::provide_to_binary(workspace.path());
         assert!(
             engine::command(workspace.path(), &["drain"]).await,
             "a workspace that can be used"
@@ -223,11 +223,7 @@ impl Template {
         let set_due = set_due.bind(now.minus(SLOT_AGE * 3).to_string()).bind(&due);
         set_due.execute(&mut rows).await.expect("a due slot");
         rows.close().await.expect("closed");
-        assert!(
-            !workspace.path().join("data/attache.db-wal").exists(),
-            "all is in one file"
-        );
-        let database = std::fs::read(workspace.path().join("data/attache.db")).expect("a database");
+        let database = database::keep(workspace.path()).await;
         Self { database, due }
     }
 }

@@ -97,7 +97,7 @@ async fn a_session_ends_when_it_idles_when_it_is_old_and_when_it_is_revoked() {
             .expect("ended")
     );
     assert_eq!(site.get(&revoked, "/").await.status, 401);
-    let row = site.scene.world.app.row("SELECT decision || ':' || rule FROM audit_log WHERE subject_id = $1 ORDER BY rowid DESC LIMIT 1", &sessions[0].id);
+    let row = site.scene.world.app.row("SELECT decision || ':' || rule FROM audit_log WHERE subject_id = $1 ORDER BY seq DESC LIMIT 1", &sessions[0].id);
     assert_eq!(row.await[0].as_deref(), Some("logout:cli"));
 }
 

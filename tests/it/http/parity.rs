@@ -237,21 +237,29 @@ fn is_of_a_face(table: &str) -> bool {
 /// Every row but those of the faces, with instants and ids as their places in the order of their appearance.
 async fn rows_of(app: &TestApp) -> Vec<String> {
     let mut conn = app.workspace.rows().await;
-    let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
+    let tables = db::on(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name",
+        "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename",
+    );
     let tables: Vec<String> = db::query_scalar(tables)
         .fetch_all(&mut conn)
         .await
         .expect("tables");
     let mut dump = Vec::new();
     for table in tables.iter().filter(|table| !is_of_a_face(table)) {
-        let columns = format!("SELECT name FROM pragma_table_info('{table}') ORDER BY cid");
-        let columns: Vec<String> = db::query_scalar(sqlx::AssertSqlSafe(columns))
+        let columns = db::on(
+            "SELECT name FROM pragma_table_info($1) ORDER BY cid",
+            "SELECT column_name::text FROM information_schema.columns
+             WHERE table_schema = 'public' AND table_name = $1 ORDER BY ordinal_position",
+        );
+        let columns: Vec<String> = db::query_scalar(columns)
+            .bind(table)
             .fetch_all(&mut conn)
             .await
             .expect("columns");
         let quoted: Vec<String> = columns
             .iter()
-            .map(|name| format!("quote(\"{name}\")"))
+            .map(|name| format!("{}(\"{name}\")", db::on("quote", "quote_nullable")))
             .collect();
         let sql = format!(
             "SELECT {} AS line FROM \"{table}\"",

@@ -19,7 +19,7 @@ async fn thread_of(world: &World, eml: &str) -> String {
 async fn people_of(world: &World, thread: &str) -> Vec<String> {
     let row = world
         .app
-        .row("SELECT json_group_array(address) FROM (SELECT address FROM thread_participants WHERE thread_id = $1 ORDER BY 1)", thread)
+        .row("SELECT json_group_array(address) FROM (SELECT address FROM thread_participants WHERE thread_id = $1 ORDER BY 1) listed", thread)
         .await;
     serde_json::from_str(row[0].as_deref().expect("a list")).expect("json")
 }

@@ -191,10 +191,15 @@ async fn without_the_commit_before_the_final_dot_no_mail_is_completed() {
     let server = Server::start(Script::default()).await;
     let id = house.mail("first", &["you@example.test"]).await;
     // Another engine takes the row over while this one talks to the server.
-    let sql =
+    let sql = db::on(
         "CREATE TRIGGER thief AFTER UPDATE ON deliveries WHEN new.state = 'sending' AND old.state = 'queued'
-        BEGIN UPDATE deliveries SET epoch = new.epoch + 1 WHERE id = new.id; END";
-    db::query(sql)
+        BEGIN UPDATE deliveries SET epoch = new.epoch + 1 WHERE id = new.id; END",
+        "CREATE FUNCTION tests.thief() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+          UPDATE deliveries SET epoch = new.epoch + 1 WHERE id = new.id; RETURN NULL; END $$;
+        CREATE TRIGGER thief AFTER UPDATE ON deliveries FOR EACH ROW
+          WHEN (new.state = 'sending' AND old.state = 'queued') EXECUTE FUNCTION tests.thief()",
+    );
+    db::raw_sql(sql)
         .execute(&mut house.database().await)
         .await
         .expect("a trigger");
@@ -239,11 +244,10 @@ async fn an_unstored_outcome_is_stored_later_and_no_mail_sent_again() {
     let server = Server::start(Script::default()).await;
     let outbound = house.outbound(&server);
     let id = house.mail("first", &["you@example.test"]).await;
-    let failure = "CREATE TRIGGER trouble BEFORE UPDATE ON delivery_recipients BEGIN SELECT RAISE(ABORT, 'no'); END";
-    db::query(failure)
-        .execute(&mut house.database().await)
-        .await
-        .expect("a trigger");
+    let mut database = house.database().await;
+    database
+        .refuse("trouble", "UPDATE ON delivery_recipients", "true")
+        .await;
     outbound
         .work_once()
         .await
@@ -259,10 +263,7 @@ async fn an_unstored_outcome_is_stored_later_and_no_mail_sent_again() {
         .expect_err("nothing more is sent while outcomes cannot be stored");
     server.heard(|heard| assert_eq!(heard.mails.len(), 1));
 
-    db::query("DROP TRIGGER trouble")
-        .execute(&mut house.database().await)
-        .await
-        .expect("it is there");
+    database.allow("trouble", "delivery_recipients").await;
     assert_eq!(
         outbound.work_once().await.expect("the store works"),
         1,

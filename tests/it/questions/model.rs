@@ -254,8 +254,12 @@ async fn the_look_would_find_it(scene: &Scene, seen: &Seen) {
     let mut rows = scene.world.app.workspace.rows().await;
     for change in [
         "UPDATE approvals SET state = 'rejected' WHERE state = 'approved'",
-        "UPDATE thread_tool_events SET payload_json = json_set(payload_json, '$.ok', json('true'))
-         WHERE event_type <> 'tool_call' AND tool_name = 'send_email'",
+        db::on(
+            "UPDATE thread_tool_events SET payload_json = json_set(payload_json, '$.ok', json('true'))
+             WHERE event_type <> 'tool_call' AND tool_name = 'send_email'",
+            "UPDATE thread_tool_events SET payload_json = jsonb_set(payload_json::jsonb, '{ok}', 'true')::text
+             WHERE event_type <> 'tool_call' AND tool_name = 'send_email'",
+        ),
     ] {
         db::query(change).execute(&mut rows).await.expect("changed");
     }

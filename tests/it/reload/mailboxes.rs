@@ -63,7 +63,7 @@ async fn a_new_mailbox_its_right_password_and_another_server_count_without_a_res
     house.until(ANSWERED, 2).await;
     let workspace = house.ended().await;
     let ids = "SELECT group_concat(message_id, ' ') FROM (SELECT message_id FROM messages
-         WHERE direction = 'inbound' ORDER BY seq)";
+         WHERE direction = 'inbound' ORDER BY seq) listed";
     let mut rows = workspace.rows().await;
     let stored: String = db::query_scalar(ids)
         .fetch_one(&mut rows)

@@ -2,19 +2,12 @@
 
 use super::answering;
 use crate::app::TestApp;
-use crate::app::db;
 use attache::app::Reloader;
 
 const EVENTS: &str = "SELECT CAST(count(*) AS TEXT) FROM feed WHERE kind = $1";
 
 async fn events(app: &TestApp, kind: &str) -> String {
     app.row(EVENTS, kind).await[0].clone().unwrap_or_default()
-}
-
-async fn run(app: &TestApp, sql: &'static str) {
-    let mut rows = app.workspace.rows().await;
-    let done = db::raw_sql(sql).execute(&mut rows).await;
-    done.expect("a trigger");
 }
 
 /// Looks so often that an edit is seen, and read; gives the last look's result.
@@ -27,19 +20,16 @@ async fn settled(reloader: &mut Reloader) -> Result<(), attache::store::StoreErr
 async fn what_was_put_in_force_is_told_when_the_database_takes_it() {
     let app = TestApp::start(answering()).await;
     let mut reloader = app.engine.reloader();
-    run(
-        &app,
-        "CREATE TRIGGER no_room BEFORE INSERT ON feed WHEN new.kind LIKE 'configuration.%'
-         BEGIN SELECT RAISE(ABORT, 'no room'); END",
-    )
-    .await;
+    let mut rows = app.workspace.rows().await;
+    let when = "new.kind LIKE 'configuration.%'";
+    rows.refuse("no_room", "INSERT ON feed", when).await;
     app.workspace.persona("eve", "Eve");
     settled(&mut reloader).await.expect_err("not stored");
     let personas = app.engine.config_in_force().personas.iter().count();
     assert_eq!(personas, 2, "it is in force");
     reloader.reload().await.expect_err("not stored");
     assert_eq!(events(&app, "configuration.reloaded").await, "0");
-    run(&app, "DROP TRIGGER no_room").await;
+    rows.allow("no_room", "feed").await;
     for _again in 0..3 {
         reloader.reload().await.expect("stored");
         assert_eq!(events(&app, "configuration.reloaded").await, "1");
@@ -50,19 +40,16 @@ async fn what_was_put_in_force_is_told_when_the_database_takes_it() {
 async fn a_refused_edit_is_told_once_though_its_notice_is_not_stored() {
     let app = TestApp::start(answering()).await;
     let mut reloader = app.engine.reloader();
-    run(
-        &app,
-        "CREATE TRIGGER no_room BEFORE INSERT ON notices WHEN new.kind = 'config_faulty'
-         BEGIN SELECT RAISE(ABORT, 'no room'); END",
-    )
-    .await;
+    let mut rows = app.workspace.rows().await;
+    let when = "new.kind = 'config_faulty'";
+    rows.refuse("no_room", "INSERT ON notices", when).await;
     app.workspace.write("configs/policy.json", "{");
     settled(&mut reloader).await.expect_err("not stored");
     for _again in 0..3 {
         reloader.reload().await.expect_err("not stored");
         assert_eq!(events(&app, "configuration.refused").await, "1");
     }
-    run(&app, "DROP TRIGGER no_room").await;
+    rows.allow("no_room", "notices").await;
     reloader.reload().await.expect("stored");
     assert_eq!(events(&app, "configuration.refused").await, "1");
     let told = "SELECT CAST(count(*) AS TEXT) FROM notices WHERE kind = $1";

@@ -34,7 +34,7 @@ async fn an_engine_dying_at_any_commit_makes_each_summary_once() {
             let died = app.engine.drain().await.is_err();
             let app = app.restart().await;
             app.drain().await;
-            let doubled = "SELECT count(*) FROM (SELECT 1 FROM thread_memory GROUP BY upto_seq HAVING count(*) > 1)";
+            let doubled = "SELECT count(*) FROM (SELECT 1 FROM thread_memory GROUP BY upto_seq HAVING count(*) > 1) listed";
             assert_eq!(count(&app, doubled).await, 0, "cut {at}, after: {after}");
             assert!(count(&app, summaries).await > 0, "cut {at}, after: {after}");
             let open = "SELECT count(*) FROM runs WHERE state NOT IN ('succeeded', 'failed')";

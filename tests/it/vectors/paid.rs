@@ -7,8 +7,8 @@ use attache::store::{UsageBy, UsageSince};
 use serde_json::{Value, json};
 use std::process::Command;
 
-const CALLS: &str = "SELECT purpose || ' ' || state || ' ' || texts || ' ' || tokens || ' ' || coalesce(cost_micros, 'unknown') || ' ' \
-    || cost_source || ' ' || coalesce(held_micros, '-') FROM embedding_calls ORDER BY created_at, id";
+const CALLS: &str = "SELECT purpose || ' ' || state || ' ' || texts || ' ' || tokens || ' ' || coalesce(CAST(cost_micros AS TEXT), 'unknown') || ' ' \
+    || cost_source || ' ' || coalesce(CAST(held_micros AS TEXT), '-') FROM embedding_calls ORDER BY created_at, id";
 const ACCOUNTS: &str = "SELECT scope || ' ' || owner || ' ' || period || ' ' || spent_micros || ' ' || spent_tokens || ' ' \
     || reserved_micros || ' ' || reserved_tokens FROM budget_accounts WHERE scope IN ('engine', 'persona') ORDER BY scope, period";
 

@@ -7,3 +7,5 @@ CREATE FUNCTION tests.json_set(j TEXT, path TEXT, v TEXT) RETURNS TEXT LANGUAGE 
   SELECT jsonb_set(j::jsonb, string_to_array(substr(path, 3), '.'), to_jsonb(v))::text $$;
 CREATE FUNCTION tests.json_array(VARIADIC elements TEXT[]) RETURNS TEXT LANGUAGE sql IMMUTABLE AS $$
   SELECT to_json(elements)::text $$;
+CREATE FUNCTION tests.zeroblob(size INTEGER) RETURNS BYTEA LANGUAGE sql IMMUTABLE AS $$
+  SELECT decode(repeat('00', size), 'hex') $$;

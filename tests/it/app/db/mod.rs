@@ -4,6 +4,7 @@
 //! - `connection`: a connection to SQLite or PostgreSQL.
 //! - `contents`: everything that a database holds.
 //! - `query`: a statement with its arguments.
+//! - `refusal`: writes that a database is made to refuse.
 //! - `row`: a row, read by name or number.
 //!
 //! The names are those of sqlx. Its `Any` driver is not used: it reads no boolean from an integer column and no sum from
@@ -12,6 +13,7 @@
 mod connection;
 pub mod contents;
 mod query;
+mod refusal;
 mod row;
 
 pub use connection::Connection;

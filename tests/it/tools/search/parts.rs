@@ -1,6 +1,7 @@
 //! Words of scripts without blanks, and parts of codes.
 
 use super::*;
+use crate::app::database::is_sqlite_only;
 use crate::app::db;
 use crate::tools::address;
 use attache::store::Store;
@@ -131,6 +132,9 @@ async fn filters_hold_for_parts_too() {
 
 #[tokio::test]
 async fn parts_follow_the_letter_and_go_with_it() {
+    if is_sqlite_only("tables of SQLite's index") {
+        return;
+    }
     let run_deps = with_letters().await;
     let mut conn = connection(&run_deps).await;
     let held =
