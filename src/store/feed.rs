@@ -3,10 +3,11 @@
 //! Its rows are written by triggers (migrations 0069 and 0070), each in the transaction that makes it true; only of the
 //! configuration, which is no row, the engine tells by itself. A row's number is given inside a
 //! transaction that holds SQLite's only write lock, in whatever process, so numbers grow in the order of commits: a reader that
-//! has seen number N has seen every smaller one, and none appears below N later (decision D-104).
+//! has seen number N has seen every smaller one, and none appears below N later (decision D-104). PostgreSQL gives a number when
+//! a row is inserted, and others may commit before; there newer events are read while no write goes on.
 
 use crate::domain::{DeliveryId, FeedKind, MessageId, PersonaId, RunId, ThreadId, Timestamp};
-use crate::store::db::{self, Row, Scope};
+use crate::store::db::{self, Pool, Query, Row, Scope};
 use crate::store::sql::{timestamp, to_json};
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -102,7 +103,7 @@ pub(in crate::store) const FEED_AFTER: &str = "
     FROM start s LEFT JOIN feed f ON f.seq > s.after AND f.seq <= s.after + $2
       AND ($3 IS NULL OR f.persona_id = $3) AND ($4 IS NULL OR f.run_id = $4) AND ($5 IS NULL OR f.thread_id = $5)
     ORDER BY f.seq LIMIT $6";
-pub(in crate::store) const FEED_NEWEST: &str = "SELECT coalesce(max(seq), 0) FROM feed";
+pub(in crate::store) const FEED_NEWEST: &str = "SELECT coalesce(max(seq), 0) AS newest FROM feed";
 pub(in crate::store) const FEED_SINCE: &str = "SELECT min(seq) FROM feed WHERE at >= $1";
 
 pub(in crate::store) const TELL_OF_CONFIGURATION: &str =
@@ -145,9 +146,8 @@ impl Store {
             .bind(filter.persona.as_ref().map(PersonaId::as_str))
             .bind(filter.run.as_ref().map(RunId::as_str))
             .bind(filter.thread.as_ref().map(ThreadId::as_str))
-            .bind(limit)
-            .fetch_all(self.readers())
-            .await?;
+            .bind(limit);
+        let rows = self.in_order_of_commits(rows, since).await?;
         let first = rows.first();
         let first = first.ok_or(StoreError::Unreadable { what: "feed" })?;
         let (newest, after): (i64, i64) = (first.get("newest"), first.get("after"));
@@ -171,8 +171,25 @@ impl Store {
 
     /// Returns the number of the newest event; 0: there is none.
     pub async fn feed_newest(&self) -> Result<i64> {
-        let newest = db::query_scalar(FEED_NEWEST);
-        Ok(newest.fetch_one(self.readers()).await?)
+        let newest = db::query(FEED_NEWEST);
+        let rows = self.in_order_of_commits(newest, 0).await?;
+        let newest = rows.first().map(|row| row.get("newest"));
+        newest.ok_or(StoreError::Unreadable { what: "feed" })
+    }
+
+    /// Executes a query of events; none below the newest of its result appears later.
+    async fn in_order_of_commits(&self, query: Query, since: i64) -> Result<Vec<Row>> {
+        if let Pool::Postgres(_) = self.readers() {
+            let newest = db::query(FEED_NEWEST).fetch_one(self.readers()).await?;
+            if newest.get::<i64>("newest") > since {
+                return self
+                    .write(Scope::Engine, move |conn| {
+                        Box::pin(async move { Ok(query.fetch_all(conn).await?) })
+                    })
+                    .await;
+            }
+        }
+        Ok(query.fetch_all(self.readers()).await?)
     }
 
     /// Returns the number after which the events at or after an instant begin.

@@ -146,6 +146,13 @@ impl Store {
         }
     }
 
+    /// Takes no lock of a scope any more, for controls of tests on PostgreSQL.
+    pub fn take_no_locks(&self) {
+        if let Writer::Lanes(lanes) = &self.inner.opened.writer {
+            lanes.take_no_locks();
+        }
+    }
+
     pub(in crate::store) fn readers(&self) -> &Pool {
         &self.inner.opened.readers
     }

@@ -57,6 +57,7 @@ mod drafts;
 mod questions;
 mod attacks;
 mod policy;
+mod postgres;
 mod hooks;
 mod filed;
 

@@ -10,7 +10,7 @@ use crate::domain::{
     NoticeSubject, PersonaId, RunId, ThreadBudget, ThreadId, UsageLine,
 };
 use crate::store::budgets::usage_row::UsageRow;
-use crate::store::db::{self, Connection, Query, Row, Scope};
+use crate::store::db::{self, Connection, Query, Row, Scope, Sql};
 use crate::store::notices::emit::NewNotice;
 use crate::store::{Result, Store, StoreError};
 use serde_json::{Value, json};
@@ -72,6 +72,7 @@ pub(in crate::store) const RESERVE: &str = "
     INSERT INTO budget_accounts (scope, owner, period, reserved_micros, reserved_tokens)
       SELECT value ->> 'scope', coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)),
         value ->> 'period', $6, $7 FROM jsonb_each($4) WHERE true
+      ORDER BY 1, 2, 3 -- accounts are locked in one order everywhere
       ON CONFLICT (scope, owner, period) DO UPDATE SET
         reserved_micros = budget_accounts.reserved_micros + excluded.reserved_micros,
         reserved_tokens = budget_accounts.reserved_tokens + excluded.reserved_tokens;
@@ -90,7 +91,8 @@ pub(in crate::store) const RESERVE: &str = "
     ORDER BY held LIMIT 1";
 /// Ledger rows of an answered call, and the budget_accounts: `$5` is its cost, or NULL to keep the
 /// reservation.
-pub(in crate::store) const FINISH: &str = "
+pub(in crate::store) const FINISH: Sql = Sql::pair(
+    "
     INSERT INTO usage_ledger (run_id, turn_index, attempt, model, persona_id, provider, state, input_tokens,
       cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_micros, cost_source,
       price_version, held_micros, day, created_at)
@@ -107,9 +109,34 @@ pub(in crate::store) const FINISH: &str = "
             p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
           WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
     WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
-    DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
+    DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3",
+    "
+    INSERT INTO usage_ledger (run_id, turn_index, attempt, model, persona_id, provider, state, input_tokens,
+      cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_micros, cost_source,
+      price_version, held_micros, day, created_at)
+    SELECT t.run_id, t.turn_index, t.attempt, l.value ->> 'model', t.persona_id, t.provider, 'answered',
+      CAST(l.value ->> 'input' AS BIGINT), CAST(l.value ->> 'cache_read' AS BIGINT), CAST(l.value ->> 'cache_write' AS BIGINT), CAST(l.value ->> 'output' AS BIGINT),
+      CAST(l.value ->> 'reasoning' AS BIGINT), CAST(l.value ->> 'estimated' AS BIGINT), CAST(l.value ->> 'cost' AS BIGINT), l.value ->> 'source', l.value ->> 'version',
+      CASE WHEN l.value ->> 'cost' IS NULL THEN h.micros END, coalesce(h.day, substr($7, 1, 10)), $7
+    FROM jsonb_each($4) l, run_turns t
+    LEFT JOIN budget_reservations h ON h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3
+    WHERE t.run_id = $1 AND t.turn_index = $2 AND t.attempt = $3;
+    SELECT a.scope FROM budget_accounts a JOIN (SELECT p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
+        p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
+      WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
+      ON a.scope = w.scope AND a.owner = w.owner AND a.period = w.period
+      ORDER BY a.scope, a.owner, a.period FOR UPDATE OF a;
+    UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,
+      spent_micros = spent_micros + coalesce($5, w.micros), spent_tokens = spent_tokens + $6
+    FROM (SELECT h.micros, h.tokens, p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
+            p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
+          WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
+    WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
+    DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3",
+);
 /// A failed call: `$4` is 1 when it may be billed nevertheless.
-pub(in crate::store) const LOSE: &str = "
+pub(in crate::store) const LOSE: Sql = Sql::pair(
+    "
     INSERT INTO usage_ledger (run_id, turn_index, attempt, model, persona_id, provider, state, input_tokens,
       cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_source, held_micros, day,
       created_at)
@@ -124,7 +151,29 @@ pub(in crate::store) const LOSE: &str = "
             p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
           WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
     WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
-    DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
+    DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3",
+    "
+    INSERT INTO usage_ledger (run_id, turn_index, attempt, model, persona_id, provider, state, input_tokens,
+      cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_source, held_micros, day,
+      created_at)
+    SELECT t.run_id, t.turn_index, t.attempt, t.model, t.persona_id, t.provider, 'lost', 0, 0, 0, 0, 0, 0, 'unknown',
+      h.micros, coalesce(h.day, substr($5, 1, 10)), $5
+    FROM run_turns t
+    LEFT JOIN budget_reservations h ON h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3
+    WHERE t.run_id = $1 AND t.turn_index = $2 AND t.attempt = $3 AND $4 = 1;
+    SELECT a.scope FROM budget_accounts a JOIN (SELECT p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
+        p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
+      WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
+      ON a.scope = w.scope AND a.owner = w.owner AND a.period = w.period
+      ORDER BY a.scope, a.owner, a.period FOR UPDATE OF a;
+    UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,
+      spent_micros = spent_micros + w.micros * $4, spent_tokens = spent_tokens + w.tokens * $4
+    FROM (SELECT h.micros, h.tokens, p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
+            p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
+          WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
+    WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
+    DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3",
+);
 pub(in crate::store) const OPEN_CALLS: &str =
     "SELECT run_id, turn_index, attempt FROM budget_reservations";
 pub(in crate::store) const OPEN_CALLS_OF_RUN: &str = "

@@ -19,6 +19,8 @@ pub(in crate::store) enum Scope {
     },
     /// The rows of a mailbox that letters are fetched from.
     Mailbox(String),
+    /// What is due: no other write claims runs or mails meanwhile.
+    Claims,
     /// The rows that the statements name. Each statement asks by itself for the state that it
     /// expects, so that of two writes at once the second changes nothing, or adds to the first.
     Rows,

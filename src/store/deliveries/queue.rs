@@ -181,7 +181,7 @@ impl Store {
     ) -> Result<Vec<ClaimedDelivery>> {
         let epoch = self.epoch();
         let limit = to_i64(limit);
-        self.write(Scope::Rows, move |conn| {
+        self.write(Scope::Claims, move |conn| {
             Box::pin(async move {
                 let rows = db::query(CLAIM)
                     .bind(epoch)

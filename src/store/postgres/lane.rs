@@ -1,17 +1,18 @@
 //! A connection that executes writes, one transaction each.
 
-use super::lock::BEGIN_ALONE;
+use super::lock::Locks;
 use super::refusal::is_lost;
-use crate::store::db::Connection;
+use crate::store::db::{Connection, Scope};
 use crate::store::search::index_words::make_words;
 use crate::store::writes::job::{Job, JobOutcome};
 use crate::store::writes::power_cut::PowerCut;
 use crate::store::writes::refusal::{CommitRefusal, Halt};
 use futures_util::FutureExt;
+use sqlx::Connection as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{Connection as _, Row};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time that a write waits for a server that is away; then its caller is told to try again.
@@ -24,6 +25,8 @@ pub(super) struct Lane {
     options: PgConnectOptions,
     /// Epoch that must be in the database; `None` for a command beside an engine.
     epoch: Option<i64>,
+    /// `false` in controls of tests.
+    takes_locks: Arc<AtomicBool>,
     conn: Option<Connection>,
 }
 
@@ -38,17 +41,22 @@ pub(super) enum LaneEnd {
 }
 
 impl Lane {
-    pub fn new(options: PgConnectOptions, epoch: Option<i64>) -> Self {
+    pub fn new(
+        options: PgConnectOptions,
+        epoch: Option<i64>,
+        takes_locks: Arc<AtomicBool>,
+    ) -> Self {
         Self {
             options,
             epoch,
+            takes_locks,
             conn: None,
         }
     }
 
     /// Executes a write, and answers its caller.
     pub async fn execute(&mut self, mut job: Box<dyn Job>, cut: Option<PowerCut>) -> LaneEnd {
-        let mut conn = match self.begin().await {
+        let mut conn = match self.begin(&job.scope()).await {
             Ok(conn) => conn,
             Err(refusal) => return answer(job, Err(refusal)),
         };
@@ -100,10 +108,10 @@ impl Lane {
     }
 
     /// Returns a connection in a transaction that has its locks.
-    async fn begin(&mut self) -> Result<Connection, CommitRefusal> {
+    async fn begin(&mut self, scope: &Scope) -> Result<Connection, CommitRefusal> {
         let began = Instant::now();
         loop {
-            let error = match self.try_begin().await {
+            let error = match self.try_begin(scope).await {
                 Ok(conn) => return Ok(conn),
                 Err(CommitRefusal::Refused(error)) => error,
                 Err(other) => return Err(other),
@@ -117,17 +125,16 @@ impl Lane {
         }
     }
 
-    async fn try_begin(&mut self) -> Result<Connection, CommitRefusal> {
+    async fn try_begin(&mut self, scope: &Scope) -> Result<Connection, CommitRefusal> {
         let mut conn = match self.conn.take() {
             Some(conn) => conn,
             None => PgConnection::connect_with(&self.options).await?.into(),
         };
-        let rows = match conn.postgres() {
-            Some(conn) => sqlx::raw_sql(BEGIN_ALONE).fetch_all(conn).await?,
-            None => Vec::new(),
+        let locks = match self.takes_locks.load(Ordering::Relaxed) {
+            true => Locks::of(scope, &mut conn).await?,
+            false => Locks::none(),
         };
-        let found: Option<i64> = rows.last().map(|row| row.get("epoch"));
-        match (found, self.epoch) {
+        match (locks.begin(&mut conn).await?, self.epoch) {
             (Some(epoch), Some(ours)) if epoch != ours => {
                 tracing::error!(
                     ours,

@@ -10,7 +10,7 @@ use crate::store::writes::refusal::Halt;
 use crate::store::{Result, StoreError};
 use sqlx::postgres::PgConnectOptions;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
@@ -43,6 +43,7 @@ struct Queue {
     halted: watch::Sender<Option<Halt>>,
     power_cut: Mutex<Option<PowerCut>>,
     commits: AtomicU64,
+    takes_locks: Arc<AtomicBool>,
 }
 
 impl Lanes {
@@ -59,10 +60,14 @@ impl Lanes {
             halted,
             power_cut: Mutex::default(),
             commits: AtomicU64::new(0),
+            takes_locks: Arc::new(AtomicBool::new(true)),
         });
         let mut working = JoinSet::new();
         for _ in 0..LANES {
-            working.spawn(work(queue.clone(), Lane::new(options.clone(), epoch)));
+            working.spawn(work(
+                queue.clone(),
+                Lane::new(options.clone(), epoch, queue.takes_locks.clone()),
+            ));
         }
         let working = Arc::new(Mutex::new(working));
         Self {
@@ -92,6 +97,11 @@ impl Lanes {
     /// Arms a simulated power cut.
     pub fn cut_power(&self, cut: PowerCut) {
         *locked(&self.queue.power_cut) = Some(cut);
+    }
+
+    /// Takes no lock of a scope any more, for controls of tests.
+    pub fn take_no_locks(&self) {
+        self.queue.takes_locks.store(false, Ordering::Relaxed);
     }
 
     /// Finishes the waiting writes, and closes the connections. Later writes are answered with

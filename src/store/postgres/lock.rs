@@ -1,19 +1,107 @@
 //! Locks that a write takes first, for as long as its transaction lasts
 //! (postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS).
+//!
+//! What one writer is in SQLite, one writer for each persona is here: every transaction shares the
+//! lock of the whole database, and has those of its scope for itself. A scope that needs everything
+//! has the first for itself, too. Locks are taken in the order of their numbers, so that no two writes
+//! wait for each other.
 
-/// Begins a transaction that is alone, whatever its scope. The first number of the lock is ours,
-/// `ATTE` in ASCII, so that other programs may have locks in the same database. The epoch comes last,
-/// and is read after the lock is had.
-pub(in crate::store) const BEGIN_ALONE: &str = "
-    BEGIN; SELECT pg_advisory_xact_lock(1096045637, 0); SELECT epoch FROM engine WHERE id = 1";
+use crate::domain::sha256_hex;
+use crate::store::db::{Connection, Scope, Sql, query_scalar};
+use crate::store::sql::json_list;
+use sqlx::{AssertSqlSafe, Row, SqlSafeStr};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// First numbers of our locks, so that other programs may have locks in the same database: of the
+/// whole database (`ATTE` in ASCII), of personas, of mailboxes, of claims.
+const WHOLE: i32 = 0x4154_5445;
+const PERSONA: i32 = WHOLE + 1;
+const MAILBOX: i32 = WHOLE + 2;
+const CLAIMS: i32 = WHOLE + 3;
+
+/// Locks of a write.
+pub(super) struct Locks {
+    is_alone: bool,
+    /// First and second number of each.
+    own: BTreeSet<(i32, i32)>,
+}
+
+impl Locks {
+    /// No locks but the shared one of the database, for controls in tests.
+    pub fn none() -> Self {
+        Self {
+            is_alone: false,
+            own: BTreeSet::new(),
+        }
+    }
+
+    /// Returns the locks of a scope. Personas of rows are looked up; a row keeps its persona for ever.
+    pub async fn of(scope: &Scope, conn: &mut Connection) -> Result<Self, sqlx::Error> {
+        let own = match scope {
+            Scope::Engine | Scope::Rows => BTreeSet::new(),
+            Scope::Claims => BTreeSet::from([(CLAIMS, 0)]),
+            Scope::Mailbox(name) => BTreeSet::from([(MAILBOX, number(name))]),
+            Scope::Personas(personas) => {
+                let ids = personas.iter().map(|persona| persona.as_str());
+                ids.map(|id| (PERSONA, number(id))).collect()
+            }
+            Scope::PersonasOf { table, ids } => {
+                let sql = format!(
+                    "SELECT DISTINCT persona_id FROM {table} WHERE id IN (SELECT value FROM json_each($1))"
+                );
+                let personas = query_scalar::<String>(Sql::built(sql))
+                    .bind(json_list(ids.iter().map(String::as_str)));
+                let personas = personas.fetch_all(conn).await?;
+                personas.iter().map(|id| (PERSONA, number(id))).collect()
+            }
+        };
+        Ok(Self {
+            is_alone: *scope == Scope::Engine,
+            own,
+        })
+    }
+
+    /// Begins a transaction that has the locks, and returns the epoch of the database, which is read
+    /// after the lock of the whole database is had: whoever raises it has that lock alone.
+    pub async fn begin(&self, conn: &mut Connection) -> Result<Option<i64>, sqlx::Error> {
+        let whole = match self.is_alone {
+            true => "pg_advisory_xact_lock",
+            false => "pg_advisory_xact_lock_shared",
+        };
+        let mut text = format!("BEGIN; SELECT {whole}({WHOLE}, 0);");
+        for (class, number) in &self.own {
+            let _infallible = write!(text, " SELECT pg_advisory_xact_lock({class}, {number});");
+        }
+        text.push_str(" SELECT epoch FROM engine WHERE id = 1");
+        let Some(conn) = conn.postgres() else {
+            return Ok(None);
+        };
+        let text = AssertSqlSafe(text).into_sql_str();
+        let rows = sqlx::raw_sql(text).fetch_all(conn).await?;
+        rows.last().map(|row| row.try_get("epoch")).transpose()
+    }
+}
+
+/// Returns the second number of a name's lock. It is the same in every version of this program; two
+/// names with one number only wait for each other.
+fn number(name: &str) -> i32 {
+    let digest = sha256_hex(&[name.as_bytes()]);
+    let head = digest.get(..8).unwrap_or_default();
+    u32::from_str_radix(head, 16)
+        .unwrap_or_default()
+        .cast_signed()
+}
 
 #[cfg(test)]
 mod tests {
-    use super::BEGIN_ALONE;
+    use super::*;
 
     #[test]
-    fn the_first_number_of_the_lock_spells_our_name() {
-        let number = i32::from_be_bytes(*b"ATTE");
-        assert!(BEGIN_ALONE.contains(&format!("({number}, 0)")));
+    fn a_name_has_one_number_in_every_version() {
+        assert_eq!(WHOLE, i32::from_be_bytes(*b"ATTE"));
+        // The first four bytes of SHA-256 of `abc` (FIPS 180-4, example).
+        assert_eq!(number("abc"), 0xba78_16bf_u32.cast_signed());
+        assert_ne!(number("porter"), number("clerk"));
     }
 }

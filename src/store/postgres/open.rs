@@ -1,13 +1,14 @@
 //! Opening a database of PostgreSQL: settings read back, migrations, the epoch.
 
 use super::lanes::Lanes;
+use super::lock::Locks;
 use super::migrations::{migrate, require_newest};
 use super::settings;
 use super::url::DatabaseUrl;
 use crate::clock::Clock;
 use crate::domain::LoopKey;
 use crate::store::OpenError;
-use crate::store::db::{Connection, Pool, query};
+use crate::store::db::{Connection, Pool, Scope, query, raw_sql};
 use crate::store::opened::{Opened, Writer};
 use crate::store::sqlite::locks::{acquire, replace, turn_to_open};
 use crate::store::sqlite::open::{RAISE_EPOCH, READ_EPOCH, data_folder};
@@ -83,17 +84,27 @@ pub(in crate::store) async fn connect_to_read(url: &DatabaseUrl) -> Result<Conne
 }
 
 async fn connect_to_write(url: &DatabaseUrl, clock: &dyn Clock) -> Result<Connection, OpenError> {
-    let mut conn = PgConnection::connect_with(&url.to_write()).await?;
-    migrate(&mut conn, clock.now()).await?;
-    let mut conn = Connection::from(conn);
-    settings::require(&mut conn).await?;
-    Ok(conn)
+    let conn = PgConnection::connect_with(&url.to_write()).await?;
+    let mut checked = Connection::from(conn);
+    settings::require(&mut checked).await?;
+    if let Some(conn) = checked.postgres() {
+        migrate(conn, clock.now()).await?;
+    }
+    Ok(checked)
 }
 
 async fn finish(mut conn: Connection, url: &DatabaseUrl, epoch: &'static str) -> OpenResult {
     let is_engine = epoch == RAISE_EPOCH;
+    if is_engine {
+        // Alone, so that no write of the engine before has begun and not ended.
+        let locks = Locks::of(&Scope::Engine, &mut conn).await?;
+        locks.begin(&mut conn).await?;
+    }
     let row = query(epoch).fetch_optional(&mut conn).await?;
     let row = row.ok_or(OpenError::Archive)?;
+    if is_engine {
+        raw_sql("COMMIT").execute(&mut conn).await?;
+    }
     let (epoch, loop_key) = (row.get("epoch"), LoopKey::new(row.get("loop_key")));
     conn.close().await?;
     let readers = PgPoolOptions::new()

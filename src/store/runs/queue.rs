@@ -120,6 +120,7 @@ pub(in crate::store) const CLAIM_RUNS: Sql = Sql::pair(
             AND coalesce(r.next_attempt_at, '') <= $2 AND r.crashes BETWEEN $6 AND $8
           ORDER BY r.seq LIMIT $5)) AS placed
       WHERE place <= $4 ORDER BY place, seq LIMIT $3)
+      AND behind = 0 AND state IN ('queued', 'waiting_retry')
     RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
       context_report_json IS NOT NULL AS has_journal,
       attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, budget_micros, attempts_max,
@@ -154,6 +155,7 @@ pub(in crate::store) const CLAIM_RUNS: Sql = Sql::pair(
             AND coalesce(r.next_attempt_at, '') <= $2 AND r.crashes BETWEEN $6 AND $8
           ORDER BY r.seq LIMIT $5)) AS placed
       WHERE place <= $4 ORDER BY place, seq LIMIT $3)
+      AND behind = 0 AND state IN ('queued', 'waiting_retry')
     RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
       context_report_json IS NOT NULL AS has_journal,
       attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, budget_micros, attempts_max,
@@ -264,7 +266,7 @@ impl Store {
         let (epoch, now) = (self.epoch(), self.clock().now().to_string());
         let (poison_runs, monotonic) = (self.poison_runs().clone(), self.clock().monotonic());
         // It counts what runs, of every persona.
-        self.write(Scope::Engine, move |conn| {
+        self.write(Scope::Claims, move |conn| {
             Box::pin(async move {
                 let turn = poison_runs.turn(conn, epoch, monotonic).await?;
                 let Some(allowed) = turn.allows(limit) else {

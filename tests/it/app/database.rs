@@ -229,6 +229,20 @@ async fn made_in_cluster() -> String {
     name
 }
 
+/// Gives a workspace an empty database of another locale.
+pub async fn provide_of_locale(workspace: &Path, locale: &str) {
+    let mut cluster = Connection::at(&cluster()).await;
+    let name = fresh_name();
+    let sql =
+        format!("CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LOCALE '{locale}'");
+    run(&mut cluster, sql).await;
+    GIVEN
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push((workspace.to_owned(), name.clone()));
+    tell(workspace, &name);
+}
+
 /// The URL of a cluster in which databases may be made.
 fn cluster() -> String {
     std::env::var("ATTACHE_TEST_POSTGRES").expect(

@@ -50,7 +50,7 @@ pub(super) async fn enter(conn: &mut Connection, scope: Scope) -> Result<(), db:
             let ids = json_list(ids.iter().map(String::as_str));
             personas.bind(ids).fetch_all(&mut *conn).await?
         }
-        Scope::Mailbox(_) | Scope::Rows | Scope::Engine => return Ok(()),
+        Scope::Mailbox(_) | Scope::Claims | Scope::Rows | Scope::Engine => return Ok(()),
     };
     let personas = json_list(personas.iter().map(String::as_str));
     db::query(ENTER_SCOPE).bind(personas).execute(conn).await?;

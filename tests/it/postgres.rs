@@ -1,0 +1,141 @@
+//! What SQLite, with its one writer, cannot show: writes that race each other on PostgreSQL, each with a control that fails
+//! without the lock of its scope. They need `ATTACHE_TEST_STORE=postgres`.
+
+mod settings;
+
+use crate::app::database::is_postgres;
+use crate::app::{TestApp, db, note};
+use attache::store::FeedFilter;
+use futures_util::future::join_all;
+use serde_json::json;
+
+const THREADS: usize = 20;
+/// Letters that arrive at once in each thread.
+const AT_ONCE: usize = 6;
+
+/// Tells a test to return, when the databases are files.
+fn is_skipped() -> bool {
+    let skipped = !is_postgres();
+    if skipped {
+        eprintln!("SKIPPED: nothing races in SQLite; set ATTACHE_TEST_STORE=postgres");
+    }
+    skipped
+}
+
+/// An engine with threads in which nothing is open.
+async fn engine_with_threads() -> TestApp {
+    let app = TestApp::start(json!({ "turns": [] })).await;
+    for thread in 0..THREADS {
+        app.run_of(&note(&format!("t{thread}"), "", "Hello.")).await;
+    }
+    let mut rows = app.workspace.rows().await;
+    let end = "UPDATE runs SET state = 'succeeded', finished_at = created_at";
+    db::query(end).execute(&mut rows).await.expect("ended");
+    app
+}
+
+/// Has letters arrive at once in all threads, and returns how many threads have more than one run that may begin.
+async fn threads_with_two_runs_that_may_begin(app: &TestApp) -> i64 {
+    let letters = (0..THREADS * AT_ONCE).map(|number| {
+        let (thread, letter) = (number % THREADS, number / THREADS);
+        let reply = format!("In-Reply-To: <t{thread}@guest.example>\n");
+        note(&format!("t{thread}l{letter}"), &reply, "And this.")
+    });
+    let letters: Vec<String> = letters.collect();
+    let taken = join_all(letters.iter().map(|eml| app.receive(eml))).await;
+    assert!(taken.iter().all(Result::is_ok), "{taken:?}");
+    let mut rows = app.workspace.rows().await;
+    let queued: i64 = db::query_scalar("SELECT count(*) FROM runs WHERE state = 'queued'")
+        .fetch_one(&mut rows)
+        .await
+        .expect("a count");
+    assert_eq!(queued, i64::try_from(letters.len()).expect("few"));
+    let free =
+        "SELECT count(*) FROM (SELECT thread_id FROM runs WHERE state = 'queued' AND behind = 0
+        GROUP BY thread_id HAVING count(*) > 1) AS doubled";
+    let doubled = db::query_scalar(free).fetch_one(&mut rows).await;
+    doubled.expect("a count")
+}
+
+#[tokio::test]
+async fn letters_at_once_in_one_thread_leave_one_run_that_may_begin() {
+    if is_skipped() {
+        return;
+    }
+    let app = engine_with_threads().await;
+    assert_eq!(threads_with_two_runs_that_may_begin(&app).await, 0);
+}
+
+#[tokio::test]
+async fn without_the_locks_of_their_persona_letters_at_once_leave_several() {
+    if is_skipped() {
+        return;
+    }
+    let app = engine_with_threads().await;
+    app.engine.store.take_no_locks();
+    let doubled = threads_with_two_runs_that_may_begin(&app).await;
+    assert!(doubled > 0, "the control found nothing");
+}
+
+#[tokio::test]
+async fn of_one_letter_that_comes_many_times_at_once_there_is_one_run() {
+    if is_skipped() {
+        return;
+    }
+    let app = TestApp::start(json!({ "turns": [] })).await;
+    let eml = note("once", "", "Hello.");
+    let taken = join_all((0..16).map(|_| app.receive(&eml))).await;
+    assert!(taken.iter().all(Result::is_ok), "{taken:?}");
+    let mut rows = app.workspace.rows().await;
+    let runs: i64 = db::query_scalar("SELECT count(*) FROM runs")
+        .fetch_one(&mut rows)
+        .await
+        .expect("a count");
+    assert_eq!(runs, 1);
+}
+
+#[tokio::test]
+async fn of_runs_and_mails_that_are_claimed_at_once_each_is_claimed_once() {
+    if is_skipped() {
+        return;
+    }
+    let app = engine_with_threads().await;
+    let opened = threads_with_two_runs_that_may_begin(&app).await;
+    assert_eq!(opened, 0);
+    let store = &app.engine.store;
+    let claims = join_all((0..8).map(|_| store.claim_runs(4, 1000))).await;
+    let mut claimed: Vec<String> = claims
+        .into_iter()
+        .flat_map(|claim| claim.expect("a claim"))
+        .map(|run| run.id.to_string())
+        .collect();
+    assert_eq!(claimed.len(), THREADS, "one in each thread");
+    claimed.sort_unstable();
+    claimed.dedup();
+    assert_eq!(claimed.len(), THREADS, "none twice");
+}
+
+#[tokio::test]
+async fn a_reader_of_the_feed_misses_no_event_of_writes_that_race() {
+    if is_skipped() {
+        return;
+    }
+    let app = engine_with_threads().await;
+    let store = &app.engine.store;
+    let follow = async {
+        let (mut seen, mut since) = (Vec::new(), 0);
+        let expected = THREADS + THREADS * AT_ONCE;
+        let of_letters = |kind: &str| kind == "letter.run";
+        while seen.len() < expected {
+            let page = store.feed_after(since, &FeedFilter::default(), 1000).await;
+            let page = page.expect("a page");
+            since = page.through;
+            let events = page.events.into_iter();
+            seen.extend(events.filter(|event| of_letters(event.kind.as_str())));
+        }
+        seen
+    };
+    let (doubled, seen) = tokio::join!(threads_with_two_runs_that_may_begin(&app), follow);
+    assert_eq!(doubled, 0);
+    assert!(seen.windows(2).all(|pair| pair[0].seq < pair[1].seq));
+}

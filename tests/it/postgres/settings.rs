@@ -1,0 +1,34 @@
+//! A database that does not keep what is promised is refused, with the statement that mends it.
+
+use super::is_skipped;
+use crate::app::database;
+use attache::clock::SystemClock;
+use attache::store::{OpenError, Store};
+use std::sync::Arc;
+
+#[tokio::test]
+async fn a_database_with_the_order_of_a_language_is_refused_with_the_statement_that_makes_another()
+{
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    database::provide_of_locale(folder.path(), "C.UTF-8").await;
+    let refused = Store::open(folder.path(), Arc::new(SystemClock::new())).await;
+    let refusal = refused.map(|_| ()).expect_err("a refusal");
+    assert!(
+        matches!(&refusal, OpenError::Server { setting: "collation", remedy, .. } if remedy.contains("LOCALE 'C'")),
+        "{refusal:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_address_that_is_none_is_refused_without_its_password() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let secrets = "ATTACHE_DATABASE_URL=mysql://mail:hunter2@db.test/mail\n";
+    std::fs::write(folder.path().join(".secrets"), secrets).expect("a file");
+    let refused = Store::open(folder.path(), Arc::new(SystemClock::new())).await;
+    let refusal = refused.map(|_| ()).expect_err("a refusal");
+    assert!(matches!(refusal, OpenError::DatabaseUrl), "{refusal:?}");
+    assert!(!format!("{refusal:?}").contains("hunter2"));
+}
