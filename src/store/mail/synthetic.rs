@@ -1,7 +1,7 @@
 //! Synthetic messages: prompts of schedules, of chat and of manual runs, stored with their run.
 
 use crate::domain::{MessageId, PersonaId, RunId, ThreadId, Timestamp};
-use crate::store::db::{self, Connection};
+use crate::store::db::{self, Connection, Sql};
 use crate::store::mail::messages::{
     Content, MessageRow, NewAttachment, insert_attachment, insert_message,
 };
@@ -30,12 +30,20 @@ pub(in crate::store) const IS_ASKED_AT: &str = "
       AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = $1 AND m.persona_id = $2 AND m.direction <> 'outbound'
         AND coalesce(m.metadata_json ->> '$.asked_at', '') <> $3)";
 
-/// The newest question whose conversation had this digest, if nothing was asked in its thread since.
-pub(in crate::store) const QUESTION_OF_DIGEST: &str = "
+/// The newest question whose conversation had this digest, if nothing was asked in its thread since. In the words of the index
+/// `messages_said`.
+pub(in crate::store) const QUESTION_OF_DIGEST: Sql = Sql::pair(
+    "
     SELECT m.thread_id, r.id AS run_id FROM messages m JOIN runs r ON r.trigger_message_id = m.id
     WHERE m.persona_id = $1 AND m.direction = 'synthetic' AND m.metadata_json ->> '$.said_sha256' = $2
       AND NOT EXISTS (SELECT 1 FROM messages l WHERE l.thread_id = m.thread_id AND l.seq > m.seq AND l.direction <> 'outbound')
-    ORDER BY m.seq DESC LIMIT 1";
+    ORDER BY m.seq DESC LIMIT 1",
+    "
+    SELECT m.thread_id, r.id AS run_id FROM messages m JOIN runs r ON r.trigger_message_id = m.id
+    WHERE m.persona_id = $1 AND m.direction = 'synthetic' AND CAST(m.metadata_json AS JSON) ->> 'said_sha256' = $2
+      AND NOT EXISTS (SELECT 1 FROM messages l WHERE l.thread_id = m.thread_id AND l.seq > m.seq AND l.direction <> 'outbound')
+    ORDER BY m.seq DESC LIMIT 1",
+);
 
 /// A question with nothing asked after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
