@@ -131,7 +131,10 @@ async fn take_snapshot(
     snapshot: &Path,
 ) -> anyhow::Result<ExportSnapshot> {
     File::create_new(snapshot)?;
-    let database = context.workspace.join("data/attache.db");
+    if let Some(snapshot) = ExportSnapshot::of_server(&context.workspace).await? {
+        return Ok(snapshot);
+    }
+    let database = context.database_file()?;
     let size = fs::metadata(&database)?.len();
     let copying = backup::copy_database(&database, snapshot, backup::LOG_BYTES_MAX);
     progress::growing(context, (snapshot, size), "copied", copying).await?;

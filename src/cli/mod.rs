@@ -70,7 +70,7 @@ use crate::clock::SystemClock;
 use crate::config::{Config, ConfigErrors};
 use crate::extract;
 use crate::shell;
-use crate::store::{OpenError, Store, refuse_leftovers};
+use crate::store::{DatabasePlace, OpenError, Store, refuse_leftovers};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use screen::{Screen, Unwritten};
@@ -241,6 +241,20 @@ impl CommandContext {
                 "make one with `attache init DIR --domain DOMAIN --owner ADDRESS`, or name one with --workspace DIR",
             ))
     }
+    /// Returns the file of the database, for what copies or replaces it.
+    ///
+    /// Errors: the database is on a server.
+    pub fn database_file(&self) -> anyhow::Result<PathBuf> {
+        let place = DatabasePlace::of(&self.workspace)?;
+        if let Some(file) = place.file() {
+            return Ok(file.to_owned());
+        }
+        let message = format!("the database is no file: it is {}", place.shown());
+        Err(Failure::new(Exit::Usage, message)
+            .hint("copy it with the tools of PostgreSQL, such as `pg_dump` and pgBackRest, and the folders of the workspace beside it")
+            .into())
+    }
+
     /// Opens the database beside a running engine, for listings and requests.
     pub async fn shared_store(&self) -> anyhow::Result<Store> {
         let workspace = self.require_workspace()?;

@@ -41,7 +41,9 @@ impl Store {
     pub async fn open(workspace: &Path, clock: Arc<dyn Clock>) -> OpenResult {
         let opened = match DatabaseUrl::of(workspace)? {
             None => file::open(workspace, &*clock).await?,
-            Some(url) => server::open(workspace, &url, &*clock).await?,
+            Some(url) => server::open(workspace, &url, &*clock)
+                .await
+                .map_err(|error| url.failed(error))?,
         };
         Ok(Self::new(opened, clock))
     }
@@ -52,7 +54,9 @@ impl Store {
     pub async fn take_over(workspace: &Path, clock: Arc<dyn Clock>) -> OpenResult {
         let opened = match DatabaseUrl::of(workspace)? {
             None => file::take_over(workspace, &*clock).await?,
-            Some(url) => server::take_over(workspace, &url, &*clock).await?,
+            Some(url) => server::take_over(workspace, &url, &*clock)
+                .await
+                .map_err(|error| url.failed(error))?,
         };
         Ok(Self::new(opened, clock))
     }
@@ -63,7 +67,9 @@ impl Store {
     pub async fn open_shared(workspace: &Path, clock: Arc<dyn Clock>) -> OpenResult {
         let opened = match DatabaseUrl::of(workspace)? {
             None => file::open_shared(workspace, &*clock).await?,
-            Some(url) => server::open_shared(&url, &*clock).await?,
+            Some(url) => server::open_shared(&url, &*clock)
+                .await
+                .map_err(|error| url.failed(error))?,
         };
         Ok(Self::new(opened, clock))
     }
@@ -76,7 +82,9 @@ impl Store {
     ) -> OpenResult {
         let opened = match DatabaseUrl::of(workspace)? {
             None => file::upgrade(workspace, &*clock, backup).await?,
-            Some(url) => server::open_shared(&url, &*clock).await?,
+            Some(url) => server::open_shared(&url, &*clock)
+                .await
+                .map_err(|error| url.failed(error))?,
         };
         Ok(Self::new(opened, clock))
     }
@@ -87,7 +95,9 @@ impl Store {
     pub async fn open_to_read(workspace: &Path, clock: Arc<dyn Clock>) -> OpenResult {
         let opened = match DatabaseUrl::of(workspace)? {
             None => file::open_to_read(workspace, &*clock).await?,
-            Some(url) => server::open_to_read(&url).await?,
+            Some(url) => server::open_to_read(&url)
+                .await
+                .map_err(|error| url.failed(error))?,
         };
         Ok(Self::new(opened, clock))
     }

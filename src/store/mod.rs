@@ -7,7 +7,7 @@
 //!
 //! - `sql`: conversions between values and columns. `list_page`: a part of a list.
 //! - `db`: connections, statements and rows, whichever database it is.
-//! - `writes`: writes, as a queue holds them. `opened`, `handle`: the store, whichever database it has.
+//! - `writes`: writes, as a queue holds them. `place`: where a database is. `opened`, `handle`: the store, whichever database it has.
 //! - `sqlite`: opening, the one writer, the log, backups. `postgres`: opening, transactions, locks.
 //! - `mail`: letters and messages. `threads`: their place, and what may be written there.
 //! - `runs`: the queue of runs. `journal`: their turns, steps, mails and end.
@@ -38,6 +38,7 @@ mod db;
 mod writes;
 pub mod sqlite;
 mod postgres;
+mod place;
 mod opened;
 mod handle;
 pub mod runs;
@@ -142,6 +143,7 @@ pub use notices::causes::{
 };
 pub use notices::emit::NewNotice;
 pub use notices::wording::quoted;
+pub use place::DatabasePlace;
 pub use runs::crashes::RecoveredRuns;
 pub use runs::fence::RunKey;
 pub use runs::forks::{ForkMoney, NewFork, StoredFork};
@@ -163,6 +165,7 @@ pub use search::scope::MessageSearch;
 pub use search::vectors::QuestionVector;
 pub use sqlite::leftovers::refuse_leftovers;
 pub use sqlite::locks::{EngineAtWork, engine_at_work, opening_process, working_engine};
+pub use sqlite::migrations::newest_known as newest_known_migration;
 pub use sqlite::open_error::OpenError;
 pub use threads::history::{AttachmentInfo, PastMessage, PastStep, StoredMessage, TriggerMessage};
 pub use threads::instructions::{

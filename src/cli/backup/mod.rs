@@ -74,7 +74,7 @@ fn is_folder(path: &Path) -> bool {
 
 async fn back_up(context: &CommandContext, file: &Path, force: bool) -> anyhow::Result<Exit> {
     let workspace = context.require_workspace()?;
-    let database = workspace.join("data/attache.db");
+    let database = context.database_file()?;
     let file = std::path::absolute(file).context("no such path")?;
     check_target(&database, &file, force)?;
     let copy = CopyFile::beside(&file).map_err(|cause| unwritable(&file, cause))?;

@@ -42,7 +42,7 @@ pub(super) async fn back_up(context: &CommandContext, folder: &Path) -> anyhow::
     let absolute = std::path::absolute(folder).context("no such path")?;
     // Without the slash at its end the name of the folder is its last part.
     let folder: std::path::PathBuf = absolute.components().collect();
-    let database = workspace.join("data/attache.db");
+    let database = context.database_file()?;
     if !database.is_file() {
         let failure = Failure::new(Exit::NoInput, "there is no database yet");
         return Err(failure.hint("the first start of an engine makes it").into());

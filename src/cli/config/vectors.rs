@@ -4,13 +4,14 @@
 use crate::cli::CommandContext;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Problem};
-use crate::store::{Store, VectorSwitch};
+use crate::store::{DatabasePlace, Store, VectorSwitch};
 use std::sync::Arc;
 
 /// Returns personas for which another model was measured. A database that cannot be read says nothing here: `attache doctor`
 /// reports it.
 pub(super) async fn unused_switches(context: &CommandContext, config: &Config) -> Vec<Problem> {
-    if !context.workspace.join("data/attache.db").is_file() {
+    let place = DatabasePlace::of(&context.workspace);
+    if !place.is_ok_and(|place| place.is_made()) {
         return Vec::new();
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());

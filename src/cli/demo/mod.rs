@@ -19,6 +19,7 @@ use crate::config::ListenAddress;
 use crate::gateway::ingress::smtp::BoundSocket;
 use crate::replay::RunRecord;
 use crate::replay::timeline;
+use crate::store::DatabasePlace;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use checks::Station;
@@ -213,6 +214,10 @@ fn tell_where(
     let screen = &context.screen;
     let here = shown(&story.workspace);
     let file = |path: &str| format!("{here}/{path}");
+    let database = match DatabasePlace::of(&story.workspace)? {
+        place if place.file().is_some() => file(&place.shown()),
+        place => place.shown(),
+    };
     let answer = second
         .file
         .strip_prefix(&story.workspace)
@@ -223,7 +228,7 @@ fn tell_where(
     screen.heading("Where everything is")?;
     screen.fields(&[
         ("   the two answers", file("data/outbox/")),
-        ("   the database", file("data/attache.db")),
+        ("   the database", database),
         ("   the persona", file("personas/concierge/")),
         ("   what the model said", file("configs/demo-script.json")),
     ])?;

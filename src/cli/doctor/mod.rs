@@ -35,7 +35,7 @@ use crate::config::Config;
 use crate::domain::Timestamp;
 use crate::http::{ExaminedInstallation, InstallationExaminer, InstallationFinding};
 use crate::store::audit::{Audit, AuditScope};
-use crate::store::{EngineAtWork, engine_at_work, refuse_leftovers};
+use crate::store::{DatabasePlace, EngineAtWork, engine_at_work, refuse_leftovers};
 use crate::text::plural;
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -128,7 +128,7 @@ impl Command for Doctor {
 /// Examines the records alone, and the room for more of them.
 async fn audit(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Result<Exit> {
     refuse_leftovers(&context.workspace.join("data"))?;
-    if !context.workspace.join("data/attache.db").is_file() {
+    if !DatabasePlace::of(&context.workspace)?.is_made() {
         let failure = Failure::new(Exit::NoInput, "there is no database yet");
         return Err(failure.hint("the first start of an engine makes it").into());
     }

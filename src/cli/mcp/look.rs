@@ -4,7 +4,7 @@ use super::super::{CommandContext, Exit, Failure};
 use crate::clock::SystemClock;
 use crate::config::{Config, MCP_FILE, McpServer};
 use crate::mcp_client::{ListedTools, McpFailure, McpSession};
-use crate::store::McpToolOff;
+use crate::store::{DatabasePlace, McpToolOff};
 use std::sync::Arc;
 
 /// Finds a server by its name.
@@ -34,8 +34,5 @@ pub async fn tools_off(context: &CommandContext) -> anyhow::Result<Vec<McpToolOf
 }
 
 pub fn has_database(context: &CommandContext) -> anyhow::Result<bool> {
-    Ok(context
-        .require_workspace()?
-        .join("data/attache.db")
-        .is_file())
+    Ok(DatabasePlace::of(context.require_workspace()?)?.is_made())
 }

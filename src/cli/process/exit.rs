@@ -140,6 +140,9 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
             let hint = "the engine needs a folder `data` in which its user may write, on a file system with locks";
             (Exit::CannotCreate, hint)
         }
+        OpenError::DatabaseUrl | OpenError::NoServer { .. } | OpenError::Server { .. } => {
+            return of_server(error);
+        }
         OpenError::Sql(_) => {
             let hint = "`data/attache.db` must be a database of attache in a folder in which this user may write";
             (Exit::TryAgain, hint)
@@ -182,6 +185,22 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
         _ => return (Exit::Failed, None),
     };
     (exit, Some(hint.to_owned()))
+}
+
+/// Exit code and hint of a database on a server.
+fn of_server(error: &OpenError) -> (Exit, Option<String>) {
+    let hint = match error {
+        OpenError::NoServer { .. } => {
+            let hint = "see that the server runs and lets this user in (`psql` with the same address says more); mail waits \
+                at its senders meanwhile";
+            return (Exit::TryAgain, Some(hint.to_owned()));
+        }
+        OpenError::Server { remedy, .. } => remedy.clone(),
+        _ => "write `ATTACHE_DATABASE_URL=postgres://USER:PASSWORD@HOST/NAME` into `.secrets`; without it the database is \
+            the file `data/attache.db`"
+            .to_owned(),
+    };
+    (Exit::Workspace, Some(hint))
 }
 
 /// Exit code and hint of what another database or a restore has left.

@@ -10,7 +10,7 @@ use super::screen::{one_line, quoted};
 use super::{Command, CommandContext, Exit};
 use crate::clock::{Clock, SystemClock};
 use crate::config::dollars;
-use crate::store::{BudgetRecord, Store, refuse_leftovers};
+use crate::store::{BudgetRecord, DatabasePlace, Store, refuse_leftovers};
 use crate::text::{plural, shortened};
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
@@ -45,7 +45,7 @@ async fn status(context: &CommandContext) -> anyhow::Result<Exit> {
     // No migration is made: whoever only looks must not change a database beside an older engine.
     let store = match refuse_leftovers(&workspace.join("data")) {
         Err(error) => Some(Err(error)),
-        Ok(()) if workspace.join("data/attache.db").exists() => {
+        Ok(()) if DatabasePlace::of(&workspace)?.is_made() => {
             Some(Store::open_to_read(workspace, clock).await)
         }
         Ok(()) => None,

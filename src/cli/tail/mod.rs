@@ -10,7 +10,7 @@ use super::args::{instant, number, persona_of};
 use super::screen::remark;
 use super::{Command, CommandContext, Exit, Failure};
 use crate::clock::SystemClock;
-use crate::store::{FEED_PAGE_MAX, FeedFilter, OpenError, Store};
+use crate::store::{DatabasePlace, FEED_PAGE_MAX, FeedFilter, OpenError, Store};
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
@@ -144,7 +144,7 @@ async fn wait(
 /// Opens the database without writing into it, unless it has to be made or brought up to date first.
 pub(super) async fn store_to_read(context: &CommandContext) -> anyhow::Result<Store> {
     let workspace = context.require_workspace()?;
-    if workspace.join("data/attache.db").exists() {
+    if DatabasePlace::of(workspace)?.is_made() {
         match Store::open_to_read(workspace, Arc::new(SystemClock::new())).await {
             Err(OpenError::Older(_)) => {}
             opened => return Ok(opened?),

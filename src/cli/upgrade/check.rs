@@ -44,7 +44,7 @@ pub(super) async fn check(
     let workspace = context.require_workspace()?;
     let database = match from {
         Some(file) => std::path::absolute(file)?,
-        None => workspace.join("data/attache.db"),
+        None => context.database_file()?,
     };
     if from.is_none() {
         refuse_leftovers(&workspace.join("data"))?;

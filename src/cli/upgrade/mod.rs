@@ -4,7 +4,7 @@ mod check;
 
 use super::{Command, CommandContext, Exit, screen};
 use crate::clock::SystemClock;
-use crate::store::{Store, THIS_VERSION, UpgradeBackup};
+use crate::store::{DatabasePlace, Store, THIS_VERSION, UpgradeBackup, newest_known_migration};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -74,17 +74,16 @@ struct UpgradeRecord {
 
 async fn upgrade(context: &CommandContext, backup: UpgradeBackup) -> anyhow::Result<Exit> {
     let workspace = context.require_workspace()?;
-    if !workspace.join("data/attache.db").exists() {
+    let place = DatabasePlace::of(workspace)?;
+    if !place.is_made() {
         screen::remark("there is no database yet: the first start of an engine makes it");
         return Ok(Exit::Ok);
     }
     let store = Store::upgrade(workspace, Arc::new(SystemClock::new()), backup).await?;
     store.close().await;
-    let database = workspace.join("data/attache.db");
-    let found = crate::store::UpgradeForecast::of(&database).await?;
     let record = UpgradeRecord {
         version: THIS_VERSION,
-        migration: found.migration,
+        migration: newest_known_migration(),
     };
     match context.json() {
         true => context.screen.json(&record)?,

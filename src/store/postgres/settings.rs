@@ -7,7 +7,7 @@ use crate::store::db::{Connection, query};
 const VERSION_MIN: i64 = 150_000;
 
 /// Times are stored as texts and compared as texts, so the order must be that of their bytes.
-pub(in crate::store) const SETTINGS: &str = "
+static SETTINGS: &str = "
     SELECT current_setting('server_version_num')::bigint AS version, current_setting('fsync') AS fsync,
       current_setting('full_page_writes') AS full_page_writes, current_setting('synchronous_commit') AS synchronous_commit,
       d.datcollate AS collation, pg_encoding_to_char(d.encoding) AS encoding, d.datname AS name

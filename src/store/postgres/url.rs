@@ -37,6 +37,23 @@ impl DatabaseUrl {
         }
     }
 
+    /// Returns words for an operator, without a password.
+    pub fn shown(&self) -> String {
+        let name = self.0.get_database().unwrap_or_default();
+        format!("`{name}` on {}:{}", self.0.get_host(), self.0.get_port())
+    }
+
+    /// Names the server in an error of its.
+    pub fn failed(&self, error: OpenError) -> OpenError {
+        match error {
+            OpenError::Sql(source) => OpenError::NoServer {
+                place: self.shown(),
+                source,
+            },
+            other => other,
+        }
+    }
+
     /// Returns options of a connection that writes.
     pub fn to_write(&self) -> PgConnectOptions {
         self.options("attache")

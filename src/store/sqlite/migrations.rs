@@ -26,7 +26,7 @@ pub(in crate::store) static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
 });
 
 /// Returns the number of the newest migration that this program knows.
-pub(in crate::store) fn newest_known() -> i64 {
+pub fn newest_known() -> i64 {
     let numbers = MIGRATIONS.iter().map(|migration| migration.version);
     numbers.max().unwrap_or(0)
 }

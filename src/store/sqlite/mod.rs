@@ -22,7 +22,7 @@ pub(in crate::store) mod locks;
 pub mod files;
 pub(in crate::store) mod leftovers;
 pub(in crate::store) mod read_only;
-pub(in crate::store) mod migrations;
+pub mod migrations;
 pub(in crate::store) mod writer;
 pub(in crate::store) mod refusal;
 pub(in crate::store) mod log;

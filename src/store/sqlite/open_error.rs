@@ -27,6 +27,13 @@ pub enum OpenError {
     /// `ATTACHE_DATABASE_URL` is no address of a database. Its value, which may hold a password, is not repeated.
     #[error("the value of ATTACHE_DATABASE_URL is no address of a PostgreSQL database")]
     DatabaseUrl,
+    /// The server does not answer, or refuses who asks.
+    #[error("cannot use the database {place}")]
+    NoServer {
+        place: String,
+        #[source]
+        source: sqlx::Error,
+    },
     /// The server of the database does not keep what is promised.
     #[error("the database server has {setting} = {found}, and promises need {wanted}")]
     Server {

@@ -2,11 +2,13 @@
 //! that a large export neither sees half a change nor holds up the engine's log.
 
 use crate::domain::PersonaId;
-use crate::store::Result;
-use crate::store::db::{self, Connection, Sql};
+use crate::store::db::{self, Connection, Sql, raw_sql};
 use crate::store::journal::packed::Unpacker;
+use crate::store::postgres::open as server;
+use crate::store::postgres::url::DatabaseUrl;
 use crate::store::sql::{from_json, persona_id};
 use crate::store::views::bundles::put_bodies;
+use crate::store::{OpenError, Result};
 use futures_util::TryStreamExt;
 use serde_json::{Map, Value};
 use sqlx::ConnectOptions;
@@ -116,6 +118,26 @@ fn nest(cells: &mut Map<String, Value>) {
     }
 }
 
+/// Returns the query of rows as objects, in which columns that are JSON are nested.
+fn row_as_json(columns: &[String], from: &str) -> Sql {
+    let fields = |nested: fn(&str) -> String| {
+        let field = |name: &String| match name.ends_with("_json") {
+            true => format!(
+                "'{name}', CASE WHEN json_valid({name}) THEN {} END",
+                nested(name)
+            ),
+            false => format!("'{name}', {name}"),
+        };
+        columns.iter().map(field).collect::<Vec<_>>().join(", ")
+    };
+    let of_sqlite = fields(|name| format!("json({name}) ELSE {name}"));
+    let of_postgres = fields(|name| format!("json_of({name}) ELSE to_json({name})"));
+    Sql::built_pair(
+        format!("SELECT json_object({of_sqlite}) {from}"),
+        format!("SELECT json_build_object({of_postgres}) {from}"),
+    )
+}
+
 /// A mail of an export.
 #[derive(Debug)]
 pub struct ExportedMail<'a> {
@@ -125,7 +147,7 @@ pub struct ExportedMail<'a> {
     pub bytes: &'a [u8],
 }
 
-/// A database that no process changes.
+/// A database that no process changes: a copy, or a snapshot on a server.
 pub struct ExportSnapshot {
     conn: Connection,
 }
@@ -140,6 +162,18 @@ impl ExportSnapshot {
         Ok(Self {
             conn: options.connect().await?.into(),
         })
+    }
+
+    /// Begins a snapshot of the database of a workspace, where that is on a server.
+    pub async fn of_server(workspace: &Path) -> std::result::Result<Option<Self>, OpenError> {
+        let Some(url) = DatabaseUrl::of(workspace)? else {
+            return Ok(None);
+        };
+        let mut conn = server::connect_to_read(&url).await?;
+        raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            .execute(&mut conn)
+            .await?;
+        Ok(Some(Self { conn }))
     }
 
     /// Returns the names of the exported tables.
@@ -168,17 +202,9 @@ impl ExportSnapshot {
         };
         let columns = db::query_scalar(COLUMNS).bind(*table);
         let columns: Vec<String> = columns.fetch_all(&mut self.conn).await?;
-        let field = |name: &String| match name.ends_with("_json") {
-            true => {
-                format!("'{name}', CASE WHEN json_valid({name}) THEN json({name}) ELSE {name} END")
-            }
-            false => format!("'{name}', {name}"),
-        };
-        let fields = columns.iter().map(field).collect::<Vec<_>>().join(", ");
         let bodies = bodies_of(table);
-        let sql =
-            format!("SELECT json_object({fields}) AS row_json{bodies} FROM {table} WHERE {whose}");
-        let mut rows = db::query(Sql::built(sql))
+        let from = format!("AS row_json{bodies} FROM {table} WHERE {whose}");
+        let mut rows = db::query(row_as_json(&columns, &from))
             .bind(persona.as_str())
             .fetch(&mut self.conn);
         let (mut count, mut unpacker) = (0, Unpacker::default());

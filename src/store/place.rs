@@ -1,0 +1,43 @@
+//! Where the database of a workspace is: in a file, or on a server.
+
+use crate::store::OpenError;
+use crate::store::postgres::url::DatabaseUrl;
+use std::path::{Path, PathBuf};
+
+/// Place of a workspace's database.
+pub struct DatabasePlace {
+    file: PathBuf,
+    url: Option<DatabaseUrl>,
+}
+
+impl DatabasePlace {
+    /// Errors: [`OpenError::DatabaseUrl`].
+    pub fn of(workspace: &Path) -> Result<Self, OpenError> {
+        Ok(Self {
+            file: workspace.join("data/attache.db"),
+            url: DatabaseUrl::of(workspace)?,
+        })
+    }
+
+    /// Returns the file; `None`: it is on a server.
+    pub fn file(&self) -> Option<&Path> {
+        match self.url {
+            None => Some(&self.file),
+            Some(_) => None,
+        }
+    }
+
+    /// Reports whether a database can be opened without making it. What is on a server is known when
+    /// it is opened.
+    pub fn is_made(&self) -> bool {
+        self.url.is_some() || self.file.is_file()
+    }
+
+    /// Returns words for an operator, without a password.
+    pub fn shown(&self) -> String {
+        match &self.url {
+            None => "data/attache.db".to_owned(),
+            Some(url) => url.shown(),
+        }
+    }
+}
