@@ -177,7 +177,7 @@ async fn letters_that_got_a_yes_are_answered_once_whatever_the_kills() {
 
     let mut rows = db::Connection::open(dir.path()).await;
     audit(&mut rows).await;
-    let whole = db::on("PRAGMA integrity_check", "SELECT 'ok'");
+    let whole = rows.on("PRAGMA integrity_check", "SELECT 'ok'");
     assert_eq!(column(&mut rows, whole).await, ["ok"]);
     let mut stored = column(
         &mut rows,

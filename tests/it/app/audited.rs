@@ -1,5 +1,6 @@
 //! The audit of a test's database, and that the feed tells what its rows say.
 
+use super::database;
 use super::db::{self, Connection};
 use attache::store::audit::{Audit, AuditScope, Findings};
 
@@ -21,14 +22,25 @@ pub async fn audit(rows: &mut Connection) {
     );
 }
 
-/// The audit of the database behind a connection. None yet of PostgreSQL.
+/// The audit of the database behind a connection.
 pub async fn examined(rows: &mut Connection, wanted: AuditScope) -> Findings {
-    if let Connection::Postgres(_) = rows {
-        return Findings::default();
-    }
-    let file = db::query_scalar("SELECT file FROM pragma_database_list WHERE name = 'main'");
-    let file: String = file.fetch_one(rows).await.expect("a file");
-    let mut audit = Audit::open(file.as_ref()).await.expect("a database");
+    let which = rows.on(
+        "SELECT file FROM pragma_database_list WHERE name = 'main'",
+        "SELECT current_database()::text",
+    );
+    let which: String = db::query_scalar(which)
+        .fetch_one(rows)
+        .await
+        .expect("a database");
+    let audit = match rows {
+        Connection::Sqlite(_) => Audit::open(which.as_ref()).await,
+        Connection::Postgres(_) => {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            database::tell(folder.path(), &which);
+            Audit::of_workspace(folder.path()).await
+        }
+    };
+    let mut audit = audit.expect("a database of ours");
     audit.examine(wanted).await.expect("an audit")
 }
 

@@ -198,8 +198,8 @@ async fn copy_to(workspace: &Path, template: &str) {
     tell(workspace, &name);
 }
 
-/// Adds the database to a workspace's `.secrets`.
-fn tell(workspace: &Path, name: &str) {
+/// Adds a database in the cluster to a workspace's `.secrets`.
+pub fn tell(workspace: &Path, name: &str) {
     let path = workspace.join(".secrets");
     let secrets = std::fs::read_to_string(&path).unwrap_or_default();
     std::fs::write(&path, with_url(&secrets, &url_to(name))).expect("a file");

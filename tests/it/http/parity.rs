@@ -237,7 +237,7 @@ fn is_of_a_face(table: &str) -> bool {
 /// Every row but those of the faces, with instants and ids as their places in the order of their appearance.
 async fn rows_of(app: &TestApp) -> Vec<String> {
     let mut conn = app.workspace.rows().await;
-    let tables = db::on(
+    let tables = conn.on(
         "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name",
         "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename",
     );
@@ -247,7 +247,7 @@ async fn rows_of(app: &TestApp) -> Vec<String> {
         .expect("tables");
     let mut dump = Vec::new();
     for table in tables.iter().filter(|table| !is_of_a_face(table)) {
-        let columns = db::on(
+        let columns = conn.on(
             "SELECT name FROM pragma_table_info($1) ORDER BY cid",
             "SELECT column_name::text FROM information_schema.columns
              WHERE table_schema = 'public' AND table_name = $1 ORDER BY ordinal_position",
@@ -259,7 +259,7 @@ async fn rows_of(app: &TestApp) -> Vec<String> {
             .expect("columns");
         let quoted: Vec<String> = columns
             .iter()
-            .map(|name| format!("{}(\"{name}\")", db::on("quote", "quote_nullable")))
+            .map(|name| format!("{}(\"{name}\")", conn.on("quote", "quote_nullable")))
             .collect();
         let sql = format!(
             "SELECT {} AS line FROM \"{table}\"",

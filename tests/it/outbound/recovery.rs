@@ -191,7 +191,8 @@ async fn without_the_commit_before_the_final_dot_no_mail_is_completed() {
     let server = Server::start(Script::default()).await;
     let id = house.mail("first", &["you@example.test"]).await;
     // Another engine takes the row over while this one talks to the server.
-    let sql = db::on(
+    let mut database = house.database().await;
+    let sql = database.on(
         "CREATE TRIGGER thief AFTER UPDATE ON deliveries WHEN new.state = 'sending' AND old.state = 'queued'
         BEGIN UPDATE deliveries SET epoch = new.epoch + 1 WHERE id = new.id; END",
         "CREATE FUNCTION tests.thief() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -200,7 +201,7 @@ async fn without_the_commit_before_the_final_dot_no_mail_is_completed() {
           WHEN (new.state = 'sending' AND old.state = 'queued') EXECUTE FUNCTION tests.thief()",
     );
     db::raw_sql(sql)
-        .execute(&mut house.database().await)
+        .execute(&mut database)
         .await
         .expect("a trigger");
     house

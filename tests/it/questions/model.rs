@@ -254,7 +254,7 @@ async fn the_look_would_find_it(scene: &Scene, seen: &Seen) {
     let mut rows = scene.world.app.workspace.rows().await;
     for change in [
         "UPDATE approvals SET state = 'rejected' WHERE state = 'approved'",
-        db::on(
+        rows.on(
             "UPDATE thread_tool_events SET payload_json = json_set(payload_json, '$.ok', json('true'))
              WHERE event_type <> 'tool_call' AND tool_name = 'send_email'",
             "UPDATE thread_tool_events SET payload_json = jsonb_set(payload_json::jsonb, '{ok}', 'true')::text

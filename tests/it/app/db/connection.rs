@@ -41,6 +41,14 @@ impl Connection {
         Self::Postgres(options.connect().await.expect("the database"))
     }
 
+    /// The text for this database, where the two have no words in common.
+    pub fn on(&self, sqlite: &'static str, postgres: &'static str) -> &'static str {
+        match self {
+            Self::Sqlite(_) => sqlite,
+            Self::Postgres(_) => postgres,
+        }
+    }
+
     /// Executes one or several statements without arguments.
     pub async fn execute(&mut self, sql: impl SqlSafeStr) -> Result<Done, sqlx::Error> {
         raw_sql(sql).execute(self).await

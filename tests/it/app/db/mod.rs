@@ -19,12 +19,3 @@ mod row;
 pub use connection::Connection;
 pub use query::{query, query_as, query_scalar, raw_sql};
 pub use row::Row;
-
-/// The text for the database that tests use, where the two have no word in common.
-pub fn on(sqlite: &'static str, postgres: &'static str) -> &'static str {
-    if super::database::is_postgres() {
-        postgres
-    } else {
-        sqlite
-    }
-}
