@@ -187,14 +187,15 @@ impl Store {
         .await
     }
 
-    /// Queues every delivery in that state (failed or held) for now, and returns their ids.
+    /// Queues every delivery in that state (failed or held) for now, and returns their ids, sorted.
     /// Recipients who have the mail do not get it again.
     pub async fn retry_deliveries(&self, state: DeliveryState) -> Result<Vec<DeliveryId>> {
         let now = self.clock().now().to_string();
         self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
                 let queued = db::query_scalar(RETRY_ALL).bind(state.as_str()).bind(&now);
-                let queued: Vec<String> = queued.fetch_all(&mut *conn).await?;
+                let mut queued: Vec<String> = queued.fetch_all(&mut *conn).await?;
+                queued.sort_unstable();
                 for id in &queued {
                     db::query(RETRY_RECIPIENTS)
                         .bind(id)
