@@ -3,7 +3,7 @@
 use super::lock::Locks;
 use super::refusal::is_lost;
 use crate::store::db::{Connection, Scope};
-use crate::store::search::index_words::make_words;
+use crate::store::search::index_words::IndexWords;
 use crate::store::writes::job::{Job, JobOutcome};
 use crate::store::writes::power_cut::PowerCut;
 use crate::store::writes::refusal::{CommitRefusal, Halt};
@@ -28,6 +28,7 @@ pub(super) struct Lane {
     /// `false` in controls of tests.
     takes_locks: Arc<AtomicBool>,
     conn: Option<Connection>,
+    words: IndexWords,
 }
 
 /// End of a write's transaction.
@@ -51,6 +52,7 @@ impl Lane {
             epoch,
             takes_locks,
             conn: None,
+            words: IndexWords::default(),
         }
     }
 
@@ -74,7 +76,7 @@ impl Lane {
             return answer(job, Ok(()));
         }
         // The words by which a letter is found are stored with it.
-        if let Err(error) = make_words(&mut conn).await {
+        if let Err(error) = self.words.before_commit(&mut conn).await {
             tracing::error!(%error, "the words of a letter cannot be stored; its write is undone");
             return answer(job, Err(error.into()));
         }

@@ -24,22 +24,47 @@ static STORE_WORDS: &str = "
     UPDATE knowledge_fts SET words = CAST(v.value ->> 'words' AS TSVECTOR) FROM json_each($2) v
       WHERE knowledge_fts.seq = CAST(v.value ->> 'seq' AS BIGINT)";
 
-/// Makes the words of all rows that have none yet, and the parts of these.
-///
-/// Errors: nothing of the transaction can be committed.
-pub(in crate::store) async fn make_words(conn: &mut Connection) -> Result<(), db::Error> {
-    let mut has_made = false;
-    loop {
-        let pending = db::query(PENDING_WORDS).bind(TEXTS_MAX);
-        let rows = pending.fetch_all(&mut *conn).await?;
-        if rows.is_empty() {
-            // What changes the parts of a letter changes its words, so most commits are asked once.
-            return match has_made {
-                true => store_pending(conn).await,
-                false => Ok(()),
-            };
+/// Maker of words, and of the parts of words, in a lane's transactions.
+#[derive(Default)]
+pub(in crate::store) struct IndexWords {
+    has_failed: bool,
+}
+
+impl IndexWords {
+    /// Called in the open transaction of a write, before its commit. A failure costs no write: it is undone and reported, and the
+    /// texts wait for the next start.
+    ///
+    /// Errors: the transaction cannot be committed any more.
+    pub async fn before_commit(&mut self, conn: &mut Connection) -> Result<(), db::Error> {
+        if self.has_failed {
+            return Ok(());
         }
-        has_made = true;
+        // What changes the parts of a letter changes its words, so most commits are asked once.
+        let rows = pending(conn).await?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        db::raw_sql("SAVEPOINT words").execute(&mut *conn).await?;
+        let Err(error) = make(conn, rows).await else {
+            return db::raw_sql("RELEASE words").execute(conn).await;
+        };
+        tracing::error!(%error, "words of letters are not indexed, and these not found by them, until the next start");
+        let undo = db::raw_sql("ROLLBACK TO words; RELEASE words");
+        // Not where the connection was lost: the next one may do better.
+        undo.execute(conn).await?;
+        self.has_failed = true;
+        Ok(())
+    }
+}
+
+async fn pending(conn: &mut Connection) -> Result<Vec<Row>, db::Error> {
+    let pending = db::query(PENDING_WORDS).bind(TEXTS_MAX);
+    pending.fetch_all(conn).await
+}
+
+/// Makes the words of rows and of all others that have none yet, and the parts of these.
+async fn make(conn: &mut Connection, mut rows: Vec<Row>) -> Result<(), db::Error> {
+    while !rows.is_empty() {
         let (letters, knowledge): (Vec<&Row>, Vec<&Row>) =
             rows.iter().partition(|row| row.get::<bool>("of_letter"));
         let letters = serde_json::Value::from_iter(letters.into_iter().map(letter));
@@ -49,7 +74,9 @@ pub(in crate::store) async fn make_words(conn: &mut Connection) -> Result<(), db
             .bind(knowledge.to_string())
             .execute(&mut *conn)
             .await?;
+        rows = pending(conn).await?;
     }
+    store_pending(conn).await
 }
 
 fn letter(row: &Row) -> serde_json::Value {
