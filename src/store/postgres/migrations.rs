@@ -30,8 +30,7 @@ const FILES: &[(i64, &str, &str)] = files! {
 };
 
 /// Gives the name of the table of migrations, or NULL where none was ever applied.
-static HAS_MIGRATIONS: &str =
-    "SELECT to_regclass('_sqlx_migrations')::text AS made";
+static HAS_MIGRATIONS: &str = "SELECT to_regclass('_sqlx_migrations')::text AS made";
 
 fn newest_known() -> i64 {
     FILES

@@ -2,8 +2,8 @@
 
 mod edits;
 
-use crate::app::database::is_sqlite_only;
 use super::world::{World, at};
+use crate::app::database::is_sqlite_only;
 use crate::app::db;
 use attache::domain::{CatchUp, PausedBy, ResponsibilityId, SlotOptions};
 use attache::scheduler::schedule_file::timing::Timing;
