@@ -5,6 +5,7 @@
 
 mod both;
 mod expected;
+mod postgres;
 pub mod source;
 mod statistics;
 mod walks;

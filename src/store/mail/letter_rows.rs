@@ -90,7 +90,7 @@ pub(in crate::store) const STORE_LETTERS: Sql = Sql::pair(
       UNION ALL SELECT value ->> 'persona', 'unverified:' || (value ->> 'counter') FROM jsonb_each($1));
     INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
       SELECT value ->> 'raw', value ->> 'persona', value ->> 'sha256', value ->> 'envelope_json',
-        substr($3, CAST(value ->> '$.bytes[0]' AS BIGINT), CAST(value ->> '$.bytes[1]' AS BIGINT)), value ->> 'trace'
+        substr($3::BYTEA, CAST(value ->> '$.bytes[0]' AS BIGINT), CAST(value ->> '$.bytes[1]' AS BIGINT)), value ->> 'trace'
       FROM jsonb_each($2);
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
         recipients_json, subject, text_body, fresh_text, html_body, received_at, trust, raw_id, dedup_key, ack_confirmed,
@@ -98,9 +98,9 @@ pub(in crate::store) const STORE_LETTERS: Sql = Sql::pair(
       SELECT value ->> 'id', value ->> 'thread', value ->> 'persona', 'inbound', value ->> 'rfc_message_id',
         value ->> 'in_reply_to', value ->> 'references_json', value ->> 'sender', value ->> 'recipients_json',
         value ->> 'subject',
-        convert_from(substr($3, CAST(value ->> '$.text_body[0]' AS BIGINT), CAST(value ->> '$.text_body[1]' AS BIGINT)), 'UTF8'),
-        convert_from(substr($3, CAST(value ->> '$.fresh_text[0]' AS BIGINT), CAST(value ->> '$.fresh_text[1]' AS BIGINT)), 'UTF8'),
-        convert_from(substr($3, CAST(value ->> '$.html_body[0]' AS BIGINT), CAST(value ->> '$.html_body[1]' AS BIGINT)), 'UTF8'),
+        convert_from(substr($3::BYTEA, CAST(value ->> '$.text_body[0]' AS BIGINT), CAST(value ->> '$.text_body[1]' AS BIGINT)), 'UTF8'),
+        convert_from(substr($3::BYTEA, CAST(value ->> '$.fresh_text[0]' AS BIGINT), CAST(value ->> '$.fresh_text[1]' AS BIGINT)), 'UTF8'),
+        convert_from(substr($3::BYTEA, CAST(value ->> '$.html_body[0]' AS BIGINT), CAST(value ->> '$.html_body[1]' AS BIGINT)), 'UTF8'),
         value ->> 'received_at', value ->> 'trust', value ->> 'raw', value ->> 'dedup_key', CAST(value ->> 'ack_confirmed' AS BIGINT),
         value ->> 'disposition', value ->> 'metadata_json', CAST(value ->> 'hops' AS BIGINT), value ->> 'readers_json'
       FROM jsonb_each($2);
