@@ -395,7 +395,7 @@ async fn an_answer_too_large_for_a_mail_is_kept_and_never_paid_twice() {
         "what was paid is recorded"
     );
     let sql =
-        "SELECT CAST(length(response_json) > 1000000 AS TEXT) FROM run_turns WHERE run_id = $1";
+        "SELECT iif(length(response_json) > 1000000, '1', '0') FROM run_turns WHERE run_id = $1";
     assert_eq!(app.row(sql, &run).await[0].as_deref(), Some("1"));
     let used = app
         .row(
