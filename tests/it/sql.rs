@@ -5,7 +5,6 @@
 
 mod both;
 mod expected;
-mod postgres;
 pub mod source;
 mod statistics;
 mod walks;
