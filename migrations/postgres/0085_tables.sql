@@ -2,9 +2,10 @@
 -- that made them. What differs from SQLite:
 --
 -- - Numbers and flags are BIGINT, so that every parameter and result of the store has one type; a flag is 0 or 1.
--- - A number that SQLite gives a row is an identity with a cache of one: as all writes are serial, numbers grow in the order of
---   commits. A number of a transaction that was rolled back is missing, where SQLite would give it again. BY DEFAULT: the import
---   of archives gives its letters numbers below 0.
+-- - A number that SQLite gives a row is an identity with a cache of one: as the writes of one persona are serial, its numbers grow
+--   in the order of its commits. Two personas write at once, so a number may be seen later than a higher one of the other. That of
+--   a transaction that was rolled back is missing, where SQLite would give it again. BY DEFAULT: the import of archives gives its
+--   letters numbers below 0.
 -- - `forks`, `provider_sessions` and `thread_tool_events` have a `rowid`, which SQLite gives every table: theirs is read.
 -- - Instants and JSON stay texts, byte for byte what the engine wrote; their order is that of 0084.
 -- - Triggers run when the statement has written all of its rows, where SQLite runs them after each row. Each of them gives the

@@ -5,6 +5,7 @@
 
 mod both;
 mod expected;
+mod on_postgres;
 pub mod source;
 mod statistics;
 mod walks;

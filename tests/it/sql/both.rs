@@ -76,14 +76,14 @@ static ROWS: &str = include_str!("../../fixtures/both/rows.sql");
 static FUNCTIONS: &str = include_str!("../../fixtures/both/functions.sql");
 
 /// A database of PostgreSQL with the schema, dropped at the end; `None` without a cluster.
-struct Database {
-    conn: PgConnection,
+pub(super) struct Database {
+    pub conn: PgConnection,
     cluster: PgConnectOptions,
     name: String,
 }
 
 impl Database {
-    async fn make(of: &str) -> Option<Self> {
+    pub async fn make(of: &str) -> Option<Self> {
         let Ok(url) = std::env::var("ATTACHE_TEST_POSTGRES") else {
             println!("SKIPPED: ATTACHE_TEST_POSTGRES names no cluster of PostgreSQL");
             return None;
@@ -109,7 +109,7 @@ impl Database {
         })
     }
 
-    async fn drop(self) {
+    pub async fn drop(self) {
         self.conn.close().await.expect("closed");
         let mut conn = self.cluster.connect().await.expect("a cluster");
         let drop = AssertSqlSafe(format!("DROP DATABASE {}", self.name));

@@ -2,12 +2,21 @@
 
 use super::*;
 
+/// Those that SQLite executes, all but the ones of [`statements_of_postgres`].
 pub(super) fn statements_of_the_store() -> Vec<Statement> {
+    statements(|is_of_postgres| !is_of_postgres)
+}
+
+/// Those of the folder of PostgreSQL itself.
+pub(super) fn statements_of_postgres() -> Vec<Statement> {
+    statements(|is_of_postgres| is_of_postgres)
+}
+
+fn statements(is_wanted: fn(bool) -> bool) -> Vec<Statement> {
+    let store = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store");
     let mut files = Vec::new();
-    rust_files(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store"),
-        &mut files,
-    );
+    rust_files(&store, &mut files);
+    files.retain(|file| is_wanted(file.starts_with(store.join("postgres"))));
     files.sort();
     let read = |path: &PathBuf| {
         let name = |path: &Path| {
