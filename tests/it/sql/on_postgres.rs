@@ -6,8 +6,7 @@ use super::{Statement, read_statements};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Executor, SqlSafeStr};
 
-/// Statements that only SQLite executes: its file, its log, its index of words and its own tables. The last one needs the types
-/// of its values.
+/// Statements that only SQLite executes: its file, its log, its index of words and its own tables.
 const SQLITE_ALONE: &[&str] = &[
     "backup::COPY",
     "backup::HAS_COPIES",
@@ -30,7 +29,6 @@ const SQLITE_ALONE: &[&str] = &[
     "versions::IS_NEW",
     "versions::NAMES_VERSIONS",
     "whole::FRESH_PAGES",
-    "letter_rows::STORE_LETTERS",
 ];
 /// `indeterminate_datatype` and `ambiguous_parameter`: PostgreSQL has read the statement, and would be told the type with the
 /// value.
