@@ -24,6 +24,11 @@ pub enum KeepingError {
     Exists { path: String },
     #[error("there is no database `{path}`")]
     NoDatabase { path: String },
+    /// A server keeps the rows; nothing here copies them.
+    #[error(
+        "the database is {place}, and is copied by tools of the server; take `backup` out of `configs/keeping.json`"
+    )]
+    OnServer { place: String },
     #[error("`{folder}` is no backup: its `manifest.json` cannot be used: {what}")]
     NoManifest { folder: String, what: String },
     /// Something of a database stands where one is to be restored.

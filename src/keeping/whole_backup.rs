@@ -9,7 +9,7 @@ use crate::crash::crash_point;
 use crate::domain::Timestamp;
 use crate::store::sqlite::backup::{LOG_BYTES_MAX, content, copy_database};
 use crate::store::sqlite::files::free_disk_bytes;
-use crate::store::{SPARE_BYTES, THIS_VERSION, verify_database};
+use crate::store::{DatabasePlace, SPARE_BYTES, THIS_VERSION, verify_database};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -31,6 +31,12 @@ pub async fn back_up(
     folder: &Path,
     now: Timestamp,
 ) -> Result<WholeBackup, KeepingError> {
+    if let Ok(place) = DatabasePlace::of(workspace)
+        && place.file().is_none()
+    {
+        let place = place.shown();
+        return Err(KeepingError::OnServer { place });
+    }
     let database = workspace.join(DATABASE);
     if !database.is_file() {
         let path = database.display().to_string();

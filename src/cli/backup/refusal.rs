@@ -13,6 +13,10 @@ pub fn refusal(error: KeepingError) -> anyhow::Error {
             Exit::CannotCreate,
             "name a folder that is new or empty; what an interrupted restore left may be removed",
         ),
+        KeepingError::OnServer { .. } => (
+            Exit::Usage,
+            "`pg_dump` and pgBackRest copy it; the folders of the workspace are copied beside it",
+        ),
         KeepingError::NoDatabase { .. } => (
             Exit::NoInput,
             "the first start of an engine makes the database of a workspace; a backup is a file or a folder that `attache backup` made",

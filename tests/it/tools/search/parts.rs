@@ -126,7 +126,7 @@ async fn filters_hold_for_parts_too() {
 async fn parts_follow_the_letter_and_go_with_it() {
     let run_deps = with_letters().await;
     let mut conn = connection(&run_deps).await;
-    let held = db::on(
+    let held = conn.on(
         "SELECT count(*) FROM letter_parts_data WHERE instr(block, CAST('4711ab' AS BLOB)) > 0",
         "SELECT count(*) FROM letter_parts WHERE words @@ CAST('4711ab' AS TSQUERY)",
     );
@@ -154,7 +154,7 @@ async fn parts_follow_the_letter_and_go_with_it() {
         .expect("a number");
     assert_eq!(count, 0);
     // Of PostgreSQL: no letter waits for its words.
-    let check = db::on(
+    let check = conn.on(
         "INSERT INTO letter_parts (letter_parts, rank) VALUES ('integrity-check', 1)",
         "SELECT 1 / (CASE WHEN EXISTS (SELECT 1 FROM letter_words WHERE words IS NULL) THEN 0 ELSE 1 END)",
     );
