@@ -1,6 +1,7 @@
 //! What SQLite, with its one writer, cannot show: writes that race each other on PostgreSQL, each with a control that fails
 //! without the lock of its scope. They need `ATTACHE_TEST_STORE=postgres`.
 
+mod cut;
 mod settings;
 
 use crate::app::database::is_postgres;

@@ -264,7 +264,7 @@ fn of_store(error: &StoreError) -> (Exit, Option<String>) {
     }
     match error {
         StoreError::Missing { .. } | StoreError::Ambiguous { .. } => (Exit::NoInput, None),
-        StoreError::NotCommitted(_) => (Exit::TryAgain, None),
+        StoreError::NotCommitted(_) | StoreError::CommitUnanswered(_) => (Exit::TryAgain, None),
         StoreError::Moved(_) => {
             let hint = "put `data/attache.db` back where it was, with its `-wal` beside it, and start again; stop the engine \
                 before you move or restore anything";

@@ -57,7 +57,6 @@ impl DatabaseUrl {
     /// Returns options of a connection that writes.
     pub fn to_write(&self) -> PgConnectOptions {
         self.options("attache")
-            .options([("synchronous_commit", "on")])
     }
 
     /// Returns options of a connection that reads: every write there is an error.
