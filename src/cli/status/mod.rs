@@ -45,7 +45,7 @@ async fn status(context: &CommandContext) -> anyhow::Result<Exit> {
     // No migration is made: whoever only looks must not change a database beside an older engine.
     let store = match refuse_leftovers(&workspace.join("data")) {
         Err(error) => Some(Err(error)),
-        Ok(()) if DatabasePlace::of(&workspace)?.is_made() => {
+        Ok(()) if DatabasePlace::of(workspace)?.is_made() => {
             Some(Store::open_to_read(workspace, clock).await)
         }
         Ok(()) => None,

@@ -6,7 +6,7 @@
 //! has the first for itself, too. Locks are taken in the order of their numbers, so that no two writes
 //! wait for each other.
 
-use crate::domain::sha256_hex;
+use crate::domain::{PersonaId, sha256_hex};
 use crate::store::db::{Connection, Scope, Sql, query_scalar};
 use crate::store::sql::json_list;
 use sqlx::{AssertSqlSafe, Row, SqlSafeStr};
@@ -43,7 +43,7 @@ impl Locks {
             Scope::Claims => BTreeSet::from([(CLAIMS, 0)]),
             Scope::Mailbox(name) => BTreeSet::from([(MAILBOX, number(name))]),
             Scope::Personas(personas) => {
-                let ids = personas.iter().map(|persona| persona.as_str());
+                let ids = personas.iter().map(PersonaId::as_str);
                 ids.map(|id| (PERSONA, number(id))).collect()
             }
             Scope::PersonasOf { table, ids } => {
