@@ -65,24 +65,26 @@ CREATE OPERATOR ->> (LEFTARG = TEXT, RIGHTARG = BIGINT, FUNCTION = json_element)
 CREATE OPERATOR -> (LEFTARG = TEXT, RIGHTARG = TEXT, FUNCTION = json_extract_json);
 CREATE OPERATOR -> (LEFTARG = TEXT, RIGHTARG = BIGINT, FUNCTION = json_element_json);
 
--- The elements of an array, with their places from 0 on; of NULL, of null and of an object, none. Elements of an object have
--- names, and a column has one type: `json_members` returns them.
+-- The elements of an array or the values of an object, with their places from 0 on; of NULL and of null, none. Where SQLite has the
+-- name of a member in `key`, this has its place, since a column has one type: `json_members` returns the names.
+CREATE FUNCTION json_elements(v JSON) RETURNS JSON LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE json_typeof(v) WHEN 'array' THEN v WHEN 'object' THEN (SELECT json_agg(m.value) FROM json_each(v) m) END
+$$;
 CREATE FUNCTION json_each(j TEXT) RETURNS TABLE (key BIGINT, value TEXT, type TEXT)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10 AS $$
   SELECT e.place - 1, json_scalar(e.v), json_kind(e.v)
-  FROM json_array_elements(CASE WHEN json_typeof(json_of(j)) = 'array' THEN json_of(j) END) WITH ORDINALITY AS e (v, place)
+  FROM json_array_elements(json_elements(json_of(j))) WITH ORDINALITY AS e (v, place)
 $$;
 CREATE FUNCTION json_each(j TEXT, path TEXT) RETURNS TABLE (key BIGINT, value TEXT, type TEXT)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10 AS $$
   SELECT e.place - 1, json_scalar(e.v), json_kind(e.v)
-  FROM json_array_elements(CASE WHEN json_typeof(json_of(j) #> json_steps(path)) = 'array'
-    THEN json_of(j) #> json_steps(path) END) WITH ORDINALITY AS e (v, place)
+  FROM json_array_elements(json_elements(json_of(j) #> json_steps(path))) WITH ORDINALITY AS e (v, place)
 $$;
 -- SQLite's `jsonb_each` differs from its `json_each` by the form of its results alone.
 CREATE FUNCTION jsonb_each(j TEXT) RETURNS TABLE (key BIGINT, value TEXT, type TEXT)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10 AS $$
   SELECT e.place - 1, json_scalar(e.v), json_kind(e.v)
-  FROM json_array_elements(CASE WHEN json_typeof(json_of(j)) = 'array' THEN json_of(j) END) WITH ORDINALITY AS e (v, place)
+  FROM json_array_elements(json_elements(json_of(j))) WITH ORDINALITY AS e (v, place)
 $$;
 CREATE FUNCTION json_members(j TEXT) RETURNS TABLE (key TEXT, value TEXT, type TEXT)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10 AS $$
