@@ -88,7 +88,7 @@ pub use inference::think::Think;
 pub use inference::tool_timeouts::{TOOL_TIMEOUT, TOOL_TIMEOUT_MAX, ToolTimeouts};
 pub use keeping::{KeepingSettings, RetentionAges, ScheduledBackup};
 pub use letters::{LetterRule, LetterRules};
-pub use load::{
+pub use load::{DATABASE_URL_VARIABLE, 
     ReadAgain, load, load_again, load_beside_secrets, load_for_one, load_foreign, load_snapshot,
     load_staged, load_with, load_without_secrets,
 };

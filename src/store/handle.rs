@@ -5,7 +5,7 @@ use crate::domain::LoopKey;
 use crate::store::db::{Connection, Pool, Scope};
 use crate::store::journal::packed::SharedParts;
 use crate::store::maintenance::migrate::UpgradeBackup;
-use crate::store::opened::{Opened, Writer};
+use crate::store::opened::{Opened, StoreWriter};
 use crate::store::postgres::open as server;
 use crate::store::postgres::url::DatabaseUrl;
 use crate::store::runs::poison_runs::PoisonRuns;
@@ -134,8 +134,8 @@ impl Store {
         answer: oneshot::Receiver<T>,
     ) -> Result<T> {
         match &self.inner.opened.writer {
-            Writer::Group(writer) => writer.submit(job, answer).await,
-            Writer::Lanes(lanes) => lanes.submit(job, answer).await,
+            StoreWriter::Group(writer) => writer.submit(job, answer).await,
+            StoreWriter::Lanes(lanes) => lanes.submit(job, answer).await,
         }
     }
 
@@ -143,22 +143,22 @@ impl Store {
     /// write answers [`StoreError::Closed`].
     pub fn cut_power(&self, cut: PowerCut) {
         match &self.inner.opened.writer {
-            Writer::Group(writer) => writer.cut_power(cut),
-            Writer::Lanes(lanes) => lanes.cut_power(cut),
+            StoreWriter::Group(writer) => writer.cut_power(cut),
+            StoreWriter::Lanes(lanes) => lanes.cut_power(cut),
         }
     }
 
     /// Refuses every write from now on that changes a row of a persona outside its scope, for tests
     /// on SQLite.
     pub fn check_scopes(&self) {
-        if let Writer::Group(writer) = &self.inner.opened.writer {
+        if let StoreWriter::Group(writer) = &self.inner.opened.writer {
             writer.check_scopes();
         }
     }
 
     /// Takes no lock of a scope any more, for controls of tests on PostgreSQL.
     pub fn take_no_locks(&self) {
-        if let Writer::Lanes(lanes) = &self.inner.opened.writer {
+        if let StoreWriter::Lanes(lanes) = &self.inner.opened.writer {
             lanes.take_no_locks();
         }
     }
@@ -200,8 +200,8 @@ impl Store {
     /// disk failed at a commit.
     pub async fn halted(&self) -> StoreError {
         match &self.inner.opened.writer {
-            Writer::Group(writer) => writer.halted().await,
-            Writer::Lanes(lanes) => lanes.halted().await,
+            StoreWriter::Group(writer) => writer.halted().await,
+            StoreWriter::Lanes(lanes) => lanes.halted().await,
         }
     }
 
@@ -220,8 +220,8 @@ impl Store {
     pub async fn close(self) {
         self.inner.opened.readers.close().await;
         match &self.inner.opened.writer {
-            Writer::Group(writer) => writer.close().await,
-            Writer::Lanes(lanes) => lanes.close().await,
+            StoreWriter::Group(writer) => writer.close().await,
+            StoreWriter::Lanes(lanes) => lanes.close().await,
         }
     }
 }

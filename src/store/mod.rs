@@ -77,7 +77,8 @@ pub use approvals::record::{
 pub use approvals::sweep::SweptApprovals;
 pub use budgets::account_lines::{AccountLine, BudgetRecord};
 pub use budgets::embedding_calls::{EmbeddingPurpose, NewEmbeddingCall};
-pub use budgets::money::{Billing, BudgetExhausted, CallReservation, budget_reached};
+pub use budgets::exhausted_notice::budget_reached;
+pub use budgets::money::{Billing, BudgetExhausted, CallReservation};
 pub use calendar::read::StoredEvent;
 pub use calendar::record::{CalendarEventNote, CalendarNote, EventWrite, NewCalendarPart};
 pub use commands::act::CLOCK_SKEW_MAX;
@@ -167,12 +168,13 @@ pub use sqlite::leftovers::refuse_leftovers;
 pub use sqlite::locks::{EngineAtWork, engine_at_work, opening_process, working_engine};
 pub use sqlite::migrations::newest_known as newest_known_migration;
 pub use sqlite::open_error::OpenError;
-pub use threads::history::{AttachmentInfo, PastMessage, PastStep, StoredMessage, TriggerMessage};
+pub use threads::history::{AttachmentInfo, StoredMessage, TriggerMessage};
 pub use threads::instructions::{
     INSTRUCTIONS_MAX, InstructionScope, ShownInstruction, StoredInstruction,
 };
 pub use threads::links::LinkedLetter;
 pub use threads::opened::{AttachmentRef, MessageFile, OpenedMessage, ReadersRule};
+pub use threads::past_rows::{PastMessage, PastStep};
 pub use threads::place::{Company, Place};
 pub use threads::reply_limits::{Account, MailBounds, MailReservation, ReplyLimits, Sent};
 pub use threads::sessions::{KnownSession, SessionKey, ThreadSession};

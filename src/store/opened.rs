@@ -7,14 +7,14 @@ use crate::store::sqlite::writer::GroupWriter;
 use std::fs::File;
 
 /// What executes writes.
-pub(in crate::store) enum Writer {
+pub(in crate::store) enum StoreWriter {
     Group(GroupWriter),
     Lanes(Lanes),
 }
 
 /// A database that was opened, and what was read from it.
 pub(in crate::store) struct Opened {
-    pub writer: Writer,
+    pub writer: StoreWriter,
     pub readers: Pool,
     pub epoch: i64,
     pub loop_key: LoopKey,

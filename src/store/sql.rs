@@ -55,3 +55,12 @@ pub(in crate::store) fn optional_timestamp(row: &Row, column: &str) -> Result<Op
 pub(in crate::store) fn to_json(rows: &impl Serialize) -> Result<String> {
     serde_json::to_string(rows).map_err(|error| db::Error::Encode(Box::new(error)).into())
 }
+
+/// Returns the bytes of a column in the words of both databases; its name comes from the schema.
+pub(in crate::store) fn column_bytes(column: &str, is_bytes: bool) -> [String; 2] {
+    let postgres = match is_bytes {
+        true => column.to_owned(),
+        false => format!("convert_to({column}, 'UTF8')"),
+    };
+    [format!("CAST({column} AS BLOB)"), postgres]
+}

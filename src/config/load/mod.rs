@@ -49,6 +49,8 @@ use std::sync::Arc;
 
 /// Variable of the secret by which several engines recognise each other's mail.
 const LOOP_KEY_VARIABLE: &str = "ATTACHE_LOOP_KEY";
+/// Address of a database on a server; without it the database is a file.
+pub const DATABASE_URL_VARIABLE: &str = "ATTACHE_DATABASE_URL";
 
 /// Reads and checks `configs/*.json`, `personas/*/persona.json`, `.secrets` and the environment.
 ///
@@ -396,7 +398,7 @@ impl TypedFiles {
         let named = blocks.flat_map(|(_, typed)| typed.variables());
         let known = keys
             .chain(named)
-            .chain([password, LOOP_KEY_VARIABLE])
+            .chain([password, LOOP_KEY_VARIABLE, DATABASE_URL_VARIABLE])
             .chain(mailboxes)
             .chain(submission)
             .chain(webhooks)

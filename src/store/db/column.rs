@@ -3,11 +3,16 @@
 //! PostgreSQL gives numbers of several types where SQLite has one: `count` is an `int8`, a constant
 //! an `int4`, a `sum` of integers a `numeric`, a comparison a `bool`. Each is read as what is asked for.
 
-use super::row::Row;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgRow, PgValueRef, Postgres};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{ColumnIndex, Decode, Row as _, TypeInfo, ValueRef};
+
+/// A row of a result.
+pub(in crate::store) enum Row {
+    Sqlite(SqliteRow),
+    Postgres(PgRow),
+}
 
 /// Column of a row, by its name or its place from 0.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
 //! Access to the database for every statement of the store, whichever database it is.
 //!
 //! - `sql`: the text of a statement, or its two.
-//! - `pieces`: texts of several statements, taken apart.
+//! - `sql_text`: one text. `statements`: texts of several, taken apart.
 //! - `argument`: values that are bound to its parameters.
 //! - `row`: a row of its result, read by name.
 //! - `column`: the types that a column is read as.
@@ -13,11 +13,12 @@
 //! The names are those of sqlx, so that its documentation is true here. Not here: opening, settings,
 //! transactions and backups of one database, which are in `sqlite`.
 
-mod pieces;
+mod sql_text;
+mod statements;
 mod sql;
 mod argument;
-mod row;
 mod column;
+mod row;
 mod connection;
 mod postgres_query;
 mod query;
@@ -26,8 +27,9 @@ mod scope;
 pub(in crate::store) use sqlx::Error;
 
 pub(in crate::store) use argument::TextPair;
+pub(in crate::store) use column::Row;
 pub(in crate::store) use connection::{Connection, ConnectionSource, Pool};
 pub(in crate::store) use query::{Query, query, query_scalar, raw_sql};
-pub(in crate::store) use row::{Cell, Row};
+pub(in crate::store) use row::Cell;
 pub(in crate::store) use scope::Scope;
 pub(in crate::store) use sql::Sql;

@@ -1,10 +1,9 @@
 //! A statement with its arguments, and its execution.
 
 use super::argument::{Argument, IntoArgument};
-use super::column::FromColumn;
+use super::column::{FromColumn, Row};
 use super::connection::{Connection, ConnectionSource, Pool};
 use super::postgres_query::PostgresQuery;
-use super::row::Row;
 use super::sql::Sql;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};

@@ -1,15 +1,9 @@
 //! A row of a result.
 
-use super::column::{At, FromColumn};
+use super::column::{At, FromColumn, Row};
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Column, Database, Row as _, TypeInfo, ValueRef};
-
-/// A row of a result.
-pub(in crate::store) enum Row {
-    Sqlite(SqliteRow),
-    Postgres(PgRow),
-}
 
 impl Row {
     /// Reads a column of a statement of ours.

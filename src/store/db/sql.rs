@@ -1,31 +1,25 @@
-//! Text of a statement.
+//! SqlText of a statement.
 
-use super::pieces::{Piece, pieces};
-use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
+use super::sql_text::SqlText;
+use super::statements::{SqlStatement, statements};
+use sqlx::SqlStr;
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
 
-/// Text of a statement, with parameters `$1`, `$2`, …: one that both databases read, or one for
+/// SqlText of a statement, with parameters `$1`, `$2`, …: one that both databases read, or one for
 /// each.
 #[derive(Debug, Clone)]
 pub(in crate::store) struct Sql {
-    sqlite: Text,
+    sqlite: SqlText,
     /// `None` where it is the text of SQLite.
-    postgres: Option<Text>,
-}
-
-/// A text, and whether it lives as long as the program: then what is made of it can be kept.
-#[derive(Debug, Clone)]
-pub(super) enum Text {
-    Static(&'static str),
-    Built(Arc<str>),
+    postgres: Option<SqlText>,
 }
 
 impl Sql {
     /// Takes a text that both databases read, in a constant.
     pub const fn same(text: &'static str) -> Self {
         Self {
-            sqlite: Text::Static(text),
+            sqlite: SqlText::Static(text),
             postgres: None,
         }
     }
@@ -33,8 +27,8 @@ impl Sql {
     /// Pairs texts that mean the same, where no text is read by both.
     pub const fn pair(sqlite: &'static str, postgres: &'static str) -> Self {
         Self {
-            sqlite: Text::Static(sqlite),
-            postgres: Some(Text::Static(postgres)),
+            sqlite: SqlText::Static(sqlite),
+            postgres: Some(SqlText::Static(postgres)),
         }
     }
 
@@ -42,7 +36,7 @@ impl Sql {
     /// columns. A value is never part of it: values are bound.
     pub fn built(text: String) -> Self {
         Self {
-            sqlite: Text::Built(text.into()),
+            sqlite: SqlText::Built(text.into()),
             postgres: None,
         }
     }
@@ -50,8 +44,8 @@ impl Sql {
     /// Pairs texts that were put together as by [`Sql::built`].
     pub fn built_pair(sqlite: String, postgres: String) -> Self {
         Self {
-            sqlite: Text::Built(sqlite.into()),
-            postgres: Some(Text::Built(postgres.into())),
+            sqlite: SqlText::Built(sqlite.into()),
+            postgres: Some(SqlText::Built(postgres.into())),
         }
     }
 
@@ -63,8 +57,8 @@ impl Sql {
         let are_pairs = first.postgres.is_some() || second.postgres.is_some();
         let postgres = are_pairs.then(|| chain(first.postgres_text(), second.postgres_text()));
         Self {
-            sqlite: Text::Static(sqlite.leak()),
-            postgres: postgres.map(|text| Text::Static(text.leak())),
+            sqlite: SqlText::Static(sqlite.leak()),
+            postgres: postgres.map(|text| SqlText::Static(text.leak())),
         }
     }
 
@@ -74,8 +68,8 @@ impl Sql {
     }
 
     /// Returns the statements for PostgreSQL, which executes one at a time.
-    pub(super) fn postgres(&self) -> Arc<[Piece]> {
-        pieces(self.postgres.as_ref().unwrap_or(&self.sqlite))
+    pub(super) fn postgres(&self) -> Arc<[SqlStatement]> {
+        statements(self.postgres.as_ref().unwrap_or(&self.sqlite))
     }
 
     /// Returns the text for PostgreSQL, for statements that are not prepared.
@@ -85,22 +79,6 @@ impl Sql {
 
     fn postgres_text(&self) -> &str {
         self.postgres.as_ref().unwrap_or(&self.sqlite).as_str()
-    }
-}
-
-impl Text {
-    pub fn as_str(&self) -> &str {
-        match self {
-            Text::Static(text) => text,
-            Text::Built(text) => text,
-        }
-    }
-
-    pub fn into_sql_str(self) -> SqlStr {
-        match self {
-            Text::Static(text) => SqlStr::from_static(text),
-            Text::Built(text) => AssertSqlSafe(text).into_sql_str(),
-        }
     }
 }
 

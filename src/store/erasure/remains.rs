@@ -2,7 +2,8 @@
 
 use crate::domain::{PersonaId, RunId};
 use crate::store::db::{self, Sql};
-use crate::store::memory::erase::{TEXT_COLUMNS, column_bytes};
+use crate::store::memory::erase::TEXT_COLUMNS;
+use crate::store::sql::column_bytes;
 use crate::store::{Result, Store};
 use crate::text::quotations::Quotations;
 use futures_util::TryStreamExt;

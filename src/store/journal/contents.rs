@@ -9,7 +9,7 @@ use crate::domain::{RunId, sha256_hex};
 use crate::store::db::{self, Connection, Row, Sql};
 use crate::store::journal::packed::{DigestedText, Unpacker};
 use crate::store::sql::{from_json, json_list};
-use crate::store::threads::history::{
+use crate::store::threads::past_rows::{
     PastMessage, PastMessageJson, PastStep, PastStepJson, past_message, past_step,
 };
 use crate::store::{PersonaStore, Result, StoreError};

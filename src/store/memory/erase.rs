@@ -343,15 +343,6 @@ impl Store {
     }
 }
 
-/// Returns the bytes of a column in the words of both databases; its name comes from the schema.
-pub(in crate::store) fn column_bytes(column: &str, is_bytes: bool) -> [String; 2] {
-    let postgres = match is_bytes {
-        true => column.to_owned(),
-        false => format!("convert_to({column}, 'UTF8')"),
-    };
-    [format!("CAST({column} AS BLOB)"), postgres]
-}
-
 /// Reports whether an entry is still to be erased.
 fn is_there(entry: &&MemoryEntry) -> bool {
     entry.erased_at.is_none() || !entry.text.is_empty()
@@ -502,9 +493,4 @@ async fn erase(
         event(conn, &entry.id, ("erased", None), author, now).await?;
     }
     redaction.apply(conn, now).await
-}
-
-/// Errors that mean that another process reads or writes.
-pub(in crate::store) fn is_busy(error: &StoreError) -> bool {
-    matches!(error, StoreError::Sql(db::Error::Database(cause)) if cause.code().as_deref() == Some("5"))
 }

@@ -3,8 +3,8 @@
 //! SQLite leaves what a row held before in the free space of its page; `VACUUM` writes every page anew
 //! (<https://sqlite.org/lang_vacuum.html>), and the log is copied back and cut off.
 
-use super::erase::is_busy;
 use crate::store::db::Pool;
+use crate::store::sqlite::refusal::is_one_of;
 use crate::store::{Result, Store, StoreError};
 use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 
@@ -45,4 +45,10 @@ async fn rewrite(conn: &mut SqliteConnection) -> Result<bool> {
     let cut = sqlx::query(CUT_LOG).fetch_one(conn).await?;
     let is_held: i64 = cut.try_get("busy").map_err(StoreError::from)?;
     Ok(is_held == 0)
+}
+
+/// Reports whether another process reads or writes.
+fn is_busy(error: &StoreError) -> bool {
+    const BUSY: i32 = 5;
+    matches!(error, StoreError::Sql(error) if is_one_of(error, &[BUSY]))
 }

@@ -13,7 +13,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time that a write waits for a server that is away; then its caller is told to try again.
 const RECONNECT_MAX: Duration = Duration::from_secs(10);
@@ -111,19 +111,20 @@ impl Lane {
 
     /// Returns a connection in a transaction that has its locks.
     async fn begin(&mut self, scope: &Scope) -> Result<Connection, CommitRefusal> {
-        let began = Instant::now();
+        let mut waited = Duration::ZERO;
         loop {
             let error = match self.try_begin(scope).await {
                 Ok(conn) => return Ok(conn),
                 Err(CommitRefusal::Refused(error)) => error,
                 Err(other) => return Err(other),
             };
-            if !super::refusal::is_passing(&error) || began.elapsed() > RECONNECT_MAX {
+            if !super::refusal::is_passing(&error) || waited > RECONNECT_MAX {
                 tracing::error!(%error, "the database does not begin a transaction");
                 return Err(CommitRefusal::Refused(error));
             }
             tracing::warn!(%error, "the database is away; it is tried again");
             tokio::time::sleep(RECONNECT_PAUSE).await;
+            waited += RECONNECT_PAUSE;
         }
     }
 

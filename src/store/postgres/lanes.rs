@@ -24,13 +24,13 @@ const LANES: usize = 4;
 
 #[derive(Clone)]
 pub(in crate::store) struct Lanes {
-    queue: Arc<Queue>,
+    queue: Arc<WriteQueue>,
     working: Arc<Mutex<JoinSet<()>>>,
     halt: watch::Receiver<Option<Halt>>,
 }
 
 /// Writes that wait.
-struct Queue {
+struct WriteQueue {
     jobs: Mutex<VecDeque<Box<dyn Job>>>,
     /// A permit for each write that waits.
     ready: Semaphore,
@@ -51,7 +51,7 @@ impl Lanes {
     /// write of an engine.
     pub fn start(options: &PgConnectOptions, epoch: Option<i64>) -> Self {
         let (halted, halt) = watch::channel(None);
-        let queue = Arc::new(Queue {
+        let queue = Arc::new(WriteQueue {
             jobs: Mutex::default(),
             ready: Semaphore::new(0),
             places: Semaphore::new(QUEUE_LENGTH_MAX),
@@ -123,7 +123,7 @@ impl Lanes {
     }
 }
 
-impl Queue {
+impl WriteQueue {
     /// Adds a write: absorbed by one of its kind that waits, or as the last.
     ///
     /// Errors: no write is taken any more.
@@ -186,7 +186,7 @@ impl Queue {
     }
 }
 
-async fn work(queue: Arc<Queue>, mut lane: Lane) {
+async fn work(queue: Arc<WriteQueue>, mut lane: Lane) {
     while let Some(job) = queue.next().await {
         let cut = queue.cut_of_next();
         match lane.execute(job, cut).await {

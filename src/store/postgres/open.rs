@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::domain::LoopKey;
 use crate::store::OpenError;
 use crate::store::db::{Connection, Pool, Scope, query, raw_sql};
-use crate::store::opened::{Opened, Writer};
+use crate::store::opened::{Opened, StoreWriter};
 use crate::store::sqlite::locks::{acquire, replace, turn_to_open};
 use crate::store::sqlite::open::{RAISE_EPOCH, READ_EPOCH, data_folder};
 use sqlx::Connection as _;
@@ -114,7 +114,7 @@ async fn finish(mut conn: Connection, url: &DatabaseUrl, epoch: &'static str) ->
         .connect_lazy_with(url.to_read());
     let lanes = Lanes::start(&url.to_write(), is_engine.then_some(epoch));
     Ok(Opened {
-        writer: Writer::Lanes(lanes),
+        writer: StoreWriter::Lanes(lanes),
         readers: Pool::Postgres(readers),
         epoch,
         loop_key,

@@ -1,6 +1,6 @@
 //! Where the database of a workspace is, if it is not a file.
 
-use crate::config::secret;
+use crate::config::{DATABASE_URL_VARIABLE, secret};
 use crate::store::OpenError;
 use secrecy::ExposeSecret;
 use sqlx::ConnectOptions;
@@ -8,8 +8,6 @@ use sqlx::postgres::PgConnectOptions;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Variable of the environment, or line of `.secrets`, with the address.
-pub(in crate::store) static VARIABLE: &str = "ATTACHE_DATABASE_URL";
 /// Prepared statements kept per connection; more than there are SQL constants.
 const STATEMENTS_CACHED: usize = 1024;
 
@@ -22,7 +20,7 @@ impl DatabaseUrl {
     ///
     /// Errors: [`OpenError::DatabaseUrl`] for what is no address.
     pub fn of(workspace: &Path) -> Result<Option<Self>, OpenError> {
-        let text = secret(workspace, VARIABLE);
+        let text = secret(workspace, DATABASE_URL_VARIABLE);
         text.map(|text| Self::parse(text.expose_secret()))
             .transpose()
     }

@@ -8,13 +8,14 @@ use super::match_text::{MatchText, all, in_threads, query_words, with_part, with
 use super::ranking::{
     CandidateFacts, Ranking, SHARE_MIN, TermDocuments, TermListing, candidates, counted, rank,
 };
+use super::received::{ReceivedLetter, of_named};
 use super::scope::{MessageSearch, SearchScope};
 use super::vectors::QuestionVector;
 use crate::domain::MessageId;
 use crate::store::db::{self, Query, Row, Sql, TextPair};
 use crate::store::sql::{from_json, instant, json_list, to_i64};
 use crate::store::{PersonaStore, Result};
-use crate::text::word_parts::{WantedPart, stems, wanted_part};
+use crate::text::word_parts::{WantedPart, wanted_part};
 use futures_util::future::try_join_all;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -447,29 +448,6 @@ impl PersonaStore {
         }
         Ok((found.into_iter().collect(), near))
     }
-}
-
-struct ReceivedLetter {
-    at_ms: i64,
-    sender: String,
-}
-
-/// Returns the messages whose senders have a word of the query; `None` when none has.
-fn of_named(words: &[String], letters: &HashMap<i64, ReceivedLetter>) -> Option<HashSet<i64>> {
-    let words: HashSet<String> = words.iter().flat_map(|word| stems(word)).collect();
-    let mut known: HashMap<&str, bool> = HashMap::new();
-    let mut named = HashSet::new();
-    for (seq, letter) in letters {
-        let is_named = known.entry(&letter.sender).or_insert_with(|| {
-            stems(&letter.sender)
-                .iter()
-                .any(|word| words.contains(word))
-        });
-        if *is_named {
-            named.insert(*seq);
-        }
-    }
-    (!named.is_empty()).then_some(named)
 }
 
 /// Parts of the query that are the same for every word.

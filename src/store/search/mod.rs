@@ -5,6 +5,7 @@
 //! - `excerpt`: the piece of a letter that shows a hit.
 //! - `scope`: what a search asks for; `found`: messages as it returns them.
 //! - `vectors`: vectors of letters, and the order by them beside that by words; `embedded`: which letters have one.
+//! - `received`: when a letter came and of whom.
 //! - `letter_search`: search over the messages of a persona.
 //! - `replies`: letters by which the search is measured.
 //! - `letter_parts`: the second index, of parts of words.
@@ -23,6 +24,7 @@ pub(in crate::store) mod scope;
 pub(in crate::store) mod found;
 pub(in crate::store) mod vectors;
 pub(in crate::store) mod embedded;
+mod received;
 pub(in crate::store) mod letter_search;
 pub(in crate::store) mod replies;
 pub(in crate::store) mod letter_parts;

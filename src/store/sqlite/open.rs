@@ -7,7 +7,7 @@ use crate::store::db::Pool;
 use crate::store::maintenance::before_upgrade::require_whole;
 use crate::store::maintenance::migrate::{Opening, UpgradeBackup, migrate};
 use crate::store::maintenance::versions::{note_version, require_newest};
-use crate::store::opened::{Opened, Writer};
+use crate::store::opened::{Opened, StoreWriter};
 use crate::store::sqlite::identity::FileIdentity;
 use crate::store::sqlite::leftovers::{
     is_new, note_made, note_making, note_opened, refuse_leftovers,
@@ -174,7 +174,7 @@ async fn open_database(
     };
     let writer = GroupWriter::start(conn.into(), engine, log);
     Ok(Opened {
-        writer: Writer::Group(writer),
+        writer: StoreWriter::Group(writer),
         readers: Pool::Sqlite(readers),
         epoch,
         loop_key,

@@ -2,12 +2,14 @@
 //! sessions that agents keep in them.
 //!
 //! - `place`, `placement`: the thread of a letter
+//! - `past_rows`: messages and steps as statements return them
 //! - `history`: messages as a run reads them; `opened`: as a tool opens them; `links`: where they lead
 //! - `reply_limits`, `correspondence`: what may still be written in a thread and to a person
 //! - `sessions`: sessions of agents; `summaries`: rolling summaries; `instructions`: what the owner said for one of them
 
 pub(in crate::store) mod place;
 pub(in crate::store) mod placement;
+pub(in crate::store) mod past_rows;
 pub(in crate::store) mod history;
 pub(in crate::store) mod opened;
 pub(in crate::store) mod links;

@@ -6,7 +6,7 @@
 use crate::domain::{MessageId, PersonaId, RunId, TextLabel, ThreadId, Timestamp, sha256_hex};
 use crate::store::db::{self, Connection, Sql};
 use crate::store::sql::{from_json, json_list, timestamp, to_json};
-use crate::store::threads::history::{PastMessage, PastMessageJson, past_message};
+use crate::store::threads::past_rows::{PastMessage, PastMessageJson, past_message};
 use crate::store::{PersonaStore, Result, Store};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

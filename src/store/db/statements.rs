@@ -1,14 +1,14 @@
 //! Texts of several statements, taken apart for PostgreSQL: it prepares one statement at a time, and
 //! wants the parameters that this one names, no others.
 
-use super::sql::Text;
+use super::sql_text::SqlText;
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 /// A statement of a text.
 #[derive(Debug, Clone)]
-pub(super) struct Piece {
+pub(super) struct SqlStatement {
     /// Its parameters are numbered from 1.
     pub sql: SqlStr,
     /// For each parameter, its place among the values of the text, from 0.
@@ -16,13 +16,13 @@ pub(super) struct Piece {
 }
 
 /// What was taken apart, by the address and length of a text that lives as long as the program.
-type Known = HashMap<(usize, usize), Arc<[Piece]>>;
+type Known = HashMap<(usize, usize), Arc<[SqlStatement]>>;
 
 static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
 
 /// Returns the statements of a text in order.
-pub(super) fn pieces(text: &Text) -> Arc<[Piece]> {
-    let Text::Static(fixed) = text else {
+pub(super) fn statements(text: &SqlText) -> Arc<[SqlStatement]> {
+    let SqlText::Static(fixed) = text else {
         return take_apart(text.as_str()).into();
     };
     let key = (fixed.as_ptr().addr(), fixed.len());
@@ -31,13 +31,13 @@ pub(super) fn pieces(text: &Text) -> Arc<[Piece]> {
         return pieces.clone();
     }
     drop(known);
-    let pieces: Arc<[Piece]> = take_apart(fixed).into();
+    let pieces: Arc<[SqlStatement]> = take_apart(fixed).into();
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     known.insert(key, pieces.clone());
     pieces
 }
 
-fn take_apart(text: &str) -> Vec<Piece> {
+fn take_apart(text: &str) -> Vec<SqlStatement> {
     let mut pieces = Vec::new();
     let mut piece = Unfinished::default();
     let mut rest = text;
@@ -93,9 +93,9 @@ impl Unfinished {
     }
 
     /// Returns the statement, unless its text is empty.
-    fn finish(self) -> Option<Piece> {
+    fn finish(self) -> Option<SqlStatement> {
         let is_empty = self.sql.trim().is_empty();
-        (!is_empty).then(|| Piece {
+        (!is_empty).then(|| SqlStatement {
             sql: AssertSqlSafe(self.sql).into_sql_str(),
             values: self.values,
         })
@@ -132,8 +132,8 @@ mod tests {
 
     #[test]
     fn a_fixed_text_is_taken_apart_once() {
-        let text = Text::Static("SELECT 1; SELECT 2");
-        let (first, again) = (pieces(&text), pieces(&text));
+        let text = SqlText::Static("SELECT 1; SELECT 2");
+        let (first, again) = (statements(&text), statements(&text));
         assert!(Arc::ptr_eq(&first, &again) && first.len() == 2);
     }
 }
