@@ -88,7 +88,7 @@ pub use inference::think::Think;
 pub use inference::tool_timeouts::{TOOL_TIMEOUT, TOOL_TIMEOUT_MAX, ToolTimeouts};
 pub use keeping::{KeepingSettings, RetentionAges, ScheduledBackup};
 pub use letters::{LetterRule, LetterRules};
-pub use load::{DATABASE_URL_VARIABLE, 
+pub use load::{
     ReadAgain, load, load_again, load_beside_secrets, load_for_one, load_foreign, load_snapshot,
     load_staged, load_with, load_without_secrets,
 };
@@ -100,7 +100,7 @@ pub use own_tools::{OwnTool, OwnToolClass, OwnToolEffects};
 pub use persona::{BadName, Persona, check_name, description, is_untouched};
 pub use personas::{OutOfService, Personas};
 pub use policy::{ApprovalSettings, PolicySettings, REPLY};
-pub use secrets::{FILE as SECRETS_FILE, environment, has_secret, secret};
+pub use secrets::{DATABASE_VARIABLE, FILE as SECRETS_FILE, environment, has_secret, secret};
 pub use security::mcp_server::{AgentReads, AgentTool, AgentTrust, McpServerSettings};
 pub use security::{Access, Decision, Security};
 pub use settings::Config;

@@ -10,6 +10,8 @@ use std::path::Path;
 
 /// File of `KEY=VALUE` lines in the workspace.
 pub const FILE: &str = ".secrets";
+/// Name of the secret with the address of a database on a server, which the store reads.
+pub const DATABASE_VARIABLE: &str = "ATTACHE_DATABASE_URL";
 /// Maximum bytes of the file.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 

@@ -30,7 +30,7 @@ use crate::config::own_tools::{OwnTool, OwnToolFiles};
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::personas::Personas;
 use crate::config::policy::{PolicySettings, TypedPolicy};
-use crate::config::secrets::{STAND_IN, Secrets, is_stand_in};
+use crate::config::secrets::{DATABASE_VARIABLE, STAND_IN, Secrets, is_stand_in};
 use crate::config::security::{Security, TypedSecurity};
 use crate::config::settings::Config;
 use crate::config::skills::{PinnedSkill, TypedSkills};
@@ -49,8 +49,6 @@ use std::sync::Arc;
 
 /// Variable of the secret by which several engines recognise each other's mail.
 const LOOP_KEY_VARIABLE: &str = "ATTACHE_LOOP_KEY";
-/// Address of a database on a server; without it the database is a file.
-pub const DATABASE_URL_VARIABLE: &str = "ATTACHE_DATABASE_URL";
 
 /// Reads and checks `configs/*.json`, `personas/*/persona.json`, `.secrets` and the environment.
 ///
@@ -398,7 +396,7 @@ impl TypedFiles {
         let named = blocks.flat_map(|(_, typed)| typed.variables());
         let known = keys
             .chain(named)
-            .chain([password, LOOP_KEY_VARIABLE, DATABASE_URL_VARIABLE])
+            .chain([password, LOOP_KEY_VARIABLE, DATABASE_VARIABLE])
             .chain(mailboxes)
             .chain(submission)
             .chain(webhooks)

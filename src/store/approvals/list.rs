@@ -66,7 +66,7 @@ pub(in crate::store) const PLACE_OF_APPROVAL: &str =
 pub(in crate::store) const QUESTIONS_OF_RUN: &str =
     "SELECT * FROM approvals WHERE run_id = $1 ORDER BY seq";
 pub(in crate::store) const APPROVAL: &str = "SELECT * FROM approvals WHERE id = $1";
-pub(in crate::store) const APPROVALS_ENDING: &str = "SELECT id FROM approvals WHERE lower(substr(id, -length($1))) = lower($1) ORDER BY id DESC LIMIT $2";
+pub(in crate::store) const APPROVALS_ENDING: &str = "SELECT id FROM approvals WHERE lower(substr(id, length(id) - length($1) + 1)) = lower($1) ORDER BY id DESC LIMIT $2";
 
 impl Store {
     /// Returns questions in a state, the newest first; open ones, those that end first.

@@ -15,7 +15,7 @@ const NUMBER_CHARS_MIN: usize = 6;
 
 /// Questions of the persona whose id ends like this; a second one makes the number ambiguous.
 pub(in crate::store) const APPROVALS_OF_NUMBER: &str = "
-    SELECT id, tool FROM approvals WHERE state = 'open' AND persona_id = $1 AND substr(id, -length($2)) = $2 LIMIT 2";
+    SELECT id, tool FROM approvals WHERE state = 'open' AND persona_id = $1 AND substr(id, length(id) - length($2) + 1) = $2 LIMIT 2";
 
 /// A decision that names a question by its number.
 pub(in crate::store) struct NumberedDecision<'a> {

@@ -14,8 +14,7 @@ pub struct RawLetter {
 
 pub(in crate::store) const MESSAGES_LIKE: &str =
     "SELECT id FROM messages WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
-pub(in crate::store) const MESSAGES_ENDING: &str =
-    "SELECT id FROM messages WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
+pub(in crate::store) const MESSAGES_ENDING: &str = "SELECT id FROM messages WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
 pub(in crate::store) const RAW_LETTER: &str = "
     SELECT l.trace, l.bytes FROM messages m JOIN raw_letters l ON l.id = m.raw_id WHERE m.id = $1";
 

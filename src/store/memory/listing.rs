@@ -23,7 +23,7 @@ pub(in crate::store) const MEMORY_OF_MESSAGE: &str = "
 pub(in crate::store) const MEMORY_SINCE: &str = "
     SELECT id FROM memory WHERE created_at >= $1 AND ($2 IS NULL OR persona_id = $2) ORDER BY id";
 pub(in crate::store) const MEMORY_ENTRY: &str = "SELECT * FROM memory WHERE id = $1";
-pub(in crate::store) const MEMORY_ENDING: &str = "SELECT id FROM memory WHERE lower(substr(id, -length($1))) = lower($1) ORDER BY id DESC LIMIT $2";
+pub(in crate::store) const MEMORY_ENDING: &str = "SELECT id FROM memory WHERE lower(substr(id, length(id) - length($1) + 1)) = lower($1) ORDER BY id DESC LIMIT $2";
 pub(in crate::store) const SOURCES_OF_MEMORY: &str = "
     SELECT message_id, part, quote_start, quote_end, quote FROM memory_sources WHERE memory_id = $1
     ORDER BY message_id, quote_start";

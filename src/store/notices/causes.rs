@@ -180,8 +180,7 @@ pub(in crate::store) const NOTICES_OF_CAUSE: &str =
     "SELECT * FROM notices WHERE cause = $1 ORDER BY seq DESC LIMIT $2";
 pub(in crate::store) const NOTICES_LIKE: &str =
     "SELECT id FROM notices WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
-pub(in crate::store) const NOTICES_ENDING: &str =
-    "SELECT id FROM notices WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
+pub(in crate::store) const NOTICES_ENDING: &str = "SELECT id FROM notices WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
 
 impl Store {
     /// Stores an event that no other transaction makes true, such as a refused login; `false` when

@@ -1,6 +1,6 @@
 //! Where the database of a workspace is, if it is not a file.
 
-use crate::config::{DATABASE_URL_VARIABLE, secret};
+use crate::config::{DATABASE_VARIABLE, secret};
 use crate::store::OpenError;
 use secrecy::ExposeSecret;
 use sqlx::ConnectOptions;
@@ -20,7 +20,7 @@ impl DatabaseUrl {
     ///
     /// Errors: [`OpenError::DatabaseUrl`] for what is no address.
     pub fn of(workspace: &Path) -> Result<Option<Self>, OpenError> {
-        let text = secret(workspace, DATABASE_URL_VARIABLE);
+        let text = secret(workspace, DATABASE_VARIABLE);
         text.map(|text| Self::parse(text.expose_secret()))
             .transpose()
     }

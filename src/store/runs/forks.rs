@@ -71,8 +71,7 @@ pub(in crate::store) const FORK_RECORD: &str = "SELECT record_json FROM forks WH
 pub(in crate::store) const RUN_OF_FORK: &str = "SELECT run_id FROM forks WHERE id = $1";
 pub(in crate::store) const FORKS_LIKE: &str =
     "SELECT id FROM forks WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
-pub(in crate::store) const FORKS_ENDING: &str =
-    "SELECT id FROM forks WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
+pub(in crate::store) const FORKS_ENDING: &str = "SELECT id FROM forks WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
 pub(in crate::store) const BUDGET_OF_RUN: &str = "SELECT budget_micros FROM runs WHERE id = $1";
 pub(in crate::store) const FORKS: &str = "
     SELECT id, run_id, persona_id, at_turn, change_json, state, created_at, finished_at FROM forks

@@ -11,17 +11,14 @@ pub(in crate::store) const CANDIDATES_MAX: u32 = 6;
 
 pub(in crate::store) const THREADS_LIKE: &str =
     "SELECT id FROM threads WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
-pub(in crate::store) const THREADS_ENDING: &str =
-    "SELECT id FROM threads WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
-pub(in crate::store) const DELIVERIES_ENDING: &str =
-    "SELECT id FROM deliveries WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
+pub(in crate::store) const THREADS_ENDING: &str = "SELECT id FROM threads WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
+pub(in crate::store) const DELIVERIES_ENDING: &str = "SELECT id FROM deliveries WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
 pub(in crate::store) const DELIVERIES_LIKE: &str =
     "SELECT id FROM deliveries WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
 
 pub(in crate::store) const RUNS_LIKE: &str =
     "SELECT id FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
-pub(in crate::store) const RUNS_ENDING: &str =
-    "SELECT id FROM runs WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
+pub(in crate::store) const RUNS_ENDING: &str = "SELECT id FROM runs WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
 
 impl Store {
     /// Finds the run whose id is `piece`, or the only run whose id begins or else ends with it.

@@ -20,7 +20,7 @@ pub(in crate::store) const WEBHOOK_DELIVERY: &str =
 pub(in crate::store) const WEBHOOK_DELIVERIES_LIKE: &str =
     "SELECT id FROM webhook_deliveries WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
 pub(in crate::store) const WEBHOOK_DELIVERIES_ENDING: &str = "
-    SELECT id FROM webhook_deliveries WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
+    SELECT id FROM webhook_deliveries WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
 pub(in crate::store) const RETRY_WEBHOOK_DELIVERY: &str = "
     UPDATE webhook_deliveries SET state = 'queued', attempts = 0, next_attempt_at = $2, finished_at = NULL WHERE id = $1";
 /// What was told before is told again under its old id, by which a receiver knows it.

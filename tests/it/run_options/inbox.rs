@@ -112,7 +112,7 @@ async fn flood(app: &TestApp) {
     let mut rows = app.workspace.rows().await;
     let many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
         INSERT INTO messages (id, thread_id, persona_id, direction, message_id, sender, subject, text_body, received_at, trust)
-        SELECT substr(m.id, 1, 19) || '9000-' || substr('000000000000' || i, -12), m.thread_id, m.persona_id, 'inbound', 'm' || i, m.sender,
+        SELECT substr(m.id, 1, 19) || '9000-' || substr('000000000000' || i, length(CAST(i AS TEXT)) + 1), m.thread_id, m.persona_id, 'inbound', 'm' || i, m.sender,
           m.subject, 'Letter ' || i, m.received_at, m.trust FROM n, messages m WHERE m.direction = 'inbound'";
     db::query(many)
         .execute(&mut rows)
