@@ -46,10 +46,10 @@ pub(in crate::store) const FORGET_MEMORY: &str = "
 pub(in crate::store) const NOTE_CROWDED_OUT: &str = "
     INSERT INTO memory_events (memory_id, act, actor, who, why, before_json, at)
     SELECT id, 'expired', 'engine', '', 'more entries wait than there may be', '{\"status\":\"proposed\"}', $3
-    FROM memory WHERE persona_id = $1 AND status = 'proposed' ORDER BY created_at DESC LIMIT -1 OFFSET $2";
+    FROM memory WHERE persona_id = $1 AND status = 'proposed' ORDER BY created_at DESC LIMIT 9223372036854775807 OFFSET $2";
 pub(in crate::store) const CROWD_OUT: &str = "
     UPDATE memory SET status = 'expired' WHERE id IN (SELECT id FROM memory
-      WHERE persona_id = $1 AND status = 'proposed' ORDER BY created_at DESC LIMIT -1 OFFSET $2)";
+      WHERE persona_id = $1 AND status = 'proposed' ORDER BY created_at DESC LIMIT 9223372036854775807 OFFSET $2)";
 
 pub(in crate::store) const IS_ALIAS: &str =
     "SELECT 1 AS is_alias FROM contact_aliases WHERE address = $1";

@@ -324,7 +324,7 @@ async fn end_oldest(
     let end = db::query(END_OLDEST)
         .bind(id.as_str())
         .bind(to_i64(kept))
-        .bind(-1)
+        .bind(i64::MAX)
         .bind(TOO_MANY)
         .bind(now.to_string());
     span(&end.fetch_all(conn).await?, TOO_MANY)
