@@ -64,7 +64,8 @@ pub struct MailStrip {
 }
 
 pub(in crate::store) const CONTEXT_SIZES: &str = "
-    SELECT id, context_report_json ->> '$.used_tokens' AS used, context_report_json ->> '$.budget_tokens' AS budget
+    SELECT id, CAST(context_report_json ->> '$.used_tokens' AS BIGINT) AS used,
+      CAST(context_report_json ->> '$.budget_tokens' AS BIGINT) AS budget
     FROM runs WHERE id IN (SELECT value FROM jsonb_each($1)) AND context_report_json IS NOT NULL";
 pub(in crate::store) const TURN_STRIPS: &str = "
     SELECT t.run_id, t.turn_index, t.attempt, t.state, t.model, t.input_tokens, t.cache_read_tokens, t.cache_write_tokens,
@@ -72,7 +73,7 @@ pub(in crate::store) const TURN_STRIPS: &str = "
     FROM run_turns t WHERE t.run_id IN (SELECT value FROM jsonb_each($1)) ORDER BY t.run_id, t.turn_index, t.attempt";
 pub(in crate::store) const CALL_STRIPS: &str = "
     SELECT c.run_id, c.tool_call_id, c.tool_name, c.created_at AS called_at, r.created_at AS finished_at,
-      r.payload_json ->> '$.ok' AS ok, r.payload_json ->> '$.error.code' AS error
+      CAST(r.payload_json ->> '$.ok' AS BIGINT) AS ok, r.payload_json ->> '$.error.code' AS error
     FROM thread_tool_events c
     LEFT JOIN thread_tool_events r ON r.run_id = c.run_id AND r.tool_call_id = c.tool_call_id AND r.event_type = 'tool_result'
     WHERE c.run_id IN (SELECT value FROM jsonb_each($1)) AND c.event_type = 'tool_call' ORDER BY c.run_id, c.step_index";

@@ -2,6 +2,7 @@
 
 use super::ingest::key;
 use super::site::{Page, Site};
+use crate::app::database::is_postgres;
 use crate::approvals::scene::CONTACT;
 use reqwest::Method;
 use serde_json::json;
@@ -74,7 +75,8 @@ async fn what_happened_is_counted_once_however_often_it_is_read() {
     }
     assert_eq!(first[r#"attache_runs{state="queued"}"#], 0.0);
     assert_eq!(first["attache_feed_gaps_total"], 0.0);
-    assert!(first["attache_database_bytes"] > 0.0 && first["process_open_fds"] > 0.0);
+    assert!(is_postgres() || first["attache_database_bytes"] > 0.0);
+    assert!(first["process_open_fds"] > 0.0);
     assert!(
         first
             .keys()

@@ -46,7 +46,7 @@ const FAULTY: [(&str, &str, &str); 9] = [
         "{ \"name\": ",
         "{ \"colour\": 1 }",
     ),
-    (".secrets", "no key at all", "NOBODY_READS=this"),
+    (".secrets", "no key at all", "KEY=value\nno key at all"),
 ];
 
 #[tokio::test]

@@ -72,11 +72,18 @@ impl Connection {
         }
     }
 
-    /// Lets this connection break what references and triggers keep. On PostgreSQL its role must be a superuser.
+    /// Lets this connection break what references keep. On PostgreSQL, whose references are triggers, those of the schema are
+    /// made to work on, and the role must be a superuser.
     pub async fn unchecked(&mut self) {
         let sql = match self {
             Self::Sqlite(_) => "PRAGMA foreign_keys = OFF",
-            Self::Postgres(_) => "SET session_replication_role = replica",
+            Self::Postgres(_) => {
+                "DO $$ DECLARE t record; BEGIN
+                   FOR t IN SELECT tgrelid::regclass AS of, tgname FROM pg_trigger WHERE NOT tgisinternal LOOP
+                     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', t.of, t.tgname);
+                   END LOOP; END $$;
+                 SET session_replication_role = replica"
+            }
         };
         self.execute(sql).await.expect("no checks");
     }
