@@ -6,12 +6,11 @@
 //! never comes back keeps its reservation: the provider may bill it.
 
 use crate::domain::{
-    Allowance, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, NoticeId, NoticeKind,
-    NoticeSubject, PersonaId, RunId, ThreadBudget, ThreadId, UsageLine,
+    Allowance, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, RunId, ThreadBudget,
+    ThreadId, UsageLine,
 };
 use crate::store::budgets::usage_row::UsageRow;
 use crate::store::db::{self, Connection, Query, Row, Scope, Sql};
-use crate::store::notices::emit::NewNotice;
 use crate::store::{Result, Store, StoreError};
 use serde_json::{Value, json};
 

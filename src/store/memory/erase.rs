@@ -13,8 +13,8 @@ use super::redaction::{
 use super::write::{MemoryAuthor, event};
 use crate::domain::{MemoryProposal, PersonaId, RunId, Timestamp};
 use crate::store::db::{self, Connection, Row, Scope, Sql};
-use crate::store::sql::{json_list, to_json};
-use crate::store::{Result, Store, StoreError};
+use crate::store::sql::{column_bytes, json_list, to_json};
+use crate::store::{Result, Store};
 use crate::text::shortened;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -4,7 +4,7 @@
 //! Every query is bounded by a number of rows found through an index, so its work does not grow
 //! with the thread.
 
-use crate::domain::{Address, MessageId, RunId, ThreadId, Timestamp, Trust};
+use crate::domain::{Address, MessageId, RunId, ThreadId, Timestamp};
 use crate::store::db::{self, Row, Sql};
 use crate::store::sql::{from_json, json_list, timestamp};
 use crate::store::threads::opened::{MessageFile, is_pdf};
