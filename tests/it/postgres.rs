@@ -58,7 +58,7 @@ async fn threads_with_two_runs_that_may_begin(app: &TestApp) -> i64 {
     doubled.expect("a count")
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn letters_at_once_in_one_thread_leave_one_run_that_may_begin() {
     if is_skipped() {
         return;
@@ -77,7 +77,7 @@ async fn runs_of_one_letter_at_once(app: &TestApp) -> i64 {
     runs.await.expect("a count")
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_one_letter_that_comes_many_times_at_once_there_is_one_run() {
     if is_skipped() {
         return;
@@ -86,7 +86,7 @@ async fn of_one_letter_that_comes_many_times_at_once_there_is_one_run() {
     assert_eq!(runs_of_one_letter_at_once(&app).await, 1);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn without_the_lock_of_its_persona_one_letter_has_several_runs() {
     if is_skipped() {
         return;
@@ -97,7 +97,7 @@ async fn without_the_lock_of_its_persona_one_letter_has_several_runs() {
     assert!(runs > 1, "the control found nothing");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_runs_and_mails_that_are_claimed_at_once_each_is_claimed_once() {
     if is_skipped() {
         return;
@@ -118,7 +118,7 @@ async fn of_runs_and_mails_that_are_claimed_at_once_each_is_claimed_once() {
     assert_eq!(claimed.len(), THREADS, "none twice");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_reader_of_the_feed_misses_no_event_of_writes_that_race() {
     if is_skipped() {
         return;
