@@ -43,11 +43,14 @@ async fn status(context: &CommandContext) -> anyhow::Result<Exit> {
     let clock = Arc::new(SystemClock::new());
     let now = clock.now();
     // No migration is made: whoever only looks must not change a database beside an older engine.
-    let store = match refuse_leftovers(&workspace.join("data")) {
+    let place = DatabasePlace::of(workspace)?;
+    let left = match place.file() {
+        Some(_) => refuse_leftovers(&workspace.join("data")),
+        None => Ok(()),
+    };
+    let store = match left {
         Err(error) => Some(Err(error)),
-        Ok(()) if DatabasePlace::of(workspace)?.is_made() => {
-            Some(Store::open_to_read(workspace, clock).await)
-        }
+        Ok(()) if place.is_made() => Some(Store::open_to_read(workspace, clock).await),
         Ok(()) => None,
     };
     let status = WorkspaceStatus::of(context, store, now).await?;

@@ -341,6 +341,7 @@ fn cells(row: &Row) -> Result<Map<String, Value>> {
         Cell::Text(text) => json!(text),
         Cell::Bytes(bytes) => json!({ "base64": STANDARD.encode(bytes) }),
     };
-    let cells = row.cells()?.into_iter();
+    // PostgreSQL has it as a column, SQLite in every table: it counts rows of one database.
+    let cells = row.cells()?.into_iter().filter(|(name, _)| name != "rowid");
     Ok(cells.map(|(name, cell)| (name, value(cell))).collect())
 }
