@@ -14,7 +14,10 @@ use std::time::Duration;
 const IN_HUNDRED_DAYS: &str = "Sun, 28 Feb 2027 09:00:00 +0000";
 
 async fn texts(app: &TestApp) -> Vec<String> {
-    let sql = "SELECT CAST(bytes AS TEXT) FROM contents ORDER BY 1";
+    let sql = db::on(
+        "SELECT CAST(bytes AS TEXT) FROM contents ORDER BY 1",
+        "SELECT text_of(bytes) FROM contents ORDER BY 1",
+    );
     db::query_scalar(sql)
         .fetch_all(&mut app.workspace.rows().await)
         .await
