@@ -100,7 +100,9 @@ pub use own_tools::{OwnTool, OwnToolClass, OwnToolEffects};
 pub use persona::{BadName, Persona, check_name, description, is_untouched};
 pub use personas::{OutOfService, Personas};
 pub use policy::{ApprovalSettings, PolicySettings, REPLY};
-pub use secrets::{DATABASE_VARIABLE, FILE as SECRETS_FILE, environment, has_secret, secret};
+pub use secrets::{
+    DATABASE_VARIABLE, FILE as SECRETS_FILE, environment, has_secret, is_stand_in, secret,
+};
 pub use security::mcp_server::{AgentReads, AgentTool, AgentTrust, McpServerSettings};
 pub use security::{Access, Decision, Security};
 pub use settings::Config;

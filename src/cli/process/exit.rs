@@ -140,7 +140,10 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
             let hint = "the engine needs a folder `data` in which its user may write, on a file system with locks";
             (Exit::CannotCreate, hint)
         }
-        OpenError::DatabaseUrl | OpenError::NoServer { .. } | OpenError::Server { .. } => {
+        OpenError::DatabaseUrl
+        | OpenError::TwoDatabases { .. }
+        | OpenError::NoServer { .. }
+        | OpenError::Server { .. } => {
             return of_server(error);
         }
         OpenError::Sql(_) => {
@@ -196,6 +199,9 @@ fn of_server(error: &OpenError) -> (Exit, Option<String>) {
             return (Exit::TryAgain, Some(hint.to_owned()));
         }
         OpenError::Server { remedy, .. } => remedy.clone(),
+        OpenError::TwoDatabases { .. } => "take the line out of `.secrets` to go on with the file; to begin anew on the server, \
+            move the file away with its `-wal` and `-shm`: its rows are not moved"
+            .to_owned(),
         _ => "write `ATTACHE_DATABASE_URL=postgres://USER:PASSWORD@HOST/NAME` into `.secrets`; without it the database is \
             the file `data/attache.db`"
             .to_owned(),

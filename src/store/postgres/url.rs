@@ -1,6 +1,6 @@
 //! Where the database of a workspace is, if it is not a file.
 
-use crate::config::{DATABASE_VARIABLE, secret};
+use crate::config::{DATABASE_VARIABLE, is_stand_in, secret};
 use crate::store::OpenError;
 use secrecy::ExposeSecret;
 use sqlx::ConnectOptions;
@@ -18,11 +18,19 @@ pub(in crate::store) struct DatabaseUrl(PgConnectOptions);
 impl DatabaseUrl {
     /// Reads the address for a workspace; `None` where its database is a file.
     ///
-    /// Errors: [`OpenError::DatabaseUrl`] for what is no address.
+    /// Errors: [`OpenError::DatabaseUrl`] for what is no address, [`OpenError::TwoDatabases`] where
+    /// there is a file besides: its rows would seem to be gone.
     pub fn of(workspace: &Path) -> Result<Option<Self>, OpenError> {
         let text = secret(workspace, DATABASE_VARIABLE);
-        text.map(|text| Self::parse(text.expose_secret()))
-            .transpose()
+        // What cannot be read is a problem of the configuration, without which no engine starts.
+        let Some(text) = text.filter(|text| !is_stand_in(text)) else {
+            return Ok(None);
+        };
+        let url = Self::parse(text.expose_secret())?;
+        match workspace.join("data/attache.db").exists() {
+            true => Err(OpenError::TwoDatabases { place: url.shown() }),
+            false => Ok(Some(url)),
+        }
     }
 
     fn parse(text: &str) -> Result<Self, OpenError> {
@@ -69,6 +77,10 @@ impl DatabaseUrl {
             .application_name(name)
             .statement_cache_capacity(STATEMENTS_CACHED)
             .options([
+                // Compiling a plan took fifty times as long as executing it.
+                ("jit", "off"),
+                // Plans do not depend on values here, as in SQLite.
+                ("plan_cache_mode", "force_generic_plan"),
                 // A lock that is not had by then is a write that hangs elsewhere.
                 ("lock_timeout", "30s"),
                 // A process that was stopped in a transaction holds its locks no longer than this.

@@ -27,6 +27,9 @@ pub enum OpenError {
     /// `ATTACHE_DATABASE_URL` is no address of a database. Its value, which may hold a password, is not repeated.
     #[error("the value of ATTACHE_DATABASE_URL is no address of a PostgreSQL database")]
     DatabaseUrl,
+    /// The workspace has a file, and names a database on a server.
+    #[error("`data/attache.db` is there, and ATTACHE_DATABASE_URL names another database, {place}")]
+    TwoDatabases { place: String },
     /// The server does not answer, or refuses who asks.
     #[error("cannot use the database {place}")]
     NoServer {

@@ -23,6 +23,22 @@ async fn a_database_with_the_order_of_a_language_is_refused_with_the_statement_t
 }
 
 #[tokio::test]
+async fn a_workspace_with_a_file_and_an_address_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = Arc::new(SystemClock::new());
+    let store = Store::open(folder.path(), clock.clone()).await;
+    store.expect("a file").close().await;
+    let secrets = "ATTACHE_DATABASE_URL=postgres://mail@db.test/mail\n";
+    std::fs::write(folder.path().join(".secrets"), secrets).expect("a file");
+    let refused = Store::open(folder.path(), clock).await;
+    let refusal = refused.map(|_| ()).expect_err("a refusal");
+    assert!(
+        matches!(refusal, OpenError::TwoDatabases { .. }),
+        "{refusal:?}"
+    );
+}
+
+#[tokio::test]
 async fn an_address_that_is_none_is_refused_without_its_password() {
     let folder = tempfile::tempdir().expect("a folder");
     let secrets = "ATTACHE_DATABASE_URL=mysql://mail:hunter2@db.test/mail\n";
