@@ -14,12 +14,13 @@ use std::time::Duration;
 const IN_HUNDRED_DAYS: &str = "Sun, 28 Feb 2027 09:00:00 +0000";
 
 async fn texts(app: &TestApp) -> Vec<String> {
-    let sql = db::on(
+    let mut rows = app.workspace.rows().await;
+    let sql = rows.on(
         "SELECT CAST(bytes AS TEXT) FROM contents ORDER BY 1",
         "SELECT text_of(bytes) FROM contents ORDER BY 1",
     );
     db::query_scalar(sql)
-        .fetch_all(&mut app.workspace.rows().await)
+        .fetch_all(&mut rows)
         .await
         .expect("texts")
 }

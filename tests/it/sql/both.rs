@@ -125,7 +125,7 @@ impl Database {
 /// What one of them has and the other has not.
 fn differences(sqlite: Vec<String>, postgres: Vec<String>) -> Vec<String> {
     let [sqlite, postgres] = [sqlite, postgres].map(BTreeSet::from_iter);
-    let only: BTreeSet<String> = ONLY_POSTGRES.iter().map(|line| line.to_string()).collect();
+    let only: BTreeSet<String> = ONLY_POSTGRES.iter().map(ToString::to_string).collect();
     let postgres: BTreeSet<String> = postgres
         .into_iter()
         .filter(|line: &String| !line.starts_with("column _sqlx_migrations."))

@@ -91,7 +91,9 @@ async fn refusal(conn: &mut PgConnection, statement: &Statement) -> Option<sqlx:
         let Err(error) = conn.prepare(sql).await else {
             continue;
         };
-        let code = error.as_database_error().and_then(|error| error.code());
+        let code = error
+            .as_database_error()
+            .and_then(sqlx::error::DatabaseError::code);
         if !code.is_some_and(|code| NO_TYPE.contains(&&*code)) {
             return Some(error);
         }
