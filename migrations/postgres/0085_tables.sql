@@ -1092,6 +1092,13 @@ CREATE TABLE feed (
   at TEXT NOT NULL
 );
 
+-- The highest number that was pruned. A write that is rolled back leaves a gap in the numbers, in which nothing is missing.
+CREATE TABLE feed_pruned (
+  id BIGINT PRIMARY KEY CHECK (id = 1),
+  through BIGINT NOT NULL
+);
+INSERT INTO feed_pruned (id, through) VALUES (1, 0);
+
 -- Addresses that belong to the person of another address, as the owner has said.
 CREATE TABLE contact_aliases (
   address TEXT PRIMARY KEY,         -- key of the address
@@ -1483,6 +1490,14 @@ CREATE TRIGGER letter_vectors_changed AFTER UPDATE OF subject, text_body, fresh_
 -- The feed (0069): each trigger writes at most one row for a row, so that their order among each other says nothing.
 
 -- The newest row of all is never deleted.
+CREATE FUNCTION feed_pruned_through() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE feed_pruned SET through = greatest(through, (SELECT max(seq) FROM pruned)) WHERE EXISTS (SELECT 1 FROM pruned);
+  RETURN NULL;
+END $$;
+CREATE TRIGGER feed_pruned_through AFTER DELETE ON feed REFERENCING OLD TABLE AS pruned
+  FOR EACH STATEMENT EXECUTE FUNCTION feed_pruned_through();
+
 CREATE FUNCTION feed_is_bounded() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
   DELETE FROM feed WHERE seq <= new.seq - 100000;

@@ -4,10 +4,11 @@
 //! configuration, which is no row, the engine tells by itself. A row's number is given inside a
 //! transaction that holds SQLite's only write lock, in whatever process, so numbers grow in the order of commits: a reader that
 //! has seen number N has seen every smaller one, and none appears below N later (decision D-104). PostgreSQL gives a number when
-//! a row is inserted, and others may commit before; there newer events are read while no write goes on.
+//! a row is inserted, and others may commit before; there newer events are read while no write goes on. Numbers of what was rolled
+//! back are missing there, too, so what was pruned is known by a row of its own.
 
 use crate::domain::{DeliveryId, FeedKind, MessageId, PersonaId, RunId, ThreadId, Timestamp};
-use crate::store::db::{self, Pool, Query, Row, Scope};
+use crate::store::db::{self, Pool, Query, Row, Scope, Sql};
 use crate::store::sql::{timestamp, to_json};
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -93,7 +94,8 @@ impl FeedPage {
 }
 
 /// One statement, so that bounds and rows are of one snapshot. There is always a row: the bounds without an event.
-pub(in crate::store) const FEED_AFTER: &str = "
+pub(in crate::store) const FEED_AFTER: Sql = Sql::pair(
+    "
     WITH bounds (oldest, newest) AS MATERIALIZED (
       SELECT coalesce((SELECT min(seq) FROM feed), 1), coalesce((SELECT max(seq) FROM feed), 0)),
     start (newest, after) AS MATERIALIZED (
@@ -102,7 +104,18 @@ pub(in crate::store) const FEED_AFTER: &str = "
       f.item, f.at
     FROM start s LEFT JOIN feed f ON f.seq > s.after AND f.seq <= s.after + $2
       AND ($3 IS NULL OR f.persona_id = $3) AND ($4 IS NULL OR f.run_id = $4) AND ($5 IS NULL OR f.thread_id = $5)
-    ORDER BY f.seq LIMIT $6";
+    ORDER BY f.seq LIMIT $6",
+    "
+    WITH bounds (oldest, newest, pruned) AS MATERIALIZED (
+      SELECT coalesce((SELECT min(seq) FROM feed), 1), coalesce((SELECT max(seq) FROM feed), 0), (SELECT through FROM feed_pruned)),
+    start (newest, after) AS MATERIALIZED (
+      SELECT newest, CASE WHEN $1 > newest OR $1 < pruned THEN oldest - 1 ELSE $1 END FROM bounds)
+    SELECT s.newest, s.after, f.seq, f.kind, f.persona_id, f.thread_id, f.run_id, f.message_id, f.delivery_id, f.approval_id,
+      f.item, f.at
+    FROM start s LEFT JOIN feed f ON f.seq > s.after AND f.seq <= s.after + $2
+      AND ($3 IS NULL OR f.persona_id = $3) AND ($4 IS NULL OR f.run_id = $4) AND ($5 IS NULL OR f.thread_id = $5)
+    ORDER BY f.seq LIMIT $6",
+);
 pub(in crate::store) const FEED_NEWEST: &str = "SELECT coalesce(max(seq), 0) AS newest FROM feed";
 pub(in crate::store) const FEED_SINCE: &str = "SELECT min(seq) FROM feed WHERE at >= $1";
 

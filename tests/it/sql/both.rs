@@ -30,6 +30,8 @@ const POSTGRES_SCHEMA: &str = "
       AND NOT EXISTS (SELECT 1 FROM pg_constraint c WHERE c.conname = i.indexname)";
 /// What only PostgreSQL has: its indexes of words, and numbers of rows that SQLite gives to every table.
 const ONLY_POSTGRES: &[&str] = &[
+    "column feed_pruned.id bigint not null",
+    "column feed_pruned.through bigint not null",
     "column forks.rowid bigint not null",
     "column knowledge_fts.seq bigint not null",
     "column knowledge_fts.words tsvector",
@@ -44,6 +46,7 @@ const ONLY_POSTGRES: &[&str] = &[
     "index letter_parts_found of letter_parts",
     "index letter_words_found of letter_words",
     "index letter_words_pending of letter_words",
+    "trigger feed_pruned_through of feed",
 ];
 
 /// Rows that triggers write or change, and those of the views, each as one text.
