@@ -70,6 +70,8 @@ pub(in crate::store) async fn open_shared(url: &DatabaseUrl, clock: &dyn Clock) 
 pub(in crate::store) async fn open_to_read(url: &DatabaseUrl) -> OpenResult {
     let conn = connect_to_read(url).await?;
     let mut opened = finish(conn, url, READ_EPOCH).await?;
+    // What a reader submits is a transaction that reads, such as of the feed; the server refuses others.
+    opened.writer = StoreWriter::Lanes(Lanes::start(&url.to_read(), None));
     opened.can_write = false;
     Ok(opened)
 }

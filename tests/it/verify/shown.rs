@@ -1,6 +1,7 @@
 //! Letters that need an ability each: answered by a script that can only be right if it was shown what the ability found, and
 //! executed again by a program that has no network, whose system calls are watched; D-9.
 
+use crate::app::database::is_sqlite_only;
 use crate::app::{TestApp, Workspace};
 use crate::approvals::scene::{CONTACT, OWNER, Scene};
 use crate::attacks::network;
@@ -162,6 +163,9 @@ fn verified(workspace: &Workspace) -> (String, Option<Vec<String>>) {
 
 #[tokio::test]
 async fn letters_that_need_abilities_are_answered_and_replayed_without_network_and_processes() {
+    if is_sqlite_only("a database on a server is reached by a network") {
+        return;
+    }
     let (workspace, sites) = used().await;
     let (told, calls) = verified(&workspace);
     assert!(told.contains("\"identical\": 7"), "{told}");
@@ -180,6 +184,9 @@ async fn letters_that_need_abilities_are_answered_and_replayed_without_network_a
 
 #[tokio::test]
 async fn a_letter_with_a_photograph_is_replayed_without_network_and_processes() {
+    if is_sqlite_only("a database on a server is reached by a network") {
+        return;
+    }
     let (app, server) = photographs::seen().await;
     let asked = server.connections();
     let workspace = closed(app).await;
