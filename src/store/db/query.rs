@@ -5,11 +5,15 @@ use super::column::{FromColumn, Row};
 use super::connection::{Connection, ConnectionSource, Pool};
 use super::postgres_query::PostgresQuery;
 use super::sql::Sql;
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
 use sqlx::sqlite::{Sqlite, SqliteArguments};
-use std::future::Future;
 use std::marker::PhantomData;
+
+/// An execution. It is boxed, so that a transaction of twenty statements, which is part of a run, part of a
+/// worker, is not twenty times the state of both drivers on the stack of the thread that polls it.
+type Executed<'c, T> = BoxFuture<'c, Result<T, sqlx::Error>>;
 
 /// Returns a statement that is executed as a prepared one.
 pub(in crate::store) fn query(sql: impl Into<Sql>) -> Query {
@@ -62,90 +66,82 @@ impl Query {
     }
 
     /// Executes the statement; its rows are not read.
-    pub fn execute<'c>(
-        self,
-        on: impl Into<ConnectionSource<'c>>,
-    ) -> impl Future<Output = Result<QueryResult, sqlx::Error>> + Send + 'c {
-        let on = on.into();
-        async move {
-            let rows_affected = match on {
-                ConnectionSource::Connection(Connection::Sqlite(conn)) => {
-                    self.sqlite()?.execute(&mut **conn).await?.rows_affected()
-                }
-                ConnectionSource::Pool(Pool::Sqlite(pool)) => {
-                    self.sqlite()?.execute(pool).await?.rows_affected()
-                }
-                ConnectionSource::Connection(Connection::Postgres(conn)) => {
-                    self.postgres().execute(conn).await?
-                }
-                ConnectionSource::Pool(Pool::Postgres(pool)) => {
-                    self.postgres().execute(&mut *pool.acquire().await?).await?
-                }
-            };
-            Ok(QueryResult { rows_affected })
-        }
+    pub fn execute<'c>(self, on: impl Into<ConnectionSource<'c>>) -> Executed<'c, QueryResult> {
+        Box::pin(self.rows_written(on.into()))
+    }
+
+    async fn rows_written(self, on: ConnectionSource<'_>) -> Result<QueryResult, sqlx::Error> {
+        let rows_affected = match on {
+            ConnectionSource::Connection(Connection::Sqlite(conn)) => {
+                self.sqlite()?.execute(&mut **conn).await?.rows_affected()
+            }
+            ConnectionSource::Pool(Pool::Sqlite(pool)) => {
+                self.sqlite()?.execute(pool).await?.rows_affected()
+            }
+            ConnectionSource::Connection(Connection::Postgres(conn)) => {
+                self.postgres().execute(conn).await?
+            }
+            ConnectionSource::Pool(Pool::Postgres(pool)) => {
+                self.postgres().execute(&mut *pool.acquire().await?).await?
+            }
+        };
+        Ok(QueryResult { rows_affected })
     }
 
     /// Returns all rows.
-    pub fn fetch_all<'c>(
-        self,
-        on: impl Into<ConnectionSource<'c>>,
-    ) -> impl Future<Output = Result<Vec<Row>, sqlx::Error>> + Send + 'c {
-        let on = on.into();
-        async move {
-            let rows = match on {
-                ConnectionSource::Connection(Connection::Sqlite(conn)) => {
-                    self.sqlite()?.fetch_all(&mut **conn).await?
-                }
-                ConnectionSource::Pool(Pool::Sqlite(pool)) => {
-                    self.sqlite()?.fetch_all(pool).await?
-                }
-                ConnectionSource::Connection(Connection::Postgres(conn)) => {
-                    return self.postgres().fetch_all(conn).await;
-                }
-                ConnectionSource::Pool(Pool::Postgres(pool)) => {
-                    return self.postgres().fetch_all(&mut *pool.acquire().await?).await;
-                }
-            };
-            Ok(rows.into_iter().map(Row::Sqlite).collect())
-        }
+    pub fn fetch_all<'c>(self, on: impl Into<ConnectionSource<'c>>) -> Executed<'c, Vec<Row>> {
+        Box::pin(self.all_rows(on.into()))
+    }
+
+    async fn all_rows(self, on: ConnectionSource<'_>) -> Result<Vec<Row>, sqlx::Error> {
+        let rows = match on {
+            ConnectionSource::Connection(Connection::Sqlite(conn)) => {
+                self.sqlite()?.fetch_all(&mut **conn).await?
+            }
+            ConnectionSource::Pool(Pool::Sqlite(pool)) => self.sqlite()?.fetch_all(pool).await?,
+            ConnectionSource::Connection(Connection::Postgres(conn)) => {
+                return self.postgres().fetch_all(conn).await;
+            }
+            ConnectionSource::Pool(Pool::Postgres(pool)) => {
+                return self.postgres().fetch_all(&mut *pool.acquire().await?).await;
+            }
+        };
+        Ok(rows.into_iter().map(Row::Sqlite).collect())
     }
 
     /// Returns the first row.
     ///
     /// Errors: there is none.
-    pub fn fetch_one<'c>(
-        self,
-        on: impl Into<ConnectionSource<'c>>,
-    ) -> impl Future<Output = Result<Row, sqlx::Error>> + Send + 'c {
-        let first = self.fetch_optional(on);
-        async move { first.await?.ok_or(sqlx::Error::RowNotFound) }
+    pub fn fetch_one<'c>(self, on: impl Into<ConnectionSource<'c>>) -> Executed<'c, Row> {
+        let first = self.first_row(on.into());
+        Box::pin(async move { first.await?.ok_or(sqlx::Error::RowNotFound) })
     }
 
     /// Returns the first row, if there is one.
     pub fn fetch_optional<'c>(
         self,
         on: impl Into<ConnectionSource<'c>>,
-    ) -> impl Future<Output = Result<Option<Row>, sqlx::Error>> + Send + 'c {
-        let on = on.into();
-        async move {
-            let row = match on {
-                ConnectionSource::Connection(Connection::Sqlite(conn)) => {
-                    self.sqlite()?.fetch_optional(&mut **conn).await?
-                }
-                ConnectionSource::Pool(Pool::Sqlite(pool)) => {
-                    self.sqlite()?.fetch_optional(pool).await?
-                }
-                ConnectionSource::Connection(Connection::Postgres(conn)) => {
-                    return self.postgres().fetch_optional(conn).await;
-                }
-                ConnectionSource::Pool(Pool::Postgres(pool)) => {
-                    let mut conn = pool.acquire().await?;
-                    return self.postgres().fetch_optional(&mut conn).await;
-                }
-            };
-            Ok(row.map(Row::Sqlite))
-        }
+    ) -> Executed<'c, Option<Row>> {
+        Box::pin(self.first_row(on.into()))
+    }
+
+    async fn first_row(self, on: ConnectionSource<'_>) -> Result<Option<Row>, sqlx::Error> {
+        let row = match on {
+            ConnectionSource::Connection(Connection::Sqlite(conn)) => {
+                self.sqlite()?.fetch_optional(&mut **conn).await?
+            }
+            ConnectionSource::Pool(Pool::Sqlite(pool)) => {
+                self.sqlite()?.fetch_optional(pool).await?
+            }
+            ConnectionSource::Connection(Connection::Postgres(conn)) => {
+                return self.postgres().fetch_optional(conn).await;
+            }
+            ConnectionSource::Pool(Pool::Postgres(pool)) => {
+                let mut conn = pool.acquire().await?;
+                return self.postgres().fetch_optional(&mut conn).await;
+            }
+        };
+        Ok(row.map(Row::Sqlite))
     }
 
     /// Returns the rows one after the other, as they are read.
@@ -207,32 +203,26 @@ impl<T: for<'r> FromColumn<'r> + Send + 'static> ScalarQuery<T> {
     }
 
     /// Returns the first column of all rows.
-    pub fn fetch_all<'c>(
-        self,
-        on: impl Into<ConnectionSource<'c>>,
-    ) -> impl Future<Output = Result<Vec<T>, sqlx::Error>> + Send + 'c {
-        let rows = self.query.fetch_all(on);
-        async move { rows.await?.iter().map(Row::first).collect() }
+    pub fn fetch_all<'c>(self, on: impl Into<ConnectionSource<'c>>) -> Executed<'c, Vec<T>> {
+        let rows = self.query.all_rows(on.into());
+        Box::pin(async move { rows.await?.iter().map(Row::first).collect() })
     }
 
     /// Returns the first column of the first row.
     ///
     /// Errors: there is none.
-    pub fn fetch_one<'c>(
-        self,
-        on: impl Into<ConnectionSource<'c>>,
-    ) -> impl Future<Output = Result<T, sqlx::Error>> + Send + 'c {
-        let row = self.query.fetch_one(on);
-        async move { row.await?.first() }
+    pub fn fetch_one<'c>(self, on: impl Into<ConnectionSource<'c>>) -> Executed<'c, T> {
+        let row = self.query.first_row(on.into());
+        Box::pin(async move { row.await?.ok_or(sqlx::Error::RowNotFound)?.first() })
     }
 
     /// Returns the first column of the first row, if there is one.
     pub fn fetch_optional<'c>(
         self,
         on: impl Into<ConnectionSource<'c>>,
-    ) -> impl Future<Output = Result<Option<T>, sqlx::Error>> + Send + 'c {
-        let row = self.query.fetch_optional(on);
-        async move { row.await?.as_ref().map(Row::first).transpose() }
+    ) -> Executed<'c, Option<T>> {
+        let row = self.query.first_row(on.into());
+        Box::pin(async move { row.await?.as_ref().map(Row::first).transpose() })
     }
 
     /// Returns the first column of the rows, one after the other.
