@@ -190,17 +190,22 @@ impl Store {
         newest.ok_or(StoreError::Unreadable { what: "feed" })
     }
 
+    /// Returns the number of the newest event that is seen now, for a look whether [`Store::feed_after`]
+    /// has more. On PostgreSQL a smaller one may still appear.
+    pub async fn feed_glance(&self) -> Result<i64> {
+        let newest = db::query_scalar(FEED_NEWEST);
+        Ok(newest.fetch_one(self.readers()).await?)
+    }
+
     /// Executes a query of events; none below the newest of its result appears later.
     async fn in_order_of_commits(&self, query: Query, since: i64) -> Result<Vec<Row>> {
-        if let Pool::Postgres(_) = self.readers() {
-            let newest = db::query(FEED_NEWEST).fetch_one(self.readers()).await?;
-            if newest.get::<i64>("newest") > since {
-                return self
-                    .write(Scope::Engine, move |conn| {
-                        Box::pin(async move { Ok(query.fetch_all(conn).await?) })
-                    })
-                    .await;
-            }
+        let is_server = matches!(self.readers(), Pool::Postgres(_));
+        if is_server && self.feed_glance().await? > since {
+            return self
+                .write(Scope::Engine, move |conn| {
+                    Box::pin(async move { Ok(query.fetch_all(conn).await?) })
+                })
+                .await;
         }
         Ok(query.fetch_all(self.readers()).await?)
     }

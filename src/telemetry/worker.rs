@@ -167,7 +167,7 @@ impl TelemetryWorker {
     /// Returns what the feed has behind an event; `None`: nothing.
     async fn page_after(&self, since: i64) -> std::result::Result<Option<FeedPage>, String> {
         let text = |error: StoreError| error.to_string();
-        if self.store.feed_newest().await.map_err(text)? == since {
+        if self.store.feed_glance().await.map_err(text)? == since {
             return Ok(None);
         }
         let all = FeedFilter::default();

@@ -135,7 +135,7 @@ async fn wait(
         }
         context.screen.require_reader()?;
         // Smaller: the database was replaced by an older one.
-        if store.feed_newest().await? != since {
+        if store.feed_glance().await? != since {
             return Ok(true);
         }
     }

@@ -61,7 +61,7 @@ impl FeedPulse {
             if self.newest.receiver_count() == 0 {
                 continue;
             }
-            match store.feed_newest().await {
+            match store.feed_glance().await {
                 Ok(newest) => {
                     self.newest
                         .send_if_modified(|known| std::mem::replace(known, newest) != newest);
