@@ -41,9 +41,7 @@ impl Store {
     pub async fn open(workspace: &Path, clock: Arc<dyn Clock>) -> OpenResult {
         let opened = match DatabaseUrl::of(workspace)? {
             None => file::open(workspace, &*clock).await?,
-            Some(url) => server::open(workspace, &url, &*clock)
-                .await
-                .map_err(|error| url.failed(error))?,
+            Some(url) => server::open(workspace, &url, &*clock).await?,
         };
         Ok(Self::new(opened, clock))
     }
@@ -54,9 +52,7 @@ impl Store {
     pub async fn take_over(workspace: &Path, clock: Arc<dyn Clock>) -> OpenResult {
         let opened = match DatabaseUrl::of(workspace)? {
             None => file::take_over(workspace, &*clock).await?,
-            Some(url) => server::take_over(workspace, &url, &*clock)
-                .await
-                .map_err(|error| url.failed(error))?,
+            Some(url) => server::take_over(workspace, &url, &*clock).await?,
         };
         Ok(Self::new(opened, clock))
     }
@@ -67,9 +63,7 @@ impl Store {
     pub async fn open_shared(workspace: &Path, clock: Arc<dyn Clock>) -> OpenResult {
         let opened = match DatabaseUrl::of(workspace)? {
             None => file::open_shared(workspace, &*clock).await?,
-            Some(url) => server::open_shared(&url, &*clock)
-                .await
-                .map_err(|error| url.failed(error))?,
+            Some(url) => server::open_shared(&url, &*clock).await?,
         };
         Ok(Self::new(opened, clock))
     }
@@ -82,9 +76,7 @@ impl Store {
     ) -> OpenResult {
         let opened = match DatabaseUrl::of(workspace)? {
             None => file::upgrade(workspace, &*clock, backup).await?,
-            Some(url) => server::open_shared(&url, &*clock)
-                .await
-                .map_err(|error| url.failed(error))?,
+            Some(url) => server::open_shared(&url, &*clock).await?,
         };
         Ok(Self::new(opened, clock))
     }
@@ -95,9 +87,7 @@ impl Store {
     pub async fn open_to_read(workspace: &Path, clock: Arc<dyn Clock>) -> OpenResult {
         let opened = match DatabaseUrl::of(workspace)? {
             None => file::open_to_read(workspace, &*clock).await?,
-            Some(url) => server::open_to_read(&url)
-                .await
-                .map_err(|error| url.failed(error))?,
+            Some(url) => server::open_to_read(&url).await?,
         };
         Ok(Self::new(opened, clock))
     }

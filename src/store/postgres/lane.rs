@@ -1,7 +1,7 @@
 //! A connection that executes writes, one transaction each.
 
 use super::lock::Locks;
-use super::refusal::is_lost;
+use super::refusal::{is_lost, is_passing};
 use crate::store::db::{Connection, Scope};
 use crate::store::search::index_words::IndexWords;
 use crate::store::writes::job::{Job, JobOutcome};
@@ -118,7 +118,7 @@ impl Lane {
                 Err(CommitRefusal::Refused(error)) => error,
                 Err(other) => return Err(other),
             };
-            if !super::refusal::is_passing(&error) || waited > RECONNECT_MAX {
+            if !is_passing(&error) || waited > RECONNECT_MAX {
                 tracing::error!(%error, "the database does not begin a transaction");
                 return Err(CommitRefusal::Refused(error));
             }

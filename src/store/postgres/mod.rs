@@ -15,7 +15,7 @@ pub(in crate::store) mod url;
 mod settings;
 mod migrations;
 pub(in crate::store) mod refusal;
-mod lock;
+pub(in crate::store) mod lock;
 mod lane;
 pub(in crate::store) mod lanes;
 pub(in crate::store) mod open;

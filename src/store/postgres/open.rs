@@ -8,7 +8,7 @@ use super::url::DatabaseUrl;
 use crate::clock::Clock;
 use crate::domain::LoopKey;
 use crate::store::OpenError;
-use crate::store::db::{Connection, Pool, Scope, query, raw_sql};
+use crate::store::db::{Connection, Pool, Row, Scope, query, raw_sql};
 use crate::store::opened::{Opened, StoreWriter};
 use crate::store::sqlite::locks::{acquire, replace, turn_to_open};
 use crate::store::sqlite::open::{RAISE_EPOCH, READ_EPOCH, data_folder};
@@ -31,7 +31,8 @@ pub(in crate::store) async fn open(
     url: &DatabaseUrl,
     clock: &dyn Clock,
 ) -> OpenResult {
-    open_for_engine(workspace, url, clock, acquire).await
+    let opened = open_for_engine(workspace, url, clock, acquire).await;
+    opened.map_err(|error| url.failed(error))
 }
 
 /// Opens the database like [`open`], also while another process has the lock.
@@ -40,7 +41,8 @@ pub(in crate::store) async fn take_over(
     url: &DatabaseUrl,
     clock: &dyn Clock,
 ) -> OpenResult {
-    open_for_engine(workspace, url, clock, replace).await
+    let opened = open_for_engine(workspace, url, clock, replace).await;
+    opened.map_err(|error| url.failed(error))
 }
 
 async fn open_for_engine(
@@ -52,37 +54,55 @@ async fn open_for_engine(
     let data = data_folder(workspace)?;
     let _opening = turn_to_open(&data).await?;
     let lock = lock(&data.join("engine.lock"))?;
-    let conn = connect_to_write(url, clock).await?;
-    let mut opened = finish(conn, url, RAISE_EPOCH).await?;
+    let mut conn = connect_to_write(url, clock).await?;
+    let engine = raise_epoch(&mut conn).await?;
+    conn.close().await?;
+    let lanes = Lanes::start(&url.to_write(), Some(engine.get("epoch")));
+    let mut opened = opened(url, &engine, lanes);
     opened._lock = Some(lock);
     Ok(opened)
 }
 
 /// Opens the database beside an engine.
 pub(in crate::store) async fn open_shared(url: &DatabaseUrl, clock: &dyn Clock) -> OpenResult {
-    let conn = connect_to_write(url, clock).await?;
-    finish(conn, url, READ_EPOCH).await
+    let opened = async {
+        let mut conn = connect_to_write(url, clock).await?;
+        let engine = read_epoch(&mut conn, READ_EPOCH).await?;
+        conn.close().await?;
+        let lanes = Lanes::start(&url.to_write(), None);
+        Ok(opened(url, &engine, lanes))
+    };
+    opened.await.map_err(|error| url.failed(error))
 }
 
 /// Opens the database by connections that only read.
 ///
 /// Errors: [`OpenError::Older`] for a database that the engine has not migrated yet.
 pub(in crate::store) async fn open_to_read(url: &DatabaseUrl) -> OpenResult {
-    let conn = connect_to_read(url).await?;
-    let mut opened = finish(conn, url, READ_EPOCH).await?;
-    // What a reader submits is a transaction that reads, such as of the feed; the server refuses others.
-    opened.writer = StoreWriter::Lanes(Lanes::start(&url.to_read(), None));
-    opened.can_write = false;
-    Ok(opened)
+    let opened = async {
+        let mut conn = connect_to_read(url).await?;
+        let engine = read_epoch(&mut conn, READ_EPOCH).await?;
+        conn.close().await?;
+        // What a reader submits is a transaction that reads, such as of the feed; the server refuses
+        // others.
+        let lanes = Lanes::start(&url.to_read(), None);
+        let mut opened = opened(url, &engine, lanes);
+        opened.can_write = false;
+        Ok(opened)
+    };
+    opened.await.map_err(|error| url.failed(error))
 }
 
 /// Returns a connection that only reads.
 ///
 /// Errors: [`OpenError::Older`], [`OpenError::Newer`] for a schema that is not this program's.
 pub(in crate::store) async fn connect_to_read(url: &DatabaseUrl) -> Result<Connection, OpenError> {
-    let mut conn = PgConnection::connect_with(&url.to_read()).await?;
-    require_newest(&mut conn).await?;
-    Ok(conn.into())
+    let connected = async {
+        let mut conn = PgConnection::connect_with(&url.to_read()).await?;
+        require_newest(&mut conn).await?;
+        Ok(conn.into())
+    };
+    connected.await.map_err(|error| url.failed(error))
 }
 
 async fn connect_to_write(url: &DatabaseUrl, clock: &dyn Clock) -> Result<Connection, OpenError> {
@@ -95,32 +115,33 @@ async fn connect_to_write(url: &DatabaseUrl, clock: &dyn Clock) -> Result<Connec
     Ok(checked)
 }
 
-async fn finish(mut conn: Connection, url: &DatabaseUrl, epoch: &'static str) -> OpenResult {
-    let is_engine = epoch == RAISE_EPOCH;
-    if is_engine {
-        // Alone, so that no write of the engine before has begun and not ended.
-        let locks = Locks::of(&Scope::Engine, &mut conn).await?;
-        locks.begin(&mut conn).await?;
-    }
-    let row = query(epoch).fetch_optional(&mut conn).await?;
-    let row = row.ok_or(OpenError::Archive)?;
-    if is_engine {
-        raw_sql("COMMIT").execute(&mut conn).await?;
-    }
-    let (epoch, loop_key) = (row.get("epoch"), LoopKey::new(row.get("loop_key")));
-    conn.close().await?;
+/// Raises the epoch, and returns the row of the engine. No other write goes on meanwhile, so that none
+/// of the engine before has begun and not ended.
+async fn raise_epoch(conn: &mut Connection) -> Result<Row, OpenError> {
+    let locks = Locks::of(&Scope::Engine, conn).await?;
+    locks.begin(conn).await?;
+    let engine = read_epoch(conn, RAISE_EPOCH).await?;
+    raw_sql("COMMIT").execute(conn).await?;
+    Ok(engine)
+}
+
+async fn read_epoch(conn: &mut Connection, statement: &'static str) -> Result<Row, OpenError> {
+    let engine = query(statement).fetch_optional(conn).await?;
+    engine.ok_or(OpenError::Archive)
+}
+
+fn opened(url: &DatabaseUrl, engine: &Row, lanes: Lanes) -> Opened {
     let readers = PgPoolOptions::new()
         .max_connections(READERS_MAX)
         .min_connections(0)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .connect_lazy_with(url.to_read());
-    let lanes = Lanes::start(&url.to_write(), is_engine.then_some(epoch));
-    Ok(Opened {
+    Opened {
         writer: StoreWriter::Lanes(lanes),
         readers: Pool::Postgres(readers),
-        epoch,
-        loop_key,
+        epoch: engine.get("epoch"),
+        loop_key: LoopKey::new(engine.get("loop_key")),
         can_write: true,
         _lock: None,
-    })
+    }
 }
