@@ -106,8 +106,8 @@ fn undecodable(at: At<'_>, source: BoxDynError) -> sqlx::Error {
 
 impl FromPostgres<'_> for i64 {
     fn from_postgres(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
-        let kind = value.type_info().name().to_owned();
-        match kind.as_str() {
+        let kind = value.type_info().into_owned();
+        match kind.name() {
             "INT8" => Decode::<Postgres>::decode(value),
             "INT4" => Ok(<i32 as Decode<Postgres>>::decode(value)?.into()),
             "INT2" => Ok(<i16 as Decode<Postgres>>::decode(value)?.into()),
@@ -139,19 +139,19 @@ impl FromPostgres<'_> for bool {
 
 impl FromPostgres<'_> for f64 {
     fn from_postgres(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
-        let kind = value.type_info().name().to_owned();
-        match kind.as_str() {
+        let kind = value.type_info().into_owned();
+        match kind.name() {
             "FLOAT8" => Decode::<Postgres>::decode(value),
             "FLOAT4" => Ok(<f32 as Decode<Postgres>>::decode(value)?.into()),
-            _ => Err(format!("{kind} is no double precision").into()),
+            _ => Err(format!("{} is no double precision", kind.name()).into()),
         }
     }
 }
 
 impl<'r> FromPostgres<'r> for &'r str {
     fn from_postgres(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
-        let kind = value.type_info().name().to_owned();
-        match kind.as_str() {
+        let kind = value.type_info().into_owned();
+        match kind.name() {
             "TEXT" | "VARCHAR" | "NAME" | "BPCHAR" | "JSON" | "UNKNOWN" => value.as_str(),
             other => Err(format!("{other} is no text").into()),
         }

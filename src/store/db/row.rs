@@ -83,8 +83,8 @@ pub(in crate::store) enum Cell {
 impl Cell {
     fn of_postgres(row: &Row, raw: &PgRow, at: At<'_>) -> Result<Self, sqlx::Error> {
         let value = raw.try_get_raw(at)?;
-        let kind = value.type_info().name().to_owned();
-        Ok(match kind.as_str() {
+        let kind = value.type_info();
+        Ok(match kind.name() {
             _ if value.is_null() => Cell::Null,
             "INT2" | "INT4" | "INT8" | "NUMERIC" | "BOOL" => {
                 Cell::Integer(FromColumn::from_column(row, at)?)
