@@ -5,8 +5,10 @@ use crate::domain::{CostSource, PersonaId, RunId, UsageLine};
 use crate::store::budgets::money::{Billing, CallReservation, accounts_json, is_paid};
 use crate::store::budgets::usage_row::UsageRow;
 use crate::store::db::{self, Connection, Scope, Sql};
+use crate::store::postgres::lock::ACCOUNTS_OF_EMBEDDING_CALL;
 use crate::store::search::embedded::{NewLetterVector, store_vectors};
 use crate::store::{PersonaStore, Result, Store};
+use std::sync::LazyLock;
 
 /// Purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +63,7 @@ pub(in crate::store) const OPEN_EMBEDDING_CALL: &str = "
       OR p.spent_tokens + p.reserved_tokens > CAST(w.value ->> 'tokens' AS BIGINT)
     ORDER BY held LIMIT 1";
 /// `$2`: its tokens; `$3`: its cost, or NULL to keep the reservation as spent.
-pub(in crate::store) const FINISH_EMBEDDING_CALL: Sql = Sql::pair(
-    "
+pub(in crate::store) const FINISH_EMBEDDING_CALL: &str = "
     UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,
       spent_micros = spent_micros + coalesce($3, w.micros), spent_tokens = spent_tokens + $2
     FROM (SELECT c.held_micros AS micros, c.tokens, p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
@@ -71,26 +72,9 @@ pub(in crate::store) const FINISH_EMBEDDING_CALL: Sql = Sql::pair(
     WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
     UPDATE embedding_calls SET state = 'answered', tokens = $2, cost_micros = $3, estimated = $4, cost_source = $5,
       price_version = $6, held_micros = CASE WHEN $3 IS NULL THEN held_micros END
-    WHERE id = $1 AND state = 'open'",
-    "
-    SELECT a.scope FROM budget_accounts a JOIN (SELECT p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
-        p.value ->> 'period' AS period FROM embedding_calls c, json_each(c.accounts_json) p
-      WHERE c.id = $1 AND c.state = 'open') w
-      ON a.scope = w.scope AND a.owner = w.owner AND a.period = w.period
-      ORDER BY a.scope, a.owner, a.period FOR UPDATE OF a;
-    UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,
-      spent_micros = spent_micros + coalesce($3, w.micros), spent_tokens = spent_tokens + $2
-    FROM (SELECT c.held_micros AS micros, c.tokens, p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
-            p.value ->> 'period' AS period FROM embedding_calls c, json_each(c.accounts_json) p
-          WHERE c.id = $1 AND c.state = 'open') w
-    WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
-    UPDATE embedding_calls SET state = 'answered', tokens = $2, cost_micros = $3, estimated = $4, cost_source = $5,
-      price_version = $6, held_micros = CASE WHEN $3 IS NULL THEN held_micros END
-    WHERE id = $1 AND state = 'open'",
-);
+    WHERE id = $1 AND state = 'open'";
 /// A failed call: `$2` is 1 when it may be billed nevertheless; else nothing of it stays.
-pub(in crate::store) const LOSE_EMBEDDING_CALL: Sql = Sql::pair(
-    "
+pub(in crate::store) const LOSE_EMBEDDING_CALL: &str = "
     UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,
       spent_micros = spent_micros + w.micros * $2, spent_tokens = spent_tokens + w.tokens * $2
     FROM (SELECT c.held_micros AS micros, c.tokens, p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
@@ -98,22 +82,11 @@ pub(in crate::store) const LOSE_EMBEDDING_CALL: Sql = Sql::pair(
           WHERE c.id = $1 AND c.state = 'open') w
     WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
     DELETE FROM embedding_calls WHERE id = $1 AND state = 'open' AND $2 = 0;
-    UPDATE embedding_calls SET state = 'lost', tokens = 0 WHERE id = $1 AND state = 'open'",
-    "
-    SELECT a.scope FROM budget_accounts a JOIN (SELECT p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
-        p.value ->> 'period' AS period FROM embedding_calls c, json_each(c.accounts_json) p
-      WHERE c.id = $1 AND c.state = 'open') w
-      ON a.scope = w.scope AND a.owner = w.owner AND a.period = w.period
-      ORDER BY a.scope, a.owner, a.period FOR UPDATE OF a;
-    UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,
-      spent_micros = spent_micros + w.micros * $2, spent_tokens = spent_tokens + w.tokens * $2
-    FROM (SELECT c.held_micros AS micros, c.tokens, p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
-            p.value ->> 'period' AS period FROM embedding_calls c, json_each(c.accounts_json) p
-          WHERE c.id = $1 AND c.state = 'open') w
-    WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
-    DELETE FROM embedding_calls WHERE id = $1 AND state = 'open' AND $2 = 0;
-    UPDATE embedding_calls SET state = 'lost', tokens = 0 WHERE id = $1 AND state = 'open'",
-);
+    UPDATE embedding_calls SET state = 'lost', tokens = 0 WHERE id = $1 AND state = 'open'";
+static FINISH_LOCKED: LazyLock<Sql> =
+    LazyLock::new(|| Sql::preceded_on_postgres(ACCOUNTS_OF_EMBEDDING_CALL, FINISH_EMBEDDING_CALL));
+static LOSE_LOCKED: LazyLock<Sql> =
+    LazyLock::new(|| Sql::preceded_on_postgres(ACCOUNTS_OF_EMBEDDING_CALL, LOSE_EMBEDDING_CALL));
 pub(in crate::store) const OPEN_EMBEDDING_CALLS: &str =
     "SELECT id FROM embedding_calls WHERE state = 'open'";
 
@@ -186,7 +159,7 @@ impl PersonaStore {
 
 async fn finish(conn: &mut Connection, id: &str, line: &UsageLine) -> Result<()> {
     let usage = UsageRow::from(line.usage);
-    let finish = db::query(FINISH_EMBEDDING_CALL)
+    let finish = db::query(&FINISH_LOCKED)
         .bind(id)
         .bind(usage.total())
         .bind(usage.cost)
@@ -198,7 +171,7 @@ async fn finish(conn: &mut Connection, id: &str, line: &UsageLine) -> Result<()>
 }
 
 async fn lose(conn: &mut Connection, id: &str, billing: Billing) -> Result<()> {
-    let lose = db::query(LOSE_EMBEDDING_CALL).bind(id);
+    let lose = db::query(&LOSE_LOCKED).bind(id);
     lose.bind(i64::from(billing == Billing::Unknown))
         .execute(conn)
         .await?;

@@ -11,8 +11,10 @@ use crate::domain::{
 };
 use crate::store::budgets::usage_row::UsageRow;
 use crate::store::db::{self, Connection, Query, Row, Scope, Sql};
+use crate::store::postgres::lock::ACCOUNTS_OF_CALL;
 use crate::store::{Result, Store, StoreError};
 use serde_json::{Value, json};
+use std::sync::LazyLock;
 
 /// Maximum cost of a call, and the budget_accounts that must be able to pay it.
 #[derive(Debug, Clone)]
@@ -90,8 +92,7 @@ pub(in crate::store) const RESERVE: &str = "
     ORDER BY held LIMIT 1";
 /// Ledger rows of an answered call, and the budget_accounts: `$5` is its cost, or NULL to keep the
 /// reservation.
-pub(in crate::store) const FINISH: Sql = Sql::pair(
-    "
+pub(in crate::store) const FINISH: &str = "
     INSERT INTO usage_ledger (run_id, turn_index, attempt, model, persona_id, provider, state, input_tokens,
       cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_micros, cost_source,
       price_version, held_micros, day, created_at)
@@ -108,34 +109,9 @@ pub(in crate::store) const FINISH: Sql = Sql::pair(
             p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
           WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
     WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
-    DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3",
-    "
-    INSERT INTO usage_ledger (run_id, turn_index, attempt, model, persona_id, provider, state, input_tokens,
-      cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_micros, cost_source,
-      price_version, held_micros, day, created_at)
-    SELECT t.run_id, t.turn_index, t.attempt, l.value ->> 'model', t.persona_id, t.provider, 'answered',
-      CAST(l.value ->> 'input' AS BIGINT), CAST(l.value ->> 'cache_read' AS BIGINT), CAST(l.value ->> 'cache_write' AS BIGINT), CAST(l.value ->> 'output' AS BIGINT),
-      CAST(l.value ->> 'reasoning' AS BIGINT), CAST(l.value ->> 'estimated' AS BIGINT), CAST(l.value ->> 'cost' AS BIGINT), l.value ->> 'source', l.value ->> 'version',
-      CASE WHEN l.value ->> 'cost' IS NULL THEN h.micros END, coalesce(h.day, substr($7, 1, 10)), $7
-    FROM jsonb_each($4) l, run_turns t
-    LEFT JOIN budget_reservations h ON h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3
-    WHERE t.run_id = $1 AND t.turn_index = $2 AND t.attempt = $3;
-    SELECT a.scope FROM budget_accounts a JOIN (SELECT p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
-        p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
-      WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
-      ON a.scope = w.scope AND a.owner = w.owner AND a.period = w.period
-      ORDER BY a.scope, a.owner, a.period FOR UPDATE OF a;
-    UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,
-      spent_micros = spent_micros + coalesce($5, w.micros), spent_tokens = spent_tokens + $6
-    FROM (SELECT h.micros, h.tokens, p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
-            p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
-          WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
-    WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
-    DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3",
-);
+    DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
 /// A failed call: `$4` is 1 when it may be billed nevertheless.
-pub(in crate::store) const LOSE: Sql = Sql::pair(
-    "
+pub(in crate::store) const LOSE: &str = "
     INSERT INTO usage_ledger (run_id, turn_index, attempt, model, persona_id, provider, state, input_tokens,
       cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_source, held_micros, day,
       created_at)
@@ -150,29 +126,12 @@ pub(in crate::store) const LOSE: Sql = Sql::pair(
             p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
           WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
     WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
-    DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3",
-    "
-    INSERT INTO usage_ledger (run_id, turn_index, attempt, model, persona_id, provider, state, input_tokens,
-      cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_source, held_micros, day,
-      created_at)
-    SELECT t.run_id, t.turn_index, t.attempt, t.model, t.persona_id, t.provider, 'lost', 0, 0, 0, 0, 0, 0, 'unknown',
-      h.micros, coalesce(h.day, substr($5, 1, 10)), $5
-    FROM run_turns t
-    LEFT JOIN budget_reservations h ON h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3
-    WHERE t.run_id = $1 AND t.turn_index = $2 AND t.attempt = $3 AND $4 = 1;
-    SELECT a.scope FROM budget_accounts a JOIN (SELECT p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
-        p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
-      WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
-      ON a.scope = w.scope AND a.owner = w.owner AND a.period = w.period
-      ORDER BY a.scope, a.owner, a.period FOR UPDATE OF a;
-    UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,
-      spent_micros = spent_micros + w.micros * $4, spent_tokens = spent_tokens + w.tokens * $4
-    FROM (SELECT h.micros, h.tokens, p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
-            p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
-          WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
-    WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
-    DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3",
-);
+    DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
+/// With the accounts locked before, where others write at the same time.
+pub(in crate::store) static FINISH_LOCKED: LazyLock<Sql> =
+    LazyLock::new(|| Sql::preceded_on_postgres(ACCOUNTS_OF_CALL, FINISH));
+static LOSE_LOCKED: LazyLock<Sql> =
+    LazyLock::new(|| Sql::preceded_on_postgres(ACCOUNTS_OF_CALL, LOSE));
 pub(in crate::store) const OPEN_CALLS: &str =
     "SELECT run_id, turn_index, attempt FROM budget_reservations";
 pub(in crate::store) const OPEN_CALLS_OF_RUN: &str = "
@@ -344,7 +303,7 @@ pub(in crate::store) async fn finish(
     now: &str,
 ) -> Result<()> {
     let finish = with_lines(
-        db::query(FINISH),
+        db::query(&FINISH_LOCKED),
         (run.as_str(), turn_index, attempt),
         lines,
         now,
@@ -360,7 +319,10 @@ pub(in crate::store) async fn lose(
     billing: Billing,
     now: &str,
 ) -> Result<()> {
-    let lose = db::query(LOSE).bind(run).bind(turn_index).bind(attempt);
+    let lose = db::query(&LOSE_LOCKED)
+        .bind(run)
+        .bind(turn_index)
+        .bind(attempt);
     lose.bind(i64::from(billing == Billing::Unknown))
         .bind(now)
         .execute(conn)

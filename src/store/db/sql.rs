@@ -1,4 +1,4 @@
-//! SqlText of a statement.
+//! Text of a statement, or its two.
 
 use super::sql_text::SqlText;
 use super::statements::{SqlStatement, statements};
@@ -6,7 +6,7 @@ use sqlx::SqlStr;
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
 
-/// SqlText of a statement, with parameters `$1`, `$2`, …: one that both databases read, or one for
+/// Text of a statement, with parameters `$1`, `$2`, …: one that both databases read, or one for
 /// each.
 #[derive(Debug, Clone)]
 pub(in crate::store) struct Sql {
@@ -46,6 +46,15 @@ impl Sql {
         Self {
             sqlite: SqlText::Built(sqlite.into()),
             postgres: Some(SqlText::Built(postgres.into())),
+        }
+    }
+
+    /// Takes a text that both databases read, and one that PostgreSQL executes before it, with the
+    /// same parameters; once in the life of a program that keeps the result.
+    pub fn preceded_on_postgres(first: &'static str, text: &'static str) -> Self {
+        Self {
+            sqlite: SqlText::Static(text),
+            postgres: Some(SqlText::Static(format!("{first};{text}").leak())),
         }
     }
 

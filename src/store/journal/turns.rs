@@ -134,7 +134,8 @@ pub(in crate::store) const LOSE_TURN: &str = "
     UPDATE runs SET worked_ms = $8 WHERE id = $1";
 
 static START_PAID_TURN: LazyLock<Sql> = LazyLock::new(|| Sql::chained(START_TURN, money::RESERVE));
-static END_BILLED_TURN: LazyLock<Sql> = LazyLock::new(|| Sql::chained(END_TURN, money::FINISH));
+static END_BILLED_TURN: LazyLock<Sql> =
+    LazyLock::new(|| Sql::chained(END_TURN, &money::FINISH_LOCKED));
 
 /// Begins a turn. Errors: [`super::StoreError::BudgetExhausted`], or the run is not this engine's;
 /// then the whole transaction must be rolled back.

@@ -2,7 +2,7 @@
 
 use crate::domain::{MessageId, PersonaId, Timestamp};
 use crate::store::Result;
-use crate::store::db::{self, Connection, Row, Sql};
+use crate::store::db::{self, Connection, Row};
 use crate::store::mail::inbound::NewInbound;
 use crate::store::sql::{from_json, to_json};
 use crate::store::threads::placement::{self, FoundThread};
@@ -13,8 +13,7 @@ use std::collections::HashSet;
 /// Facts of letters before they are stored: the duplicate, the recent mails to their sender, the
 /// linked conversations, and in the oldest of these the thread that they join, with its answers.
 /// The plus keeps SQLite from scanning all mail of the window.
-pub(in crate::store) const ARRIVALS: Sql = Sql::pair(
-    "
+pub(in crate::store) const ARRIVALS: &str = "
     WITH letters AS MATERIALIZED (SELECT key AS place, value ->> 'persona' AS persona, value ->> 'ids' AS ids,
         value ->> 'known_as' AS known_as, value ->> 'duplicates_since' AS duplicates_since,
         CAST(value ->> 'has_own_id' AS BIGINT) AS has_own_id, value ->> 'counterparty' AS counterparty, value ->> 'joins_as' AS joins_as,
@@ -32,8 +31,8 @@ pub(in crate::store) const ARRIVALS: Sql = Sql::pair(
       (SELECT coalesce(sum(mails), 0) FROM correspondence
          WHERE persona_id = l.persona AND counterparty = l.counterparty AND minute >= $3) AS in_day,
       l.conversations,
-      (SELECT json_array(t.id, (SELECT coalesce(sum(mails), 0) FROM correspondence
-           WHERE persona_id = l.persona AND counterparty = l.thread_prefix || t.id AND minute >= $3))
+      (SELECT '[' || json_quote(t.id) || ',' || (SELECT coalesce(sum(mails), 0) FROM correspondence
+           WHERE persona_id = l.persona AND counterparty = l.thread_prefix || t.id AND minute >= $3) || ']'
          FROM threads t CROSS JOIN thread_participants p
          LEFT JOIN messages m ON m.persona_id = l.persona AND m.message_id = l.nearest AND m.thread_id = t.id
          WHERE p.thread_id = t.id AND t.conversation_id = l.oldest AND p.address = l.joins_as
@@ -43,38 +42,7 @@ pub(in crate::store) const ARRIVALS: Sql = Sql::pair(
              AND NOT EXISTS (SELECT 1 FROM json_each(l.all_of) wanted WHERE NOT EXISTS (
                SELECT 1 FROM thread_participants o WHERE o.thread_id = t.id AND o.address = wanted.value))))
          ORDER BY m.seq IS NULL, t.updated_at DESC, t.id DESC LIMIT 1) AS thread
-    FROM linked l ORDER BY l.place",
-    "
-    WITH letters AS MATERIALIZED (SELECT key AS place, value ->> 'persona' AS persona, value ->> 'ids' AS ids,
-        value ->> 'known_as' AS known_as, value ->> 'duplicates_since' AS duplicates_since,
-        CAST(value ->> 'has_own_id' AS BIGINT) AS has_own_id, value ->> 'counterparty' AS counterparty, value ->> 'joins_as' AS joins_as,
-        value ->> 'nearest' AS nearest, value ->> 'all_of' AS all_of, value ->> 'none_but' AS none_but,
-        value ->> 'thread_prefix' AS thread_prefix FROM jsonb_each($1)),
-      linked AS MATERIALIZED (SELECT *, (SELECT json_group_array(DISTINCT conversation_id) FROM message_links
-          WHERE persona_id = persona AND rfc_message_id IN (SELECT value FROM json_each(ids))) AS conversations,
-        (SELECT min(conversation_id) FROM message_links
-          WHERE persona_id = persona AND rfc_message_id IN (SELECT value FROM json_each(ids))) AS oldest FROM letters)
-    SELECT
-      (SELECT id FROM messages WHERE persona_id = l.persona AND dedup_key IN (SELECT value FROM json_each(l.known_as))
-         AND +received_at >= l.duplicates_since AND (ack_confirmed = 0 OR l.has_own_id = 1) ORDER BY seq DESC LIMIT 1) AS duplicate,
-      (SELECT coalesce(sum(mails), 0) FROM correspondence
-         WHERE persona_id = l.persona AND counterparty = l.counterparty AND minute >= $2) AS in_hour,
-      (SELECT coalesce(sum(mails), 0) FROM correspondence
-         WHERE persona_id = l.persona AND counterparty = l.counterparty AND minute >= $3) AS in_day,
-      l.conversations,
-      (SELECT json_build_array(t.id, (SELECT coalesce(sum(mails), 0) FROM correspondence
-           WHERE persona_id = l.persona AND counterparty = l.thread_prefix || t.id AND minute >= $3))
-         FROM threads t CROSS JOIN thread_participants p
-         LEFT JOIN messages m ON m.persona_id = l.persona AND m.message_id = l.nearest AND m.thread_id = t.id
-         WHERE p.thread_id = t.id AND t.conversation_id = l.oldest AND p.address = l.joins_as
-           AND (l.all_of IS NULL OR (
-             NOT EXISTS (SELECT 1 FROM thread_participants o WHERE o.thread_id = t.id
-               AND o.address NOT IN (SELECT value FROM json_each(l.none_but)))
-             AND NOT EXISTS (SELECT 1 FROM json_each(l.all_of) wanted WHERE NOT EXISTS (
-               SELECT 1 FROM thread_participants o WHERE o.thread_id = t.id AND o.address = wanted.value))))
-         ORDER BY m.seq IS NULL, t.updated_at DESC, t.id DESC LIMIT 1) AS thread
-    FROM linked l ORDER BY l.place",
-);
+    FROM linked l ORDER BY l.place";
 
 /// Result of [`ARRIVALS`] for one copy.
 pub(in crate::store) struct ArrivalFacts {

@@ -20,6 +20,21 @@ const PERSONA: i32 = WHOLE + 1;
 const MAILBOX: i32 = WHOLE + 2;
 const CLAIMS: i32 = WHOLE + 3;
 
+/// Locks the budget accounts of a provider call, before a text changes them in whatever order.
+pub(in crate::store) const ACCOUNTS_OF_CALL: &str = "
+    SELECT a.scope FROM budget_accounts a JOIN (SELECT p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
+        p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
+      WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
+      ON a.scope = w.scope AND a.owner = w.owner AND a.period = w.period
+      ORDER BY a.scope, a.owner, a.period FOR UPDATE OF a";
+/// Those of a call for vectors.
+pub(in crate::store) const ACCOUNTS_OF_EMBEDDING_CALL: &str = "
+    SELECT a.scope FROM budget_accounts a JOIN (SELECT p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
+        p.value ->> 'period' AS period FROM embedding_calls c, json_each(c.accounts_json) p
+      WHERE c.id = $1 AND c.state = 'open') w
+      ON a.scope = w.scope AND a.owner = w.owner AND a.period = w.period
+      ORDER BY a.scope, a.owner, a.period FOR UPDATE OF a";
+
 /// Locks of a write.
 pub(super) struct Locks {
     is_alone: bool,

@@ -6,7 +6,7 @@ use crate::domain::{
     Timestamp, Trigger,
 };
 use crate::store::budgets::money;
-use crate::store::db::{self, Connection, Row, Scope, Sql};
+use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::journal::step::INTERRUPTED;
 use crate::store::journal::steps::close_open_calls;
 use crate::store::notices::events;
@@ -90,8 +90,7 @@ pub(in crate::store) const INSERT_RUN: &str = "
 /// exists. Of each persona with due runs the oldest are taken, first those of the persona with the
 /// fewest running runs: the backlog of one persona delays no other. A parked run has an error
 /// class; only a person's retry clears it (`run_control.rs`).
-pub(in crate::store) const CLAIM_RUNS: Sql = Sql::pair(
-    "
+pub(in crate::store) const CLAIM_RUNS: &str = "
     UPDATE runs SET state = 'running', epoch = $1, attempt = attempt + 1, next_attempt_at = NULL,
       started_at = coalesce(started_at, $2), state_at = $2, alone = $7
     WHERE seq IN (
@@ -124,44 +123,9 @@ pub(in crate::store) const CLAIM_RUNS: Sql = Sql::pair(
     RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
       context_report_json IS NOT NULL AS has_journal,
       attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, budget_micros, attempts_max,
-      (SELECT json_array(run_micros_max, run_tokens_max, day_micros_max, day_tokens_max) FROM thread_budgets b
-       WHERE b.thread_id = runs.thread_id) AS thread_budget",
-    "
-    UPDATE runs SET state = 'running', epoch = $1, attempt = attempt + 1, next_attempt_at = NULL,
-      started_at = coalesce(started_at, $2), state_at = $2, alone = $7
-    WHERE seq IN (
-      WITH RECURSIVE busy (id) AS (
-        SELECT min(persona_id) FROM runs WHERE behind = 0 AND state IN ('queued', 'waiting_retry')
-        UNION ALL
-        SELECT (SELECT min(persona_id) FROM runs
-          WHERE behind = 0 AND state IN ('queued', 'waiting_retry') AND persona_id > busy.id)
-        FROM busy WHERE busy.id IS NOT NULL),
-      ready (id, working, first) AS MATERIALIZED (
-        SELECT busy.id, (SELECT count(*) FROM runs w WHERE w.persona_id = busy.id AND w.state = 'running'),
-          (SELECT r.seq FROM runs r
-           WHERE r.persona_id = busy.id AND r.behind = 0 AND r.state IN ('queued', 'waiting_retry')
-             AND coalesce(r.next_attempt_at, '') <= $2 AND r.crashes BETWEEN $6 AND $8
-           ORDER BY r.seq LIMIT 1)
-        FROM busy WHERE busy.id IS NOT NULL AND busy.id NOT IN (SELECT value FROM jsonb_each($9))
-          AND NOT EXISTS (SELECT 1 FROM halts h WHERE h.persona_id IN ('', busy.id))),
-      next (id, working) AS MATERIALIZED (
-        SELECT id, working FROM ready WHERE working < $4 AND first IS NOT NULL ORDER BY working, first LIMIT $3)
-      SELECT seq FROM (
-        SELECT c.seq, row_number() OVER (PARTITION BY next.id ORDER BY c.seq) + next.working AS place
-        FROM next CROSS JOIN runs c
-        WHERE c.seq IN (
-          SELECT r.seq FROM runs r
-          WHERE r.persona_id = next.id AND r.behind = 0 AND r.state IN ('queued', 'waiting_retry')
-            AND coalesce(r.next_attempt_at, '') <= $2 AND r.crashes BETWEEN $6 AND $8
-          ORDER BY r.seq LIMIT $5)) AS placed
-      WHERE place <= $4 ORDER BY place, seq LIMIT $3)
-      AND behind = 0 AND state IN ('queued', 'waiting_retry')
-    RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
-      context_report_json IS NOT NULL AS has_journal,
-      attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, budget_micros, attempts_max,
-      (SELECT json_build_array(run_micros_max, run_tokens_max, day_micros_max, day_tokens_max) FROM thread_budgets b
-       WHERE b.thread_id = runs.thread_id) AS thread_budget",
-);
+      (SELECT '[' || json_quote(run_micros_max) || ',' || json_quote(run_tokens_max) || ','
+        || json_quote(day_micros_max) || ',' || json_quote(day_tokens_max) || ']' FROM thread_budgets b
+       WHERE b.thread_id = runs.thread_id) AS thread_budget";
 /// Recomputes `behind`, on which [`CLAIM_RUNS`] depends, at every start.
 pub(in crate::store) const LINE_UP: &str = "
     UPDATE runs SET behind = CASE WHEN trigger <> 'summary' AND EXISTS (SELECT 1 FROM runs o
@@ -188,22 +152,14 @@ pub(in crate::store) const REQUEUE_RUN: &str = "
     UPDATE runs SET state = 'queued', attempt = attempt - 1, worked_ms = $3, crashes = min(crashes, 1), crashed_at = -1,
       state_at = $4
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
-pub(in crate::store) const RUNNING_RUN: Sql = Sql::pair(
-    "
+pub(in crate::store) const RUNNING_RUN: &str = "
     SELECT id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, state, worked_ms,
       context_report_json IS NOT NULL AS has_journal, epoch = $2 AND state = 'running' AS is_worked_on, 0 AS is_retried,
       budget_micros, attempts_max,
-      (SELECT json_array(run_micros_max, run_tokens_max, day_micros_max, day_tokens_max) FROM thread_budgets b
+      (SELECT '[' || json_quote(run_micros_max) || ',' || json_quote(run_tokens_max) || ','
+        || json_quote(day_micros_max) || ',' || json_quote(day_tokens_max) || ']' FROM thread_budgets b
        WHERE b.thread_id = runs.thread_id) AS thread_budget
-    FROM runs WHERE id = $1",
-    "
-    SELECT id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, state, worked_ms,
-      context_report_json IS NOT NULL AS has_journal, epoch = $2 AND state = 'running' AS is_worked_on, 0 AS is_retried,
-      budget_micros, attempts_max,
-      (SELECT json_build_array(run_micros_max, run_tokens_max, day_micros_max, day_tokens_max) FROM thread_budgets b
-       WHERE b.thread_id = runs.thread_id) AS thread_budget
-    FROM runs WHERE id = $1",
-);
+    FROM runs WHERE id = $1";
 pub(in crate::store) const CANCEL_REQUESTED: &str = "
     SELECT id FROM runs WHERE state = 'running' AND cancel_requested_at IS NOT NULL";
 
