@@ -10,6 +10,10 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
     /// Time since some fixed instant; never steps back. For budgets and deadlines.
     fn monotonic(&self) -> Duration;
+    /// Reports whether this is the clock of the machine, which other machines' clocks can be compared with.
+    fn is_of_machine(&self) -> bool {
+        false
+    }
     /// A new id, UUIDv7 text: later ids sort after earlier ones of the same clock.
     fn new_id(&self) -> String;
     /// A new unguessable text, even for a peer that sees our ids: 20 hexadecimal digits, 80 bits.
@@ -59,6 +63,9 @@ impl Clock for SystemClock {
     }
     fn monotonic(&self) -> Duration {
         self.started.elapsed()
+    }
+    fn is_of_machine(&self) -> bool {
+        true
     }
     fn new_id(&self) -> String {
         uuid::Uuid::now_v7().to_string()

@@ -6,6 +6,7 @@ use crate::store::db::{Connection, Pool, Scope};
 use crate::store::journal::packed::SharedParts;
 use crate::store::maintenance::migrate::UpgradeBackup;
 use crate::store::opened::{Opened, StoreWriter};
+use crate::store::postgres::heartbeat::LeaseHeartbeat;
 use crate::store::postgres::open as server;
 use crate::store::postgres::url::DatabaseUrl;
 use crate::store::runs::poison_runs::PoisonRuns;
@@ -41,7 +42,7 @@ impl Store {
     pub async fn open(workspace: &Path, clock: Arc<dyn Clock>) -> OpenResult {
         let opened = match DatabaseUrl::of(workspace)? {
             None => file::open(workspace, &*clock).await?,
-            Some(url) => server::open(workspace, &url, &*clock).await?,
+            Some(url) => server::open(workspace, &url, &clock).await?,
         };
         Ok(Self::new(opened, clock))
     }
@@ -52,7 +53,7 @@ impl Store {
     pub async fn take_over(workspace: &Path, clock: Arc<dyn Clock>) -> OpenResult {
         let opened = match DatabaseUrl::of(workspace)? {
             None => file::take_over(workspace, &*clock).await?,
-            Some(url) => server::take_over(workspace, &url, &*clock).await?,
+            Some(url) => server::take_over(workspace, &url, &clock).await?,
         };
         Ok(Self::new(opened, clock))
     }
@@ -153,6 +154,11 @@ impl Store {
         }
     }
 
+    /// Returns the heartbeat of an engine that may be one of several.
+    pub(in crate::store) fn heartbeat(&self) -> Option<&LeaseHeartbeat> {
+        self.inner.opened.heartbeat.as_ref()
+    }
+
     pub(in crate::store) fn readers(&self) -> &Pool {
         &self.inner.opened.readers
     }
@@ -175,8 +181,8 @@ impl Store {
         !self.inner.opened.can_write
     }
 
-    /// Returns the number of this start; rows in a running state with an older epoch belong to an
-    /// engine that is gone.
+    /// Returns the number of this start; rows in a running state with an epoch that no node has belong
+    /// to an engine that is gone.
     pub fn epoch(&self) -> i64 {
         self.inner.opened.epoch
     }
@@ -212,6 +218,9 @@ impl Store {
         match &self.inner.opened.writer {
             StoreWriter::Group(writer) => writer.close().await,
             StoreWriter::Lanes(lanes) => lanes.close().await,
+        }
+        if let Some(heartbeat) = &self.inner.opened.heartbeat {
+            heartbeat.leave().await;
         }
     }
 }

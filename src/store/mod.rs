@@ -8,7 +8,8 @@
 //! - `sql`: conversions between values and columns. `list_page`: a part of a list.
 //! - `db`: connections, statements and rows, whichever database it is.
 //! - `writes`: writes, as a queue holds them. `place`: where a database is. `opened`, `handle`: the store, whichever database it has.
-//! - `sqlite`: opening, the one writer, the log, backups. `postgres`: opening, transactions, locks.
+//! - `sqlite`: opening, the one writer, the log, backups. `postgres`: opening, transactions, locks. `nodes`: engines on one
+//!   database.
 //! - `mail`: letters and messages. `threads`: their place, and what may be written there.
 //! - `runs`: the queue of runs. `journal`: their turns, steps, mails and end.
 //! - `search`: the lexical index, and what a search finds.
@@ -41,6 +42,7 @@ mod postgres;
 mod place;
 mod opened;
 mod handle;
+mod nodes;
 pub mod runs;
 mod journal;
 mod threads;
@@ -139,12 +141,15 @@ pub use memory::listing::{MemoryDossier, MemoryEvent, MemoryFilter};
 pub use memory::proposals::{ProposalState, WholeMemory};
 pub use memory::ranked::entries_about;
 pub use memory::record::{MemoryEntry, MemorySource, MemoryWrite, NewMemory};
+pub use nodes::burial::TakenOver;
+pub use nodes::list::NodeRecord;
 pub use notices::causes::{
     EarlierMail, Notice, NoticeAbout, NoticeFold, NoticeMail, Notified, PendingNotices,
 };
 pub use notices::emit::NewNotice;
 pub use notices::wording::quoted;
 pub use place::DatabasePlace;
+pub use postgres::heartbeat::NodesSeen;
 pub use runs::crashes::RecoveredRuns;
 pub use runs::fence::RunKey;
 pub use runs::forks::{ForkMoney, NewFork, StoredFork};
@@ -239,6 +244,16 @@ pub enum StoreError {
     /// refuses every later write.
     #[error("another engine has taken this workspace over (it is in its epoch {epoch})")]
     Fenced { epoch: i64 },
+    /// The lease of this node expired, and another node has taken its work over; this one has stored nothing since, and the
+    /// store refuses every later write.
+    #[error("the lease of this node expired, and another node has taken its work over")]
+    Buried,
+    /// The lease of this node has expired and was not extended yet; a later try may succeed.
+    #[error("the lease of this node has expired and is not extended yet")]
+    NoLease,
+    /// The clock of this machine differs from the server's, so that nothing is stored by it.
+    #[error("the clock of this machine is {} ms {} that of the database server", off_ms.abs(), if *off_ms < 0 { "behind" } else { "ahead of" })]
+    ClockOff { off_ms: i64 },
     /// The engine is stopping.
     #[error("the database is closed")]
     Closed,

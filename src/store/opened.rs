@@ -2,6 +2,7 @@
 
 use crate::domain::LoopKey;
 use crate::store::db::Pool;
+use crate::store::postgres::heartbeat::LeaseHeartbeat;
 use crate::store::postgres::lanes::Lanes;
 use crate::store::sqlite::writer::GroupWriter;
 use std::fs::File;
@@ -19,6 +20,8 @@ pub(in crate::store) struct Opened {
     pub epoch: i64,
     pub loop_key: LoopKey,
     pub can_write: bool,
+    /// Of an engine on PostgreSQL.
+    pub heartbeat: Option<LeaseHeartbeat>,
     /// Lock of the workspace while the store is open; the operating system frees it when the
     /// process dies.
     pub _lock: Option<File>,

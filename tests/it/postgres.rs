@@ -2,6 +2,7 @@
 //! without the lock of its scope. They need `ATTACHE_TEST_STORE=postgres`.
 
 mod cut;
+mod nodes;
 mod settings;
 
 use crate::app::database::is_postgres;

@@ -280,6 +280,15 @@ fn of_store(error: &StoreError) -> (Exit, Option<String>) {
             let hint = "see to the disk and start again: whatever got a yes is stored, and what got none comes again";
             (Exit::Broken, Some(hint.to_owned()))
         }
+        StoreError::NoLease => (Exit::TryAgain, None),
+        StoreError::Buried => {
+            let hint = "nothing was stored or sent by this node since; started again, it is a node like any other";
+            (Exit::TryAgain, Some(hint.to_owned()))
+        }
+        StoreError::ClockOff { .. } => {
+            let hint = "set the clock of this machine, and have it kept by NTP: `timedatectl set-ntp true`";
+            (Exit::TryAgain, Some(hint.to_owned()))
+        }
         StoreError::Fenced { .. } => {
             let hint = "nothing was stored or sent by this engine since; the other one goes on with its work";
             (Exit::Workspace, Some(hint.to_owned()))

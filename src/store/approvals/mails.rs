@@ -20,13 +20,13 @@ pub(in crate::store) const TO_REMIND: &str = "
     ORDER BY a.remind_at LIMIT $2";
 pub(in crate::store) const TOKENS: &str = "SELECT owner, token FROM approval_tokens WHERE approval_id = $1 AND coalesce(call_sha256, $2) = $2";
 pub(in crate::store) const INSERT_TOKEN: &str = "INSERT INTO approval_tokens (token, approval_id, owner, created_at, call_sha256) VALUES ($1, $2, $3, $4, $5)";
-/// Fenced: an engine that was replaced asks nobody.
+/// Fenced: an engine that is gone asks nobody.
 pub(in crate::store) const MARK_ASKED: &str = "
     UPDATE approvals SET asked_at = $2 WHERE id = $1 AND asked_at IS NULL AND call_sha256 = $4
-      AND (SELECT epoch FROM engine WHERE id = 1) = $3";
+      AND EXISTS (SELECT 1 FROM nodes WHERE epoch = $3)";
 pub(in crate::store) const MARK_REMINDED: &str = "
     UPDATE approvals SET reminded_at = $2 WHERE id = $1 AND reminded_at IS NULL AND call_sha256 = $4
-      AND (SELECT epoch FROM engine WHERE id = 1) = $3";
+      AND EXISTS (SELECT 1 FROM nodes WHERE epoch = $3)";
 pub(in crate::store) const TO_EXPLAIN: &str = "
     SELECT x.message_id, x.owner, x.outcome, m.message_id AS rfc_message_id, m.references_json, m.subject, a.*,
       r.thread_id,
@@ -37,7 +37,7 @@ pub(in crate::store) const TO_EXPLAIN: &str = "
     WHERE x.explain = 1 AND x.explained_at IS NULL ORDER BY x.created_at LIMIT $1";
 pub(in crate::store) const MARK_EXPLAINED: &str = "
     UPDATE approval_answers SET explained_at = $2
-    WHERE message_id = $1 AND explained_at IS NULL AND (SELECT epoch FROM engine WHERE id = 1) = $3";
+    WHERE message_id = $1 AND explained_at IS NULL AND EXISTS (SELECT 1 FROM nodes WHERE epoch = $3)";
 
 /// A question as a mail to one owner.
 #[derive(Debug, Clone)]

@@ -188,8 +188,8 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         holds: Holds::Always,
         sql: Sql::same("SELECT id FROM deliveries WHERE state IN ('sending', 'committing') AND (
               epoch > (SELECT epoch FROM engine)
-              OR (epoch < (SELECT epoch FROM engine)
-                AND EXISTS (SELECT 1 FROM deliveries o WHERE o.epoch = (SELECT epoch FROM engine))))"),
+              OR (epoch NOT IN (SELECT epoch FROM nodes)
+                AND EXISTS (SELECT 1 FROM deliveries o WHERE o.epoch IN (SELECT epoch FROM nodes))))"),
     },
     AuditCheck {
         group: "AU9",

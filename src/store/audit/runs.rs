@@ -181,8 +181,8 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         hint: "restart the engine: it takes such runs back; if it stays, report it",
         holds: Holds::Always,
         sql: Sql::same("SELECT id FROM runs WHERE state = 'running' AND (epoch > (SELECT epoch FROM engine)
-              OR (epoch < (SELECT epoch FROM engine)
-                AND EXISTS (SELECT 1 FROM runs o WHERE o.epoch = (SELECT epoch FROM engine))))"),
+              OR (epoch NOT IN (SELECT epoch FROM nodes)
+                AND EXISTS (SELECT 1 FROM runs o WHERE o.epoch IN (SELECT epoch FROM nodes))))"),
     },
     AuditCheck {
         group: "AU9",

@@ -51,8 +51,8 @@ pub(in crate::store) const OPEN_EMBEDDING_CALL: &str = "
         reserved_micros = budget_accounts.reserved_micros + excluded.reserved_micros,
         reserved_tokens = budget_accounts.reserved_tokens + excluded.reserved_tokens;
     INSERT INTO embedding_calls (id, persona_id, purpose, run_id, provider, model, texts, tokens, estimated, state,
-      cost_source, held_micros, accounts_json, day, created_at)
-      VALUES ($1, $2, $3, $4, $5, $6, $7, $9, 0, 'open', 'unknown', $8, $10, $11, $12);
+      cost_source, held_micros, accounts_json, day, created_at, epoch)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $9, 0, 'open', 'unknown', $8, $10, $11, $12, $13);
     SELECT p.scope, p.owner, p.period, p.spent_micros, p.reserved_micros - $8 AS reserved_micros, p.spent_tokens,
       p.reserved_tokens - $9 AS reserved_tokens, CAST(w.value ->> 'micros' AS BIGINT) AS micros_max, CAST(w.value ->> 'tokens' AS BIGINT) AS tokens_max,
       coalesce(p.spent_micros + $8 <= CAST(w.value ->> 'micros' AS BIGINT), 1 = 1)
@@ -87,15 +87,14 @@ static FINISH_LOCKED: LazyLock<Sql> =
     LazyLock::new(|| Sql::preceded_on_postgres(ACCOUNTS_OF_EMBEDDING_CALL, FINISH_EMBEDDING_CALL));
 static LOSE_LOCKED: LazyLock<Sql> =
     LazyLock::new(|| Sql::preceded_on_postgres(ACCOUNTS_OF_EMBEDDING_CALL, LOSE_EMBEDDING_CALL));
-pub(in crate::store) const OPEN_EMBEDDING_CALLS: &str =
-    "SELECT id FROM embedding_calls WHERE state = 'open'";
+pub(in crate::store) const OPEN_EMBEDDING_CALLS: &str = "SELECT id FROM embedding_calls WHERE state = 'open' AND epoch NOT IN (SELECT epoch FROM nodes)";
 
 impl Store {
     /// Commits that a call is about to be made, with its reservation.
     ///
     /// Errors: [`crate::store::StoreError::BudgetExhausted`]; then nothing is stored.
     pub async fn open_embedding_call(&self, call: NewEmbeddingCall) -> Result<()> {
-        let now = self.clock().now().to_string();
+        let (epoch, now) = (self.epoch(), self.clock().now().to_string());
         let write = self.write(Scope::persona(&call.persona), move |conn| {
             Box::pin(async move {
                 let open = db::query(OPEN_EMBEDDING_CALL)
@@ -110,7 +109,8 @@ impl Store {
                     .bind(call.reservation.tokens)
                     .bind(accounts_json(&call.reservation))
                     .bind(call.reservation.day())
-                    .bind(now);
+                    .bind(now)
+                    .bind(epoch);
                 let overdrawn = open.fetch_optional(conn).await?;
                 is_paid(overdrawn.as_ref(), &call.reservation)
             })

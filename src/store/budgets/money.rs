@@ -133,7 +133,8 @@ pub(in crate::store) static FINISH_LOCKED: LazyLock<Sql> =
 static LOSE_LOCKED: LazyLock<Sql> =
     LazyLock::new(|| Sql::preceded_on_postgres(ACCOUNTS_OF_CALL, LOSE));
 pub(in crate::store) const OPEN_CALLS: &str =
-    "SELECT run_id, turn_index, attempt FROM budget_reservations";
+    "SELECT run_id, turn_index, attempt FROM budget_reservations b WHERE NOT EXISTS (SELECT 1 FROM runs r
+       WHERE r.id = b.run_id AND r.state = 'running' AND r.epoch IN (SELECT epoch FROM nodes))";
 pub(in crate::store) const OPEN_CALLS_OF_RUN: &str = "
     SELECT turn_index, attempt FROM budget_reservations WHERE run_id = $1";
 /// Every engine wakes the runs that wait for a budget account or a file at its start, and at a reload: bounds and files may

@@ -27,10 +27,10 @@ pub(in crate::store) const COMMAND: &str = "
     SELECT c.persona_id, c.owner, c.command, c.argument, c.refusal, c.sent_at, c.acted_at, c.outcome_json,
       c.message_id AS letter, m.thread_id, m.seq AS letter_seq
     FROM mail_commands c JOIN messages m ON m.id = c.message_id WHERE c.seq = $1";
-/// Fenced: an engine that was replaced carries out nothing.
+/// Fenced: an engine that is gone carries out nothing.
 pub(in crate::store) const MARK_ACTED: &str = "
     UPDATE mail_commands SET acted_at = $2, outcome_json = $3, refusal = $4
-    WHERE seq = $1 AND acted_at IS NULL AND (SELECT epoch FROM engine WHERE id = 1) = $5";
+    WHERE seq = $1 AND acted_at IS NULL AND EXISTS (SELECT 1 FROM nodes WHERE epoch = $5)";
 pub(in crate::store) const OPEN_RUNS_OF_THREAD: &str = "
     SELECT id FROM runs WHERE thread_id = $1 AND state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
     ORDER BY seq LIMIT $2";

@@ -37,10 +37,10 @@ pub(in crate::store) const KEEP_READERS: &str =
     "UPDATE messages SET readers_json = $2 WHERE id = $1";
 pub(in crate::store) const ANSWERS_SINCE: &str = "
     SELECT count(*) FROM mail_commands WHERE persona_id = $1 AND answered_at >= $2 AND delivery_id IS NOT NULL";
-/// Fenced: an engine that was replaced answers nothing.
+/// Fenced: an engine that is gone answers nothing.
 pub(in crate::store) const MARK_ANSWERED: &str = "
     UPDATE mail_commands SET answered_at = $2, delivery_id = $3
-    WHERE seq = $1 AND acted_at IS NOT NULL AND answered_at IS NULL AND (SELECT epoch FROM engine WHERE id = 1) = $4";
+    WHERE seq = $1 AND acted_at IS NOT NULL AND answered_at IS NULL AND EXISTS (SELECT 1 FROM nodes WHERE epoch = $4)";
 
 impl Store {
     /// Queues the answer to a command that was carried out, and marks the command. Without a mail, and where the persona

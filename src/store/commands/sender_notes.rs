@@ -71,10 +71,10 @@ pub(in crate::store) const NOTE_LETTER: &str = "
       EXISTS (SELECT 1 FROM audit_log l WHERE l.subject_id = messages.id AND l.subject_kind = 'message'
         AND l.decision = 'answer') AS was_filed
     FROM messages WHERE id = $1";
-/// The run may have been retried, or have ended, since it was found. Fenced: an engine that was replaced tells nobody.
+/// The run may have been retried, or have ended, since it was found. Fenced: an engine that is gone tells nobody.
 pub(in crate::store) const INSERT_NOTE: &str = "
     INSERT INTO sender_notes (run_id, kind, created_at)
-      SELECT id, $2, $3 FROM runs WHERE id = $1 AND (SELECT epoch FROM engine WHERE id = 1) = $4
+      SELECT id, $2, $3 FROM runs WHERE id = $1 AND EXISTS (SELECT 1 FROM nodes WHERE epoch = $4)
         AND CASE $2 WHEN 'failed' THEN state = 'failed'
           ELSE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') END
     ON CONFLICT (run_id) DO NOTHING";

@@ -4,6 +4,7 @@
 //! A row in `sending` or `committing` belongs to the engine whose epoch it carries; every change of
 //! such a row is fenced by that epoch. Operators' changes of deliveries are in `outbox`.
 
+use crate::clock::Clock;
 use crate::domain::{Address, DeliveryId, MessageId, PersonaId, RunId, Timestamp, bounce_token};
 use crate::store::db::{self, Connection, Query, Row, Scope};
 use crate::store::deliveries::delivery_state::DeliveryKind;
@@ -142,13 +143,13 @@ WHERE delivery_id IN (SELECT value FROM jsonb_each($1)) AND state IN ('queued', 
 ORDER BY delivery_id, recipient";
 
 pub(in crate::store) const RECOVER_SENDING: &str = "
-UPDATE deliveries SET state = 'queued', next_attempt_at = $2, attempts = attempts - 1, state_at = $2
-WHERE state IN ('queued', 'sending', 'committing') AND state = 'sending' AND epoch < $1";
+UPDATE deliveries SET state = 'queued', next_attempt_at = $1, attempts = attempts - 1, state_at = $1
+WHERE state IN ('queued', 'sending', 'committing') AND state = 'sending' AND epoch NOT IN (SELECT epoch FROM nodes)";
 
 pub(in crate::store) const RECOVER_COMMITTING: &str = "
-UPDATE deliveries SET state = CASE WHEN $3 = 1 THEN 'held' ELSE 'queued' END, next_attempt_at = CASE WHEN $3 = 0 THEN $2 END, possible_duplicate = 1,
-  state_at = $2
-WHERE state IN ('queued', 'sending', 'committing') AND state = 'committing' AND epoch < $1
+UPDATE deliveries SET state = CASE WHEN $2 = 1 THEN 'held' ELSE 'queued' END, next_attempt_at = CASE WHEN $2 = 0 THEN $1 END, possible_duplicate = 1,
+  state_at = $1
+WHERE state IN ('queued', 'sending', 'committing') AND state = 'committing' AND epoch NOT IN (SELECT epoch FROM nodes)
 RETURNING id";
 
 pub(in crate::store) const NEXT_DUE: &str = "
@@ -170,6 +171,27 @@ WHERE id IN (
   SELECT id FROM deliveries
   WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND created_at <= $1 LIMIT $3)
 RETURNING id";
+
+/// Queues deliveries of nodes that are gone; those that a peer may have are flagged, and with `hold` wait for
+/// an operator.
+pub(in crate::store) async fn requeue_deliveries(
+    conn: &mut Connection,
+    hold: bool,
+    clock: &dyn Clock,
+) -> Result<RecoveredDeliveries> {
+    let now = clock.now().to_string();
+    let sending = db::query(RECOVER_SENDING).bind(&now);
+    let unsent = sending.execute(&mut *conn).await?.rows_affected();
+    let doubtful = db::query_scalar(RECOVER_COMMITTING).bind(&now).bind(hold);
+    let doubtful: Vec<String> = doubtful.fetch_all(&mut *conn).await?;
+    for delivery in doubtful.iter().filter(|_| hold) {
+        events::delivery_held(conn, delivery, clock).await?;
+    }
+    Ok(RecoveredDeliveries {
+        unsent,
+        possible_duplicates: doubtful.len() as u64,
+    })
+}
 
 impl Store {
     /// Claims up to `limit` queued deliveries that are due, oldest due first, and counts the
@@ -204,24 +226,9 @@ impl Store {
     /// Recovers the deliveries of an engine that is gone. Call once at start, before the first
     /// claim. With `hold`, a mail that a peer may have waits for an operator.
     pub async fn recover_deliveries(&self, hold: bool) -> Result<RecoveredDeliveries> {
-        let (epoch, clock) = (self.epoch(), self.clock().clone());
-        let now = clock.now();
+        let clock = self.clock().clone();
         self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let sending = db::query(RECOVER_SENDING).bind(epoch).bind(now.to_string());
-                let unsent = sending.execute(&mut *conn).await?.rows_affected();
-                let doubtful = db::query_scalar(RECOVER_COMMITTING)
-                    .bind(epoch)
-                    .bind(now.to_string());
-                let doubtful: Vec<String> = doubtful.bind(hold).fetch_all(&mut *conn).await?;
-                for delivery in doubtful.iter().filter(|_| hold) {
-                    events::delivery_held(conn, delivery, clock.as_ref()).await?;
-                }
-                Ok(RecoveredDeliveries {
-                    unsent,
-                    possible_duplicates: doubtful.len() as u64,
-                })
-            })
+            Box::pin(async move { requeue_deliveries(conn, hold, clock.as_ref()).await })
         })
         .await
     }

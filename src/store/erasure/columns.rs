@@ -168,6 +168,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     ("knowledge_files", "persona_id path sha256", Keys),
     ("letter_part_texts", "thread", Keys),
     ("letter_part_texts", "words", Gone("trigger of letters")),
+    ("leases", "name since", Keys),
     ("letter_vectors", "model persona_id text_sha256", Keys),
     ("letter_vectors", "vector", Gone("vectors")),
     (
@@ -230,6 +231,11 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
         "messages",
         "sender subject text_body fresh_text html_body metadata_json",
         Gone("message_texts"),
+    ),
+    (
+        "nodes",
+        "host workspace version roles started_at drain_asked_at",
+        Keys,
     ),
     (
         "notices",

@@ -42,10 +42,10 @@ pub(in crate::store) const CLOSE_OPEN_DIGEST: &str =
     "UPDATE memory_digests SET closed_at = $2 WHERE persona_id = $1 AND closed_at IS NULL";
 pub(in crate::store) const CLOSE_EVERY_DIGEST: &str =
     "UPDATE memory_digests SET closed_at = $1 WHERE closed_at IS NULL";
-/// Fenced: an engine that was replaced asks nobody.
+/// Fenced: an engine that is gone asks nobody.
 pub(in crate::store) const INSERT_DIGEST: &str = "
     INSERT INTO memory_digests (id, persona_id, asked_at)
-    SELECT $1, $2, $3 WHERE (SELECT epoch FROM engine WHERE id = 1) = $4";
+    SELECT $1, $2, $3 WHERE EXISTS (SELECT 1 FROM nodes WHERE epoch = $4)";
 pub(in crate::store) const INSERT_DIGEST_ENTRY: &str =
     "INSERT INTO memory_digest_entries (digest_id, place, memory_id) VALUES ($1, $2, $3)";
 pub(in crate::store) const INSERT_DIGEST_TOKEN: &str =

@@ -164,10 +164,10 @@ pub(in crate::store) const EARLIER_MAIL: &str = "
     FROM notices n JOIN deliveries d ON d.id = n.delivery_id
     JOIN messages m ON m.id = d.message_id
     WHERE n.cause = $1 AND n.notified_at IS NOT NULL ORDER BY n.notified_at DESC LIMIT 1";
-/// Fenced: an engine that was replaced notifies no owner.
+/// Fenced: an engine that is gone notifies no owner.
 pub(in crate::store) const MARK_NOTIFIED: &str = "
     UPDATE notices SET notified_at = $3, delivery_id = $4
-    WHERE cause = $1 AND seq <= $2 AND notified_at IS NULL AND (SELECT epoch FROM engine WHERE id = 1) = $5";
+    WHERE cause = $1 AND seq <= $2 AND notified_at IS NULL AND EXISTS (SELECT 1 FROM nodes WHERE epoch = $5)";
 pub(in crate::store) const FOLDS: &str = "
     SELECT g.cause, n.notified_at, g.delivery_id, d.state, g.facts, g.first_at, g.last_at, g.newest, n.id, n.summary
     FROM (SELECT cause, delivery_id, count(*) AS facts, min(emitted_at) AS first_at, max(emitted_at) AS last_at,

@@ -1,6 +1,6 @@
 //! A connection that executes writes, one transaction each.
 
-use super::lock::Locks;
+use super::lock::{Locks, NodeLease};
 use super::refusal::{is_lost, is_passing};
 use crate::store::db::{Connection, Scope};
 use crate::store::search::index_words::IndexWords;
@@ -12,23 +12,33 @@ use sqlx::Connection as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 /// Time that a write waits for a server that is away; then its caller is told to try again.
 const RECONNECT_MAX: Duration = Duration::from_secs(10);
+/// Greatest difference of clocks with which instants of several machines are still in order.
+pub(super) const CLOCK_OFF_MAX_MS: i64 = 2000;
 /// Pause between two tries.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
 
 /// A connection that executes writes; it is made when there is one, and anew when it is lost.
 pub(super) struct Lane {
     options: PgConnectOptions,
-    /// Epoch that must be in the database; `None` for a command beside an engine.
-    epoch: Option<i64>,
-    /// `false` in controls of tests.
-    takes_locks: Arc<AtomicBool>,
+    settings: LaneSettings,
     conn: Option<Connection>,
     words: IndexWords,
+}
+
+/// Settings that all lanes of a process have.
+#[derive(Clone)]
+pub(super) struct LaneSettings {
+    /// Epoch of the node, whose row must be in the database; `None` for a command beside an engine.
+    pub node: Option<i64>,
+    /// `false` in controls of tests.
+    pub takes_locks: Arc<AtomicBool>,
+    /// This machine's clock less that of the server, in milliseconds, at the last heartbeat.
+    pub clock_off_ms: Arc<AtomicI64>,
 }
 
 /// End of a write's transaction.
@@ -42,15 +52,10 @@ pub(super) enum LaneEnd {
 }
 
 impl Lane {
-    pub fn new(
-        options: PgConnectOptions,
-        epoch: Option<i64>,
-        takes_locks: Arc<AtomicBool>,
-    ) -> Self {
+    pub fn new(options: PgConnectOptions, settings: LaneSettings) -> Self {
         Self {
             options,
-            epoch,
-            takes_locks,
+            settings,
             conn: None,
             words: IndexWords::default(),
         }
@@ -113,40 +118,51 @@ impl Lane {
     async fn begin(&mut self, scope: &Scope) -> Result<Connection, CommitRefusal> {
         let mut waited = Duration::ZERO;
         loop {
-            let error = match self.try_begin(scope).await {
+            let refusal = match self.try_begin(scope).await {
                 Ok(conn) => return Ok(conn),
-                Err(CommitRefusal::Refused(error)) => error,
-                Err(other) => return Err(other),
+                Err(refusal) => refusal,
             };
-            if !is_passing(&error) || waited > RECONNECT_MAX {
-                tracing::error!(%error, "the database does not begin a transaction");
-                return Err(CommitRefusal::Refused(error));
+            match &refusal {
+                CommitRefusal::Refused(error) if is_passing(error) && waited <= RECONNECT_MAX => {
+                    tracing::warn!(%error, "the database is away; it is tried again");
+                }
+                CommitRefusal::Refused(error) => {
+                    tracing::error!(%error, "the database does not begin a transaction");
+                    return Err(refusal);
+                }
+                CommitRefusal::NoLease if waited <= RECONNECT_MAX => {
+                    tracing::debug!(
+                        "the lease of this node has expired; a heartbeat is waited for"
+                    );
+                }
+                _ => return Err(refusal),
             }
-            tracing::warn!(%error, "the database is away; it is tried again");
             tokio::time::sleep(RECONNECT_PAUSE).await;
             waited += RECONNECT_PAUSE;
         }
     }
 
     async fn try_begin(&mut self, scope: &Scope) -> Result<Connection, CommitRefusal> {
+        let off_ms = self.settings.clock_off_ms.load(Ordering::Relaxed);
+        if off_ms.abs() > CLOCK_OFF_MAX_MS {
+            return Err(CommitRefusal::ClockOff(off_ms));
+        }
         let mut conn = match self.conn.take() {
             Some(conn) => conn,
             None => PgConnection::connect_with(&self.options).await?.into(),
         };
-        let locks = match self.takes_locks.load(Ordering::Relaxed) {
+        let locks = match self.settings.takes_locks.load(Ordering::Relaxed) {
             true => Locks::of(scope, &mut conn).await?,
             false => Locks::none(),
         };
-        match (locks.begin(&mut conn).await?, self.epoch) {
-            (Some(epoch), Some(ours)) if epoch != ours => {
-                tracing::error!(
-                    ours,
-                    found = epoch,
-                    "another engine has taken this database over"
-                );
-                Err(Halt::Fenced { epoch }.into())
+        match locks.begin(&mut conn, self.settings.node).await? {
+            NodeLease::Held => Ok(conn),
+            NodeLease::Expired => {
+                statement(&mut conn, "ROLLBACK").await?;
+                self.conn = Some(conn);
+                Err(CommitRefusal::NoLease)
             }
-            _ => Ok(conn),
+            NodeLease::Gone => Err(Halt::Buried.into()),
         }
     }
 

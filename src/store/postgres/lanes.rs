@@ -3,7 +3,7 @@
 //! Every write is a transaction of its own; writes of a kind that wait together share one. A caller
 //! is answered after the commit.
 
-use super::lane::{Lane, LaneEnd};
+use super::lane::{Lane, LaneEnd, LaneSettings};
 use crate::store::writes::job::Job;
 use crate::store::writes::power_cut::PowerCut;
 use crate::store::writes::refusal::Halt;
@@ -43,13 +43,13 @@ struct WriteQueue {
     halted: watch::Sender<Option<Halt>>,
     power_cut: Mutex<Option<PowerCut>>,
     commits: AtomicU64,
-    takes_locks: Arc<AtomicBool>,
+    settings: LaneSettings,
 }
 
 impl Lanes {
-    /// Starts the lanes; they work until they are closed. `epoch` must be in the database at every
-    /// write of an engine.
-    pub fn start(options: &PgConnectOptions, epoch: Option<i64>) -> Self {
+    /// Starts the lanes; they work until they are closed. An engine gives the epoch of its node, which must be in the
+    /// database at every write.
+    pub fn start(options: &PgConnectOptions, node: Option<i64>) -> Self {
         let (halted, halt) = watch::channel(None);
         let queue = Arc::new(WriteQueue {
             jobs: Mutex::default(),
@@ -60,13 +60,17 @@ impl Lanes {
             halted,
             power_cut: Mutex::default(),
             commits: AtomicU64::new(0),
-            takes_locks: Arc::new(AtomicBool::new(true)),
+            settings: LaneSettings {
+                node,
+                takes_locks: Arc::new(AtomicBool::new(true)),
+                clock_off_ms: Arc::default(),
+            },
         });
         let mut working = JoinSet::new();
         for _ in 0..LANES {
             working.spawn(work(
                 queue.clone(),
-                Lane::new(options.clone(), epoch, queue.takes_locks.clone()),
+                Lane::new(options.clone(), queue.settings.clone()),
             ));
         }
         let working = Arc::new(Mutex::new(working));
@@ -101,7 +105,19 @@ impl Lanes {
 
     /// Takes no lock of a scope any more, for controls of tests.
     pub fn take_no_locks(&self) {
-        self.queue.takes_locks.store(false, Ordering::Relaxed);
+        let takes_locks = &self.queue.settings.takes_locks;
+        takes_locks.store(false, Ordering::Relaxed);
+    }
+
+    /// Tells the lanes how far this machine's clock is ahead of the server's, in milliseconds.
+    pub fn note_clock_off(&self, off_ms: i64) {
+        let clock_off_ms = &self.queue.settings.clock_off_ms;
+        clock_off_ms.store(off_ms, Ordering::Relaxed);
+    }
+
+    /// Takes no write any more, because this node has no row.
+    pub fn bury(&self) {
+        self.queue.stop(Some(Halt::Buried));
     }
 
     /// Finishes the waiting writes, and closes the connections. Later writes are answered with

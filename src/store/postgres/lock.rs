@@ -35,6 +35,15 @@ pub(in crate::store) const ACCOUNTS_OF_EMBEDDING_CALL: &str = "
       ON a.scope = w.scope AND a.owner = w.owner AND a.period = w.period
       ORDER BY a.scope, a.owner, a.period FOR UPDATE OF a";
 
+/// State of a node's lease at the begin of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NodeLease {
+    Held,
+    Expired,
+    /// Another node has taken its work over.
+    Gone,
+}
+
 /// Locks of a write.
 pub(super) struct Locks {
     is_alone: bool,
@@ -77,9 +86,13 @@ impl Locks {
         })
     }
 
-    /// Begins a transaction that has the locks, and returns the epoch of the database, which is read
-    /// after the lock of the whole database is had: whoever raises it has that lock alone.
-    pub async fn begin(&self, conn: &mut Connection) -> Result<Option<i64>, sqlx::Error> {
+    /// Begins a transaction that has the locks, and returns how it is with the lease of the node of that epoch. It is
+    /// read after the lock of the whole database is had: whoever buries a node has that lock alone.
+    pub async fn begin(
+        &self,
+        conn: &mut Connection,
+        node: Option<i64>,
+    ) -> Result<NodeLease, sqlx::Error> {
         let whole = match self.is_alone {
             true => "pg_advisory_xact_lock",
             false => "pg_advisory_xact_lock_shared",
@@ -88,13 +101,26 @@ impl Locks {
         for (class, number) in &self.own {
             let _infallible = write!(text, " SELECT pg_advisory_xact_lock({class}, {number});");
         }
-        text.push_str(" SELECT epoch FROM engine WHERE id = 1");
+        if let Some(epoch) = node {
+            let _infallible = write!(
+                text,
+                " SELECT expires_ms > server_ms() AS is_leased FROM nodes WHERE epoch = {epoch}"
+            );
+        }
         let Some(conn) = conn.postgres() else {
-            return Ok(None);
+            return Ok(NodeLease::Held);
         };
         let text = AssertSqlSafe(text).into_sql_str();
         let rows = sqlx::raw_sql(text).fetch_all(conn).await?;
-        rows.last().map(|row| row.try_get("epoch")).transpose()
+        if node.is_none() {
+            return Ok(NodeLease::Held);
+        }
+        // Rows of the locks have another column.
+        match rows.last().and_then(|row| row.try_get("is_leased").ok()) {
+            Some(true) => Ok(NodeLease::Held),
+            Some(false) => Ok(NodeLease::Expired),
+            None => Ok(NodeLease::Gone),
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 //! - `lock`: locks that a write takes first.
 //! - `lane`: a connection that executes writes, one transaction each.
 //! - `lanes`: the queue of writes, and the lanes that work on it.
+//! - `heartbeat`: the lease of a node, extended.
 //! - `open`: the store's connections, its epoch.
 //!
 //! Not here: statements on the tables, which are in the room of each table.
@@ -18,4 +19,5 @@ pub(in crate::store) mod refusal;
 pub(in crate::store) mod lock;
 mod lane;
 pub(in crate::store) mod lanes;
+pub(in crate::store) mod heartbeat;
 pub(in crate::store) mod open;

@@ -1,5 +1,6 @@
 //! Opening a database of PostgreSQL: settings read back, migrations, the epoch.
 
+use super::heartbeat::{LeaseHeartbeat, lease};
 use super::lanes::Lanes;
 use super::lock::Locks;
 use super::migrations::{migrate, require_newest};
@@ -9,6 +10,8 @@ use crate::clock::Clock;
 use crate::domain::LoopKey;
 use crate::store::OpenError;
 use crate::store::db::{Connection, Pool, Row, Scope, query, raw_sql};
+use crate::store::nodes::identity::NodeIdentity;
+use crate::store::nodes::join::JOIN;
 use crate::store::opened::{Opened, StoreWriter};
 use crate::store::sqlite::locks::{acquire, replace, turn_to_open};
 use crate::store::sqlite::open::{RAISE_EPOCH, READ_EPOCH, data_folder};
@@ -16,6 +19,7 @@ use sqlx::Connection as _;
 use sqlx::postgres::{PgConnection, PgPoolOptions};
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Most connections that read at once.
@@ -25,11 +29,11 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
 type OpenResult = Result<Opened, OpenError>;
 
-/// Opens the database for an engine: takes the workspace's lock, raises the epoch.
+/// Opens the database for an engine: takes the workspace's lock, raises the epoch, joins the nodes.
 pub(in crate::store) async fn open(
     workspace: &Path,
     url: &DatabaseUrl,
-    clock: &dyn Clock,
+    clock: &Arc<dyn Clock>,
 ) -> OpenResult {
     let opened = open_for_engine(workspace, url, clock, acquire).await;
     opened.map_err(|error| url.failed(error))
@@ -39,7 +43,7 @@ pub(in crate::store) async fn open(
 pub(in crate::store) async fn take_over(
     workspace: &Path,
     url: &DatabaseUrl,
-    clock: &dyn Clock,
+    clock: &Arc<dyn Clock>,
 ) -> OpenResult {
     let opened = open_for_engine(workspace, url, clock, replace).await;
     opened.map_err(|error| url.failed(error))
@@ -48,17 +52,20 @@ pub(in crate::store) async fn take_over(
 async fn open_for_engine(
     workspace: &Path,
     url: &DatabaseUrl,
-    clock: &dyn Clock,
+    clock: &Arc<dyn Clock>,
     lock: fn(&Path) -> Result<File, OpenError>,
 ) -> OpenResult {
     let data = data_folder(workspace)?;
     let _opening = turn_to_open(&data).await?;
     let lock = lock(&data.join("engine.lock"))?;
-    let mut conn = connect_to_write(url, clock).await?;
-    let engine = raise_epoch(&mut conn).await?;
+    let mut conn = connect_to_write(url, &**clock).await?;
+    let engine = join(&mut conn, &NodeIdentity::of(workspace), &**clock).await?;
     conn.close().await?;
-    let lanes = Lanes::start(&url.to_write(), Some(engine.get("epoch")));
-    let mut opened = opened(url, &engine, lanes);
+    let epoch = engine.get("epoch");
+    let lanes = Lanes::start(&url.to_write(), Some(epoch));
+    let mut opened = opened(url, &engine, lanes.clone());
+    let heartbeat = LeaseHeartbeat::start(url.to_write(), epoch, clock.clone(), lanes);
+    opened.heartbeat = Some(heartbeat);
     opened._lock = Some(lock);
     Ok(opened)
 }
@@ -115,12 +122,25 @@ async fn connect_to_write(url: &DatabaseUrl, clock: &dyn Clock) -> Result<Connec
     Ok(checked)
 }
 
-/// Raises the epoch, and returns the row of the engine. No other write goes on meanwhile, so that none
-/// of the engine before has begun and not ended.
-async fn raise_epoch(conn: &mut Connection) -> Result<Row, OpenError> {
+/// Raises the epoch, joins the nodes under it, and returns the row of the engine. No other write goes on meanwhile, so
+/// that none of the node before of this workspace has begun and not ended.
+async fn join(
+    conn: &mut Connection,
+    node: &NodeIdentity,
+    clock: &dyn Clock,
+) -> Result<Row, OpenError> {
     let locks = Locks::of(&Scope::Engine, conn).await?;
-    locks.begin(conn).await?;
+    locks.begin(conn, None).await?;
     let engine = read_epoch(conn, RAISE_EPOCH).await?;
+    let join = query(JOIN)
+        .bind(engine.get::<i64>("epoch"))
+        .bind(&node.host)
+        .bind(&node.workspace)
+        .bind(node.pid)
+        .bind(node.version)
+        .bind(clock.now().to_string());
+    let lease_ms = i64::try_from(lease().as_millis()).unwrap_or(i64::MAX);
+    join.bind(lease_ms).execute(&mut *conn).await?;
     raw_sql("COMMIT").execute(conn).await?;
     Ok(engine)
 }
@@ -142,6 +162,7 @@ fn opened(url: &DatabaseUrl, engine: &Row, lanes: Lanes) -> Opened {
         epoch: engine.get("epoch"),
         loop_key: LoopKey::new(engine.get("loop_key")),
         can_write: true,
+        heartbeat: None,
         _lock: None,
     }
 }

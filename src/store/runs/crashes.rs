@@ -37,7 +37,7 @@ pub(in crate::store) const ORPHANS: Sql = Sql::pair(
        ORDER BY t.turn_index DESC, t.attempt DESC LIMIT 1) AS turn,
       (SELECT json_array(e.event_type, e.tool_name) FROM thread_tool_events e WHERE e.run_id = r.id
        ORDER BY e.step_index DESC LIMIT 1) AS step
-    FROM runs r INDEXED BY runs_running WHERE state = 'running' AND epoch < $1 ORDER BY seq",
+    FROM runs r INDEXED BY runs_running WHERE state = 'running' AND epoch NOT IN (SELECT epoch FROM nodes) ORDER BY seq",
     "
     SELECT id, persona_id, crashes, crashed_at, alone, epoch = (SELECT ended FROM engine WHERE id = 1) AS asked_to_end,
       (SELECT count(*) FROM run_turns t WHERE t.run_id = r.id AND t.state = 'answered')
@@ -46,7 +46,7 @@ pub(in crate::store) const ORPHANS: Sql = Sql::pair(
        ORDER BY t.turn_index DESC, t.attempt DESC LIMIT 1) AS turn,
       (SELECT json_build_array(e.event_type, e.tool_name) FROM thread_tool_events e WHERE e.run_id = r.id
        ORDER BY e.step_index DESC LIMIT 1) AS step
-    FROM runs r WHERE state = 'running' AND epoch < $1 ORDER BY seq",
+    FROM runs r WHERE state = 'running' AND epoch NOT IN (SELECT epoch FROM nodes) ORDER BY seq",
 );
 pub(in crate::store) const REQUEUE_ORPHAN: &str = "
     UPDATE runs SET state = 'queued', crashes = $2, crashed_at = $3, state_at = $4 WHERE id = $1 AND state = 'running'";
@@ -58,7 +58,7 @@ pub(in crate::store) const QUARANTINE: &str = "
 pub(in crate::store) const CLEAR_WAITING: &str = "
     UPDATE runs SET crashes = 1, crashed_at = -1
     WHERE crashes >= 2 AND state IN ('queued', 'running') AND state = 'queued'";
-pub(in crate::store) const NOTE_END: &str = "UPDATE engine SET ended = epoch WHERE id = 1";
+pub(in crate::store) const NOTE_END: &str = "UPDATE engine SET ended = $1 WHERE id = 1";
 
 /// Result of [`Store::recover_runs`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -75,25 +75,11 @@ impl Store {
     /// Queues runs of engines that are gone; quarantines runs that killed too many engines. Call
     /// once at start, before the first claim.
     pub async fn recover_runs(&self) -> Result<RecoveredRuns> {
-        let (epoch, clock) = (self.epoch(), self.clock().clone());
-        let recovered = self
-            .write(Scope::Engine, move |conn| {
-                Box::pin(async move {
-                    money::recover(conn, &clock.now().to_string()).await?;
-                    embedding_calls::recover(conn).await?;
-                    let orphans = db::query(ORPHANS).bind(epoch).fetch_all(&mut *conn).await?;
-                    if orphans.iter().any(|orphan| !was_asked_to_end(orphan)) {
-                        db::query(CLEAR_WAITING).execute(&mut *conn).await?;
-                    }
-                    let mut recovered = RecoveredRuns::default();
-                    for orphan in &orphans {
-                        recover(conn, orphan, &mut recovered, clock.as_ref()).await?;
-                    }
-                    db::query(LINE_UP).execute(conn).await?;
-                    Ok(recovered)
-                })
-            })
-            .await?;
+        let clock = self.clock().clone();
+        let recovered = self.write(Scope::Engine, move |conn| {
+            Box::pin(async move { requeue_runs(conn, clock.as_ref()).await })
+        });
+        let recovered = recovered.await?;
         // Poison runs that an earlier engine left in the queue count too.
         self.poison_runs().there_may_be_some();
         Ok(recovered)
@@ -107,14 +93,34 @@ impl Store {
 
     /// Records that this engine was asked to end: a crash from here on counts against no run.
     pub async fn note_end(&self) -> Result<()> {
-        self.write(Scope::Engine, |conn| {
+        let epoch = self.epoch();
+        self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
-                db::query(NOTE_END).execute(conn).await?;
+                db::query(NOTE_END).bind(epoch).execute(conn).await?;
                 Ok(())
             })
         })
         .await
     }
+}
+
+/// Queues runs of nodes that are gone, or quarantines them, and books their open calls.
+pub(in crate::store) async fn requeue_runs(
+    conn: &mut Connection,
+    clock: &dyn Clock,
+) -> Result<RecoveredRuns> {
+    money::recover(conn, &clock.now().to_string()).await?;
+    embedding_calls::recover(conn).await?;
+    let orphans = db::query(ORPHANS).fetch_all(&mut *conn).await?;
+    if orphans.iter().any(|orphan| !was_asked_to_end(orphan)) {
+        db::query(CLEAR_WAITING).execute(&mut *conn).await?;
+    }
+    let mut recovered = RecoveredRuns::default();
+    for orphan in &orphans {
+        recover(conn, orphan, &mut recovered, clock).await?;
+    }
+    db::query(LINE_UP).execute(conn).await?;
+    Ok(recovered)
 }
 
 fn was_asked_to_end(orphan: &Row) -> bool {

@@ -114,6 +114,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     83 "0083_erasures",
     84 "0084_one_record_of_backups",
     85 "0085_deliveries_held",
+    86 "0086_nodes",
 };
 
 #[cfg(test)]

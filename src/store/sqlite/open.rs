@@ -7,6 +7,8 @@ use crate::store::db::Pool;
 use crate::store::maintenance::before_upgrade::require_whole;
 use crate::store::maintenance::migrate::{Opening, UpgradeBackup, migrate};
 use crate::store::maintenance::versions::{note_version, require_newest};
+use crate::store::nodes::identity::NodeIdentity;
+use crate::store::nodes::join::JOIN_ALONE;
 use crate::store::opened::{Opened, StoreWriter};
 use crate::store::sqlite::identity::FileIdentity;
 use crate::store::sqlite::leftovers::{
@@ -152,6 +154,9 @@ async fn open_database(
     let engine = sqlx::query(engine).fetch_all(&mut conn).await?;
     let engine = engine.first().ok_or(OpenError::Archive)?;
     let (epoch, loop_key) = (engine.get("epoch"), LoopKey::new(engine.get("loop_key")));
+    if lock.is_some() {
+        join_alone(&mut conn, &file, (epoch, now)).await?;
+    }
     let readers = SqlitePoolOptions::new()
         .max_connections(READERS_MAX)
         .min_connections(0)
@@ -179,8 +184,28 @@ async fn open_database(
         epoch,
         loop_key,
         can_write,
+        heartbeat: None,
         _lock: lock,
     })
+}
+
+/// Takes the place of the engine before.
+async fn join_alone(
+    conn: &mut SqliteConnection,
+    file: &Path,
+    (epoch, now): (i64, Timestamp),
+) -> std::result::Result<(), OpenError> {
+    let workspace = file.parent().and_then(Path::parent).unwrap_or(file);
+    let node = NodeIdentity::of(workspace);
+    let join = sqlx::query(JOIN_ALONE)
+        .bind(epoch)
+        .bind(node.host)
+        .bind(node.workspace)
+        .bind(node.pid)
+        .bind(node.version)
+        .bind(now.to_string());
+    join.execute(conn).await?;
+    Ok(())
 }
 
 /// How a process opens the database.

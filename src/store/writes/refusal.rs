@@ -8,6 +8,8 @@ use std::sync::Arc;
 pub(in crate::store) enum Halt {
     /// Another engine raised the epoch.
     Fenced { epoch: i64 },
+    /// The node has no row any more.
+    Buried,
     /// The disk failed at a commit, and the content of the disk is unknown.
     Failed(Arc<sqlx::Error>),
     /// The open file is no longer the file at the database's path.
@@ -21,6 +23,10 @@ pub(in crate::store) enum CommitRefusal {
     Refused(Arc<sqlx::Error>),
     /// The commit had no answer; the next may have one.
     Unanswered(Arc<sqlx::Error>),
+    /// The node's lease has expired; it may be extended before the next write.
+    NoLease,
+    /// The clock is off by so many milliseconds.
+    ClockOff(i64),
     Halted(Halt),
 }
 
@@ -28,6 +34,7 @@ impl From<Halt> for StoreError {
     fn from(halt: Halt) -> Self {
         match halt {
             Halt::Fenced { epoch } => StoreError::Fenced { epoch },
+            Halt::Buried => StoreError::Buried,
             Halt::Failed(error) => StoreError::CommitFailed(error),
             Halt::Moved(error) => StoreError::Moved(error),
         }
@@ -39,6 +46,8 @@ impl From<CommitRefusal> for StoreError {
         match refusal {
             CommitRefusal::Refused(error) => StoreError::NotCommitted(error),
             CommitRefusal::Unanswered(error) => StoreError::CommitUnanswered(error),
+            CommitRefusal::NoLease => StoreError::NoLease,
+            CommitRefusal::ClockOff(off_ms) => StoreError::ClockOff { off_ms },
             CommitRefusal::Halted(halt) => halt.into(),
         }
     }

@@ -99,11 +99,9 @@ impl Database {
         conn.close().await.expect("closed");
         let options = cluster.clone().database(&name);
         let mut conn = options.connect().await.expect("a database");
-        for text in [
-            include_str!("../../../migrations/postgres/0084_functions.sql"),
-            include_str!("../../../migrations/postgres/0085_tables.sql"),
-        ] {
-            sqlx::raw_sql(text).execute(&mut conn).await.expect("made");
+        for text in migrations() {
+            let text = sqlx::raw_sql(AssertSqlSafe(text));
+            text.execute(&mut conn).await.expect("made");
         }
         Some(Self {
             conn,
@@ -123,6 +121,16 @@ impl Database {
         let query = sqlx::query_scalar(sql);
         query.fetch_all(&mut self.conn).await.expect(sql)
     }
+}
+
+/// The texts of the migrations, in the order of their numbers.
+fn migrations() -> Vec<String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/postgres");
+    let files = std::fs::read_dir(folder).expect("a folder");
+    let mut files: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
+    files.sort();
+    let text = |file| std::fs::read_to_string(file).expect("a text");
+    files.into_iter().map(text).collect()
 }
 
 /// What one of them has and the other has not.

@@ -2,6 +2,11 @@
 
 /// Statements that may walk a whole table that grows, and why.
 pub const WALKS: &[(&str, &str)] = &[
+    ("burial::DROP_LEASES", "a dozen leases; when a node is gone"),
+    (
+        "list::NODES",
+        "as many nodes as machines, and a dozen leases",
+    ),
     (
         "progress::OPEN_ERASURES",
         "one row for each person whom the owner erased; by the owner's commands alone",

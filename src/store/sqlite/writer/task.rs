@@ -102,16 +102,16 @@ impl WriterTask {
                 .drain(..)
                 .for_each(|job| job.answer(committed.clone()));
             match committed {
-                Ok(()) | Err(CommitRefusal::Refused(_) | CommitRefusal::Unanswered(_)) => {
-                    if let Some(conn) = self.conn.sqlite() {
-                        self.log.after_group(conn).await;
-                    }
-                }
-                Err(CommitRefusal::Halted(Halt::Fenced { .. })) => return self.close().await,
                 // Closing the connection would try the disk once more: the last connection copies
                 // the log. Nor may the log be copied into a file that has another's name.
                 Err(CommitRefusal::Halted(Halt::Failed(_) | Halt::Moved(_))) => {
                     return std::mem::forget(self.conn);
+                }
+                Err(CommitRefusal::Halted(_)) => return self.close().await,
+                _ => {
+                    if let Some(conn) = self.conn.sqlite() {
+                        self.log.after_group(conn).await;
+                    }
                 }
             }
         }

@@ -1,0 +1,119 @@
+//! The nodes, for an operator.
+
+use crate::domain::Timestamp;
+use crate::store::db::{self, Row, Scope, Sql};
+use crate::store::postgres::heartbeat::{LeaseHeartbeat, NodesSeen};
+use crate::store::sql::{optional_timestamp, timestamp};
+use crate::store::{Result, Store, StoreError};
+use serde::Serialize;
+use tokio::sync::watch;
+
+pub(in crate::store) const NODES: Sql = Sql::pair(
+    "SELECT epoch, host, workspace, pid, version, roles, started_at, NULL AS lease_ms, clock_off_ms, drain_asked_at,
+       (SELECT group_concat(l.name, ',') FROM leases l WHERE l.epoch = nodes.epoch) AS leases
+     FROM nodes ORDER BY epoch",
+    "SELECT epoch, host, workspace, pid, version, roles, started_at, expires_ms - server_ms() AS lease_ms, clock_off_ms, drain_asked_at,
+       (SELECT string_agg(l.name, ',' ORDER BY l.name) FROM leases l WHERE l.epoch = nodes.epoch) AS leases
+     FROM nodes ORDER BY epoch",
+);
+pub(in crate::store) const ASK_TO_DRAIN: &str = "
+    UPDATE nodes SET drain_asked_at = coalesce(drain_asked_at, $2) WHERE epoch = $1";
+pub(in crate::store) const SET_ROLES: &str = "UPDATE nodes SET roles = $2 WHERE epoch = $1";
+
+/// A node of the database.
+#[derive(Debug, Clone, Serialize)]
+pub struct NodeRecord {
+    /// Number of its start.
+    pub epoch: i64,
+    pub host: String,
+    /// Absolute path on its host.
+    pub workspace: String,
+    pub pid: i64,
+    /// Version of its program.
+    pub version: String,
+    /// What it does; empty: everything.
+    pub roles: Vec<String>,
+    pub started_at: Timestamp,
+    /// Time until another node may take its work over, in milliseconds; negative: it may already. `null` on SQLite.
+    pub lease_ms: Option<i64>,
+    /// Its clock less that of the server, in milliseconds.
+    pub clock_off_ms: i64,
+    /// Since when it is to end, because an operator asked.
+    pub drain_asked_at: Option<Timestamp>,
+    /// Work that it does for all nodes.
+    pub leases: Vec<String>,
+}
+
+impl Store {
+    /// Reports whether this engine may be one of several on its database.
+    pub fn has_nodes(&self) -> bool {
+        self.heartbeat().is_some()
+    }
+
+    /// Returns what the last heartbeat found of the nodes, and each later one; `None`: this engine is alone.
+    pub fn nodes_seen(&self) -> Option<watch::Receiver<NodesSeen>> {
+        self.heartbeat().map(LeaseHeartbeat::seen)
+    }
+
+    /// Returns the nodes, oldest start first. On SQLite: the engine that was started last.
+    pub async fn nodes(&self) -> Result<Vec<NodeRecord>> {
+        let rows = db::query(NODES).fetch_all(self.readers()).await?;
+        rows.iter().map(node).collect()
+    }
+
+    /// Asks a node to end in order; it does at its next heartbeat.
+    ///
+    /// Errors: [`StoreError::Missing`].
+    pub async fn ask_node_to_drain(&self, epoch: i64) -> Result<()> {
+        let now = self.clock().now().to_string();
+        let asked = self.write(Scope::Rows, move |conn| {
+            Box::pin(async move {
+                let ask = db::query(ASK_TO_DRAIN).bind(epoch).bind(now);
+                Ok(ask.execute(conn).await?.rows_affected())
+            })
+        });
+        match asked.await? {
+            0 => Err(StoreError::Missing {
+                kind: "node",
+                id: epoch.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes what this node does, for display.
+    pub async fn note_roles(&self, roles: String) -> Result<()> {
+        let epoch = self.epoch();
+        self.write(Scope::Rows, move |conn| {
+            Box::pin(async move {
+                let set = db::query(SET_ROLES).bind(epoch).bind(roles);
+                set.execute(conn).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+}
+
+fn node(row: &Row) -> Result<NodeRecord> {
+    let list = |text: Option<&str>| {
+        let words = text.unwrap_or_default().split(',');
+        words
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    Ok(NodeRecord {
+        epoch: row.try_get("epoch")?,
+        host: row.try_get("host")?,
+        workspace: row.try_get("workspace")?,
+        pid: row.try_get("pid")?,
+        version: row.try_get("version")?,
+        roles: list(row.try_get("roles")?),
+        started_at: timestamp(row, "started_at")?,
+        lease_ms: row.try_get("lease_ms")?,
+        clock_off_ms: row.try_get("clock_off_ms")?,
+        drain_asked_at: optional_timestamp(row, "drain_asked_at")?,
+        leases: list(row.try_get("leases")?),
+    })
+}

@@ -1,0 +1,211 @@
+//! The heartbeat of a node: it extends the node's lease by the server's clock, and brings back how it is with the other nodes.
+
+use super::lane::CLOCK_OFF_MAX_MS;
+use super::lanes::Lanes;
+use crate::clock::Clock;
+use crate::config::environment;
+use crate::store::nodes::join::LEAVE;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{Connection as _, Row};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// `$1`: epoch. `$2`: length of the lease in milliseconds. `$3`: this machine's clock less the server's. Gives no row where
+/// the node was buried.
+static BEAT: &str = "
+    UPDATE nodes SET expires_ms = server_ms() + $2, clock_off_ms = $3 WHERE epoch = $1
+    RETURNING server_ms() AS server_ms, drain_asked_at IS NOT NULL AS is_drained,
+      (SELECT string_agg(n.epoch::TEXT, ',') FROM nodes n) AS present,
+      EXISTS (SELECT 1 FROM nodes n WHERE n.expires_ms <= server_ms() AND n.epoch <> $1) AS has_expired";
+
+/// Length of a lease, unless the environment says another: a node that cannot be heard for that long is given up.
+const LEASE: Duration = Duration::from_secs(10);
+/// Bounds of a length that the environment says.
+const LEASE_BOUNDS: (u64, u64) = (2, 60);
+/// Number of heartbeats within the length of a lease.
+const BEATS_PER_LEASE: u32 = 10;
+
+/// Nodes of the database, as the last heartbeat found them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodesSeen {
+    /// Epochs of the nodes that have a row.
+    pub present: BTreeSet<i64>,
+    /// `true`: the lease of one of them has expired.
+    pub has_expired: bool,
+    /// `true`: an operator asks this node to end.
+    pub is_drained: bool,
+}
+
+/// Returns the length of a lease: the environment may say it, in seconds.
+pub(super) fn lease() -> Duration {
+    let said = environment("ATTACHE_NODE_LEASE_SECONDS");
+    let seconds = said.and_then(|text| text.parse::<u64>().ok());
+    seconds.map_or(LEASE, |seconds| {
+        Duration::from_secs(seconds.clamp(LEASE_BOUNDS.0, LEASE_BOUNDS.1))
+    })
+}
+
+/// The heartbeat of this process's node.
+pub(in crate::store) struct LeaseHeartbeat {
+    options: PgConnectOptions,
+    epoch: i64,
+    seen: watch::Receiver<NodesSeen>,
+    /// Aborted when this is dropped.
+    beating: Mutex<JoinSet<()>>,
+}
+
+impl LeaseHeartbeat {
+    /// Starts it. Lanes take no write any more when the node has no row.
+    pub fn start(
+        options: PgConnectOptions,
+        epoch: i64,
+        clock: Arc<dyn Clock>,
+        lanes: Lanes,
+    ) -> Self {
+        let (sender, seen) = watch::channel(NodesSeen::default());
+        let node = BeatingNode {
+            options: options.clone(),
+            epoch,
+            lease: lease(),
+            clock,
+            lanes,
+            conn: None,
+            clock_off_ms: 0,
+        };
+        let mut beating = JoinSet::new();
+        beating.spawn(node.beat_until_gone(sender));
+        Self {
+            options,
+            epoch,
+            seen,
+            beating: Mutex::new(beating),
+        }
+    }
+
+    /// Returns what the last heartbeat found, and each later one.
+    pub fn seen(&self) -> watch::Receiver<NodesSeen> {
+        self.seen.clone()
+    }
+
+    /// Stops it and removes the row of the node, after its last write.
+    pub async fn leave(&self) {
+        let mut beating =
+            std::mem::take(&mut *self.beating.lock().unwrap_or_else(PoisonError::into_inner));
+        beating.shutdown().await;
+        let left = async {
+            let mut conn = PgConnection::connect_with(&self.options).await?;
+            for statement in LEAVE.split(';') {
+                let leave = sqlx::query(statement).bind(self.epoch);
+                leave.execute(&mut conn).await?;
+            }
+            conn.close().await
+        };
+        if let Err(error) = left.await {
+            tracing::debug!(%error, "this node did not leave; its lease expires");
+        }
+    }
+}
+
+struct BeatingNode {
+    options: PgConnectOptions,
+    epoch: i64,
+    lease: Duration,
+    clock: Arc<dyn Clock>,
+    lanes: Lanes,
+    conn: Option<PgConnection>,
+    clock_off_ms: i64,
+}
+
+impl BeatingNode {
+    async fn beat_until_gone(mut self, seen: watch::Sender<NodesSeen>) {
+        let pause = self.lease / BEATS_PER_LEASE;
+        loop {
+            // A server that hangs is not waited for: another connection may be answered.
+            let beat = tokio::time::timeout(self.lease / 3, self.beat()).await;
+            match beat {
+                Ok(Ok(Some(found))) => {
+                    seen.send_if_modified(|before| {
+                        let is_new = *before != found;
+                        *before = found;
+                        is_new
+                    });
+                }
+                Ok(Ok(None)) => {
+                    tracing::error!(
+                        epoch = self.epoch,
+                        "the lease of this node expired, and another node has taken its work over"
+                    );
+                    return self.lanes.bury();
+                }
+                Ok(Err(error)) => {
+                    self.conn = None;
+                    tracing::warn!(%error, "the lease of this node is not extended; it is tried again");
+                }
+                Err(_elapsed) => {
+                    self.conn = None;
+                    tracing::warn!(
+                        "the database does not answer, and the lease of this node is not extended"
+                    );
+                }
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Extends the lease. `None`: the node has no row.
+    async fn beat(&mut self) -> Result<Option<NodesSeen>, sqlx::Error> {
+        let mut conn = match self.conn.take() {
+            Some(conn) => conn,
+            None => PgConnection::connect_with(&self.options).await?,
+        };
+        let beat = sqlx::query(BEAT)
+            .bind(self.epoch)
+            .bind(i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX))
+            .bind(self.clock_off_ms);
+        let asked_at = self.clock.now();
+        let row = beat.fetch_optional(&mut conn).await?;
+        self.conn = Some(conn);
+        let Some(row) = row else {
+            return Ok(None);
+        };
+        if self.clock.is_of_machine() {
+            self.compare_clocks(asked_at.as_millis(), row.try_get("server_ms")?);
+        }
+        let present: String = row.try_get("present")?;
+        Ok(Some(NodesSeen {
+            present: present
+                .split(',')
+                .filter_map(|epoch| epoch.parse().ok())
+                .collect(),
+            has_expired: row.try_get("has_expired")?,
+            is_drained: row.try_get("is_drained")?,
+        }))
+    }
+
+    /// Notes the difference that the server's clock shows: it was read between the question and the answer.
+    fn compare_clocks(&mut self, asked_ms: i64, server_ms: i64) {
+        let answered_ms = self.clock.now().as_millis();
+        let off_ms = match server_ms {
+            early if early < asked_ms => asked_ms - early,
+            late if late > answered_ms => answered_ms - late,
+            _ => 0,
+        };
+        let (was_off, is_off) = (
+            self.clock_off_ms.abs() > CLOCK_OFF_MAX_MS,
+            off_ms.abs() > CLOCK_OFF_MAX_MS,
+        );
+        if is_off && !was_off {
+            tracing::error!(
+                off_ms,
+                "the clock of this machine is not that of the database server; nothing is taken or stored until it is set"
+            );
+        } else if was_off && !is_off {
+            tracing::info!("the clock of this machine is that of the database server again");
+        }
+        self.clock_off_ms = off_ms;
+        self.lanes.note_clock_off(off_ms);
+    }
+}
