@@ -8,16 +8,18 @@ mod parts;
 mod recovery;
 mod reloader;
 pub mod service_manager;
+mod roles;
+mod nodes;
 mod restartable_tasks;
 mod watches;
 
 pub use parts::{ReloadError, Reloaded};
 pub use reloader::Reloader;
+pub use roles::{NodeRole, NodeRoles};
 
 use crate::clock::Clock;
 use crate::config::in_force::InForce;
 use crate::config::{Config, ConfigErrors, ImapMailbox, Problem};
-use crate::gateway::engine_mail_worker::EngineMailWorker;
 use crate::gateway::ingress::imap::MailboxWatch;
 use crate::gateway::ingress::smtp::{self, BoundSocket, ListenerFactory};
 use crate::gateway::intake::Intake;
@@ -54,6 +56,7 @@ pub struct Engine {
     parts: Arc<EngineParts>,
     worker: Worker,
     pages: Vec<BoundPages>,
+    roles: NodeRoles,
     /// Woken when somebody asks for a reload.
     reload_wanted: Arc<Notify>,
 }
@@ -120,8 +123,19 @@ impl Engine {
             worker: Worker::of(parts.deps.clone()),
             parts,
             pages: Vec::new(),
+            roles: NodeRoles::all(),
             reload_wanted: Arc::default(),
         })
+    }
+
+    /// Does only a part of the work, because other nodes do the rest.
+    ///
+    /// Errors: the roles cannot be noted for the list of nodes.
+    pub async fn with_roles(mut self, roles: NodeRoles) -> anyhow::Result<Self> {
+        let noted = self.store.note_roles(roles.to_string()).await;
+        noted.context("noting what this node does")?;
+        self.roles = roles;
+        Ok(self)
     }
 
     /// Returns what is to be woken when the configuration should be read again.
@@ -240,15 +254,16 @@ impl Engine {
         let listener_factory =
             ListenerFactory::open(gateway, limits, relays, self.store.clock()).context("no TLS")?;
         let mut bound = Vec::new();
-        for listener in &gateway.listeners {
+        let listeners = match self.roles.has(NodeRole::Gateway) {
+            true => gateway.listeners.as_slice(),
+            false => &[],
+        };
+        for listener in listeners {
             let opened =
                 BoundSocket::open(&listener.address, listener_factory.settings(listener)).await;
             bound.push(opened.with_context(|| format!("cannot listen on {}", listener.address))?);
         }
-        let addresses = gateway
-            .listeners
-            .iter()
-            .map(|listener| listener.address.clone());
+        let addresses = listeners.iter().map(|listener| listener.address.clone());
         self.parts
             .listens(listener_factory, addresses.zip(&bound).collect());
         Ok(bound)
@@ -269,6 +284,9 @@ impl Engine {
     /// bound.
     pub async fn bind_pages(&mut self) -> anyhow::Result<Vec<String>> {
         self.pages.clear();
+        if !self.roles.has(NodeRole::Http) {
+            return Ok(Vec::new());
+        }
         let parts = self.web_parts();
         for listener in &self.config.gateway.http_listeners {
             let opened = BoundPages::open(listener, &parts).await;
@@ -340,32 +358,26 @@ impl Engine {
             work.intake
                 .spawn(smtp::serve(listener, self.intake(), shutdown.clone()));
         }
+        let (roles, parts) = (self.roles, self.parts);
         for pages in std::mem::take(&mut self.pages) {
             work.road.spawn(http::serve(pages, shutdown.clone()));
         }
-        let parts = self.parts;
         let (intake, stop) = (parts.intake.clone(), shutdown.clone());
         work.intake
             .spawn(async move { intake.watch_queue(stop).await });
         let (intake, stop) = (parts.intake.clone(), shutdown.clone());
         work.intake
-            .spawn(async move { intake.watch_held(stop).await });
-        let (intake, stop) = (parts.intake.clone(), shutdown.clone());
-        work.intake
             .spawn(async move { intake.watch_shortages(stop).await });
-        let runs_queued = parts.runs_queued.clone();
+        if roles.has(NodeRole::Runs) {
+            let runs_queued = parts.runs_queued.clone();
+            work.road
+                .spawn(self.worker.run(runs_queued, shutdown.clone()));
+        }
+        for task in nodes::shared_tasks(&parts, &roles) {
+            work.road.spawn(task(shutdown.clone()));
+        }
         work.road
-            .spawn(self.worker.run(runs_queued, shutdown.clone()));
-        let (scheduling, stop) = (parts.clone(), shutdown.clone());
-        work.road.spawn(async move {
-            Scheduler::run(&scheduling.scheduler, &scheduling.runs_queued, stop).await;
-        });
-        let (writing, stop) = (parts.clone(), shutdown.clone());
-        work.road.spawn(async move {
-            EngineMailWorker::run(&writing.engine_mail, &writing.mail_queued, stop).await;
-        });
-        let store = self.store.clone();
-        work.road.spawn(store.index_older_letters(shutdown.clone()));
+            .spawn(nodes::watch(parts.clone(), shutdown.clone()));
         if let Some(timeout) = service_manager::watchdog_timeout() {
             let (store, stop) = (self.store.clone(), shutdown.clone());
             work.road
@@ -375,7 +387,7 @@ impl Engine {
         work.intake
             .spawn(reloader.run(self.reload_wanted, shutdown.clone()));
         work.road
-            .spawn(restartable_tasks::keep(parts, shutdown.clone()));
+            .spawn(restartable_tasks::keep(parts, roles, shutdown.clone()));
         work
     }
 

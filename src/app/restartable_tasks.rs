@@ -1,7 +1,9 @@
 //! Tasks that are started anew when what they were built from changes: mailboxes, folders, the way out, webhooks, vectors,
 //! backups, retention, telemetry.
 
+use super::nodes::{NodeTask, by_one_node};
 use super::parts::EngineParts;
+use super::roles::{NodeRole, NodeRoles};
 use super::watches::{folder_watch, mailbox_watch};
 use crate::config::Config;
 use crate::gateway::ingress::{folder, imap};
@@ -18,7 +20,7 @@ struct Wanted {
     name: String,
     /// Digest of what it is built from.
     fingerprint: String,
-    start: Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, ()> + Send>,
+    start: NodeTask,
 }
 
 /// A task that works.
@@ -30,13 +32,13 @@ struct TaskInForce {
 }
 
 /// Works until `shutdown`, and then until every task has ended.
-pub(super) async fn keep(parts: Arc<EngineParts>, shutdown: CancellationToken) {
+pub(super) async fn keep(parts: Arc<EngineParts>, roles: NodeRoles, shutdown: CancellationToken) {
     let mut changes = parts.config.changes();
     let (mut tasks, mut running) = (JoinSet::new(), BTreeMap::new());
     loop {
         let config = changes.borrow_and_update().clone();
         bring_in_line(
-            wanted(&parts, &config),
+            wanted(&parts, &config, &roles),
             (&mut tasks, &mut running),
             &shutdown,
         );
@@ -108,7 +110,22 @@ fn pass_on_panic(ended: Result<(), tokio::task::JoinError>) {
     }
 }
 
-fn wanted(parts: &Arc<EngineParts>, config: &Arc<Config>) -> Vec<Wanted> {
+fn wanted(parts: &Arc<EngineParts>, config: &Arc<Config>, roles: &NodeRoles) -> Vec<Wanted> {
+    let mut wanted = Vec::new();
+    if roles.has(NodeRole::Gateway) {
+        wanted.extend(ways_in(parts, config));
+    }
+    if roles.has(NodeRole::Outbound) {
+        wanted.push(way_out(parts, config));
+    }
+    if roles.has(NodeRole::Clock) {
+        wanted.extend(shared_tasks(parts, config));
+    }
+    wanted
+}
+
+/// Returns the folders and mailboxes that are watched.
+fn ways_in(parts: &Arc<EngineParts>, config: &Arc<Config>) -> Vec<Wanted> {
     let gateway = &config.gateway;
     let mut wanted = Vec::new();
     for watched in &gateway.folders {
@@ -126,24 +143,24 @@ fn wanted(parts: &Arc<EngineParts>, config: &Arc<Config>) -> Vec<Wanted> {
     for mailbox in &gateway.mailboxes {
         let watch = (parts.clone(), config.clone(), mailbox.clone());
         let (limits, personas) = (&config.limits, addresses(config));
+        let name = format!("mailbox {}", mailbox.name);
+        let start: NodeTask = Box::new(move |stop| {
+            let (parts, config, mailbox) = watch;
+            Box::pin(imap::watch(mailbox_watch(&parts, &config, mailbox), stop))
+        });
         wanted.push(Wanted {
-            name: format!("mailbox {}", mailbox.name),
+            start: by_one_node(&parts.store, &name, start),
+            name,
             fingerprint: config.fingerprint((mailbox, limits, personas)),
-            start: Box::new(move |stop| {
-                let (parts, config, mailbox) = watch;
-                Box::pin(imap::watch(mailbox_watch(&parts, &config, mailbox), stop))
-            }),
         });
     }
-    wanted.extend(others(parts, config));
     wanted
 }
 
-/// Returns the tasks that every engine has.
-fn others(parts: &Arc<EngineParts>, config: &Arc<Config>) -> [Wanted; 5] {
+fn way_out(parts: &Arc<EngineParts>, config: &Arc<Config>) -> Wanted {
     let (way_out, mail_queued) = (parts.outbound.get(), parts.mail_queued.clone());
     let grace_period = config.limits.drain_grace_period();
-    let outbound = Wanted {
+    Wanted {
         name: "outbound".to_owned(),
         fingerprint: way_out.fingerprint.clone(),
         start: Box::new(move |stop| {
@@ -153,34 +170,43 @@ fn others(parts: &Arc<EngineParts>, config: &Arc<Config>) -> [Wanted; 5] {
                 }
             })
         }),
+    }
+}
+
+/// Returns the tasks that one node does for all.
+fn shared_tasks(parts: &Arc<EngineParts>, config: &Arc<Config>) -> [Wanted; 4] {
+    let shared = |name: &str, fingerprint, start: NodeTask| Wanted {
+        name: name.to_owned(),
+        fingerprint,
+        start: by_one_node(&parts.store, name, start),
     };
     let sender = parts.webhooks.get();
-    let webhooks = Wanted {
-        name: "webhooks".to_owned(),
-        fingerprint: config.fingerprint(&config.gateway.webhooks),
-        start: Box::new(move |stop| Box::pin(async move { sender.run(stop).await })),
-    };
+    let webhooks = shared(
+        "webhooks",
+        config.fingerprint(&config.gateway.webhooks),
+        Box::new(move |stop| Box::pin(async move { sender.run(stop).await })),
+    );
     let deps = parts.deps.get();
     let inference = &config.inference;
     let made_by = (&inference.embeddings, &inference.providers, &config.prices);
-    let vectors = Wanted {
-        name: "vectors".to_owned(),
-        fingerprint: config.fingerprint((made_by, addresses(config))),
-        start: Box::new(move |stop| Box::pin(deps.keep_vectors(stop))),
-    };
+    let vectors = shared(
+        "vectors",
+        config.fingerprint((made_by, addresses(config))),
+        Box::new(move |stop| Box::pin(deps.keep_vectors(stop))),
+    );
     let (store, settings) = (parts.store.clone(), config.clone());
-    let keeping = Wanted {
-        name: "keeping".to_owned(),
-        fingerprint: config.fingerprint(&config.keeping),
-        start: Box::new(move |stop| Box::pin(keeping::work(&store, &settings, stop))),
-    };
+    let keeping = shared(
+        "keeping",
+        config.fingerprint(&config.keeping),
+        Box::new(move |stop| Box::pin(async move { keeping::work(&store, &settings, stop).await })),
+    );
     let telemetry = TelemetryWorker::new(&parts.store, config, parts.intake.clone());
-    let telemetry = Wanted {
-        name: "telemetry".to_owned(),
-        fingerprint: config.fingerprint(&config.gateway.telemetry),
-        start: Box::new(move |stop| Box::pin(telemetry.run(stop))),
-    };
-    [outbound, webhooks, vectors, keeping, telemetry]
+    let telemetry = shared(
+        "telemetry",
+        config.fingerprint(&config.gateway.telemetry),
+        Box::new(move |stop| Box::pin(telemetry.run(stop))),
+    );
+    [webhooks, vectors, keeping, telemetry]
 }
 
 /// Returns the ids of all personas with their addresses.

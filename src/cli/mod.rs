@@ -3,7 +3,7 @@
 //! - `process`: protection of the process, log lines, exit codes
 //! - `args`: arguments that several commands share; `screen`: tables, JSON, colours
 //! - setup: `init`, `setup`, `config`, `persona`, `workspace`, `schedule`, `providers`
-//! - work: `demo`, `serve`, `reload`, `ingest`, `import`, `migrate`, `drain`, `ask`, `chat`
+//! - work: `demo`, `serve`, `nodes`, `reload`, `ingest`, `import`, `migrate`, `drain`, `ask`, `chat`
 //! - inspection: `status`, `tail`, `top`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `restore`, `upgrade`, `export`, `gc`, `erase`
 //! - permission: `approvals`, `drafts`, `memory`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
@@ -30,6 +30,7 @@ mod drain;
 mod ask;
 mod chat;
 mod serve;
+mod nodes;
 mod reload;
 mod tail;
 mod top;
@@ -103,6 +104,7 @@ static COMMANDS: &[&dyn Command] = &[
     // Work.
     &demo::Demo,
     &serve::Serve,
+    &nodes::NodesCommand,
     &reload::Reload,
     &ingest::Ingest,
     &import::Import,

@@ -4,7 +4,7 @@ use super::doctor::WorkspaceExaminer;
 use super::process::addresses::unbound_hint;
 use super::process::other::is_stopped;
 use super::{Command, CommandContext, Exit, Failure, screen};
-use crate::app::{self, Engine, service_manager};
+use crate::app::{self, Engine, NodeRole, NodeRoles, service_manager};
 use crate::clock::SystemClock;
 use crate::config::{Config, ListenAddress};
 use crate::gateway::ingress::smtp::{BoundSocket, TlsError};
@@ -37,6 +37,14 @@ impl Command for Serve {
             .arg(Arg::new("take-over").long("take-over").action(ArgAction::SetTrue).help(
                 "Replace the engine that has this workspace, for one that hangs: nobody asks it, and it can store nothing more",
             ))
+            .arg(
+                Arg::new("roles")
+                    .long("roles")
+                    .value_name("ROLES")
+                    .value_delimiter(',')
+                    .value_parser(NodeRole::ALL.map(|(name, _)| name))
+                    .help("Do only a part of the work, where several engines share a database on PostgreSQL; without it, everything"),
+            )
     }
     fn default_log(&self) -> &'static str {
         // The ticker logs its own life cycle at `info`, which is of no use to an operator.
@@ -47,12 +55,22 @@ impl Command for Serve {
         context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move { serve(context, args.get_flag("take-over")).await })
+        Box::pin(async move {
+            let roles = match args.get_many::<String>("roles") {
+                Some(names) => NodeRoles::of(names.map(String::as_str)),
+                None => NodeRoles::all(),
+            };
+            serve(context, args.get_flag("take-over"), roles).await
+        })
     }
 }
 
 /// Serves a workspace until a signal.
-pub(super) async fn serve(context: &CommandContext, take_over: bool) -> anyhow::Result<Exit> {
+pub(super) async fn serve(
+    context: &CommandContext,
+    take_over: bool,
+    roles: NodeRoles,
+) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     // Before the engine opens, so that an early signal is not lost.
     let mut signals = Signals::listen()?;
@@ -64,7 +82,10 @@ pub(super) async fn serve(context: &CommandContext, take_over: bool) -> anyhow::
         true => Engine::take_over(config, clock).await?,
         false => Engine::open(config, clock).await?,
     };
-    let mut engine = engine;
+    let mut engine = match roles == NodeRoles::all() {
+        true => engine,
+        false => engine.with_roles(roles).await?,
+    };
     signals.reload = Some(engine.reload_wanted());
     let listeners = bind(&engine, take_over).await?;
     engine.examined_by(Arc::new(WorkspaceExaminer::of(&context.workspace)));

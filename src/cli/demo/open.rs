@@ -1,5 +1,6 @@
 //! `attache demo --serve`: the workspace of the demo stays open, with the pages, until it is stopped.
 
+use crate::app::NodeRoles;
 use crate::cli::web::login;
 use crate::cli::{CommandContext, Exit, Failure, screen, serve};
 use crate::config::HttpListener;
@@ -34,7 +35,7 @@ pub async fn serve_pages(
         screen::quoted(&context.program),
         screen::quoted(&here.workspace.display().to_string()),
     ));
-    serve::serve(&here, false).await
+    serve::serve(&here, false, NodeRoles::all()).await
 }
 
 /// Adds the pages to the listeners of a fresh workspace.

@@ -167,8 +167,13 @@ impl Outbound {
         self.store.claim_deliveries(limit, self.clock.now()).await
     }
 
+    /// Reports whether a mail that a peer may have waits for an operator.
+    pub fn holds_unknown(&self) -> bool {
+        self.retry.on_unknown == OnUnknown::Hold
+    }
+
     async fn recover(&self) -> Result<()> {
-        let hold = self.retry.on_unknown == OnUnknown::Hold;
+        let hold = self.holds_unknown();
         let found = self.store.recover_deliveries(hold).await?;
         let mistimed = self.store.bound_delivery_waits(WAIT_MAX).await?;
         if mistimed > 0 {

@@ -1,0 +1,134 @@
+//! `attache nodes list|drain`: the engines that work on one database, and their orderly end.
+
+use super::{Command, CommandContext, Exit, Failure, screen};
+use crate::store::{NodeRecord, Store, working_engine};
+use clap::{Arg, ArgMatches};
+use futures_util::future::BoxFuture;
+
+pub struct NodesCommand;
+
+impl Command for NodesCommand {
+    fn clap(&self) -> clap::Command {
+        clap::Command::new("nodes")
+            .about("List the engines that share a database on PostgreSQL, and have one end in order")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand(clap::Command::new("list").about(
+                "List nodes: where they are, what they do, and for how long the server holds them alive",
+            ))
+            .subcommand(
+                clap::Command::new("drain")
+                    .about("Have a node take nothing more, end its work and stop; the others go on")
+                    .arg(
+                        Arg::new("node")
+                            .value_name("NODE")
+                            .required(true)
+                            .help("Its number, or its host where that is one node's, as `list` shows them"),
+                    ),
+            )
+    }
+    fn run<'a>(
+        &'a self,
+        context: &'a CommandContext,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let store = context.store_of_engine().await?;
+            match args.subcommand() {
+                Some(("list", _)) => list(context, &store).await,
+                Some((_, args)) => {
+                    let named = args.get_one::<String>("node");
+                    drain(context, &store, named.map_or("", String::as_str)).await
+                }
+                None => Ok(Exit::Usage),
+            }
+        })
+    }
+}
+
+async fn list(context: &CommandContext, store: &Store) -> anyhow::Result<Exit> {
+    let nodes = at_work(context, store).await?;
+    let columns = screen::Columns::of(&[
+        "NODE",
+        "HOST",
+        "PID",
+        "LEASE",
+        "CLOCK",
+        "STATE",
+        "ROLES",
+        "WORKSPACE",
+    ]);
+    let columns = columns.optional(&["CLOCK", "PID", "ROLES"]);
+    context
+        .screen
+        .list(&nodes, columns, "no node is at work", as_line)?;
+    Ok(Exit::Ok)
+}
+
+fn as_line(node: &NodeRecord) -> Vec<String> {
+    let state = match (node.lease_ms, node.drain_asked_at) {
+        (Some(..=0), _) => "gone",
+        (_, Some(_)) => "ending",
+        _ => "works",
+    };
+    let roles = match node.roles.as_slice() {
+        [] => "all".to_owned(),
+        some => some.join(","),
+    };
+    let lease = node.lease_ms;
+    vec![
+        node.epoch.to_string(),
+        node.host.clone(),
+        node.pid.to_string(),
+        lease.map_or_else(|| "-".to_owned(), |ms| format!("{ms} ms")),
+        format!("{} ms", node.clock_off_ms),
+        state.to_owned(),
+        roles,
+        node.workspace.clone(),
+    ]
+}
+
+/// Returns the nodes that are at work. The row of an engine on SQLite stays when it has ended.
+async fn at_work(context: &CommandContext, store: &Store) -> anyhow::Result<Vec<NodeRecord>> {
+    let mut nodes = store.nodes().await?;
+    if working_engine(&context.workspace).is_none() {
+        nodes.retain(|node| node.lease_ms.is_some());
+    }
+    Ok(nodes)
+}
+
+async fn drain(context: &CommandContext, store: &Store, named: &str) -> anyhow::Result<Exit> {
+    let nodes = at_work(context, store).await?;
+    let is_meant = |node: &&NodeRecord| node.epoch.to_string() == named || node.host == named;
+    let meant: Vec<&NodeRecord> = nodes.iter().filter(is_meant).collect();
+    let node = match meant.as_slice() {
+        [node] => *node,
+        [] => {
+            let failure = Failure::new(Exit::NoInput, format!("no node `{named}`"));
+            return Err(failure.hint("`attache nodes list` shows them").into());
+        }
+        several => {
+            let says = format!("`{named}` has {} nodes", several.len());
+            let failure = Failure::new(Exit::NoInput, says);
+            return Err(failure
+                .hint("name one by its number, as `attache nodes list` shows it")
+                .into());
+        }
+    };
+    if node.lease_ms.is_none() {
+        let says = "the engine of a database in a file ends by a signal";
+        let failure = Failure::new(Exit::Failed, says);
+        return Err(failure
+            .hint(format!("`kill {}`, or `systemctl stop attache`", node.pid))
+            .into());
+    }
+    store.ask_node_to_drain(node.epoch).await?;
+    if !context.json() {
+        let says = format!(
+            "node {} on {} ends when its work is done",
+            node.epoch, node.host
+        );
+        context.screen.line(says)?;
+    }
+    Ok(Exit::Ok)
+}
