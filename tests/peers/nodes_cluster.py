@@ -86,6 +86,8 @@ class Node(House):
 
     def __init__(self, binary, folder, smarthost, model, database, lease, bounds):
         self.wire, self.ends, self.lock, self.starts = Wire(database.port), [], threading.RLock(), 0
+        # What may have made it end by itself.
+        self.strikes = 0
         self.bounds, self.model_url = bounds, model.stub.url
         self.secret = f"postgres://attache@127.0.0.1:{self.wire.port}/postgres?sslmode=disable"
         super().__init__(binary, folder, smarthost, environment={"ATTACHE_NODE_LEASE_SECONDS": str(lease)})
@@ -173,18 +175,30 @@ class Cluster:
                     finally:
                         node.lock.release()
 
-    def work_off(self, seconds):
-        """Waits until nothing is left to do."""
-        deadline, open_rows = time.monotonic() + seconds, None
-        while open_rows != [[0, 0]]:
-            check(f"everything is worked off in {seconds:.0f} s", time.monotonic() < deadline, self.left(open_rows))
-            time.sleep(0.5)
-            open_rows = self.database.rows(LEFT)
+    def is_done(self):
+        return self.database.rows(LEFT) == [[0, 0]]
 
-    def left(self, open_rows):
-        states = self.database.rows("SELECT 'run', persona_id, state, error_class, behind, count(*) FROM runs GROUP BY 1, 2, 3, 4, 5")
+    def work_off(self, patience, seconds):
+        """Waits until nothing is left to do. What still waits after `patience`, such as runs that are parked for a minute since
+        the database was away, is worked off by commands, when no node serves any more; returns how many runs that were."""
+        deadline = time.monotonic() + patience
+        while not self.is_done() and time.monotonic() < deadline:
+            time.sleep(0.5)
+        self.stop()
+        left, deadline = self.database.rows(LEFT)[0][0], time.monotonic() + seconds
+        while not self.is_done():
+            check(f"everything is worked off in {seconds:.0f} s", time.monotonic() < deadline, self.left())
+            for run, in self.database.rows("SELECT id FROM runs WHERE state = 'waiting_retry' AND error_class <> 'budget'"):
+                self.nodes[0].run("runs", "retry", run)
+            for mail, in self.database.rows("SELECT id FROM deliveries WHERE state IN ('queued', 'held')"):
+                self.nodes[0].run("outbox", "retry", mail)
+            self.nodes[0].ask("drain", seconds=seconds)
+        return left
+
+    def left(self):
+        states = self.database.rows("SELECT 'run', persona_id, state, error_class, behind, crashes, count(*) FROM runs GROUP BY 1, 2, 3, 4, 5, 6")
         states += self.database.rows("SELECT 'mail', state, possible_duplicate, count(*) FROM deliveries GROUP BY 1, 2, 3")
-        return "\n".join([f"runs and mails left: {open_rows}", *map(str, states), *(node.said()[-1500:] for node in self.nodes)])
+        return "\n".join([*map(str, states), *(node.said()[-1500:] for node in self.nodes)])
 
     def stop(self):
         self.closed.set()
@@ -206,4 +220,4 @@ LEFT = f"""
 SELECT (SELECT count(*) FROM runs r WHERE state IN ('queued', 'running', 'waiting_retry') AND NOT EXISTS (
     SELECT 1 FROM runs o WHERE o.thread_id = r.thread_id AND o.seq <= r.seq AND o.persona_id = '{FRUGAL}'
       AND o.state = 'waiting_retry' AND o.error_class = 'budget')) AS runs,
-  (SELECT count(*) FROM deliveries WHERE state IN ('queued', 'sending', 'committing')) AS mails"""
+  (SELECT count(*) FROM deliveries WHERE state NOT IN ('done', 'failed', 'cancelled')) AS mails"""

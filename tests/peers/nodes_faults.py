@@ -5,8 +5,8 @@ import random
 import threading
 import time
 
-from nodes_proxy import FAULTS
-
+# Of the network, in turns: the answer to a COMMIT is what is lost most often.
+CYCLE = ("swallow", "cut", "hang", "swallow", "deaf", "delay")
 # So many faults at once, at most.
 HANDS = 2
 # Seconds between two of one hand, and what one takes beside its own time.
@@ -22,7 +22,7 @@ def drawn(chance, lease, kills, freezes, restarts, cuts):
     planned = [("kill", 0.0)] * kills + [("restart", 0.0)] * restarts
     planned += [("freeze", lease * chance.uniform(*BEYOND)) for _ in range(freezes)]
     for number in range(cuts):
-        kind = FAULTS[::-1][number % len(FAULTS)]
+        kind = CYCLE[number % len(CYCLE)]
         planned.append((kind, SWALLOW_SECONDS if kind == "swallow" else lease * chance.uniform(*AROUND)))
     chance.shuffle(planned)
     return planned
@@ -65,6 +65,8 @@ class Faults:
                 self.done += 1
 
     def strike(self, kind, seconds, node):
+        for struck in self.cluster.nodes if kind == "restart" else [node]:
+            struck.strikes += kind != "kill"
         if kind == "restart":
             self.cluster.database.restart()
         elif kind == "kill":
