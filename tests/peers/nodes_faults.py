@@ -12,7 +12,7 @@ HANDS = 2
 # Seconds between two of one hand, and what one takes beside its own time.
 PAUSE, OVERHEAD = (0.1, 0.6), 1.0
 # Shares of a lease: beyond it, so that others bury the node; and around it, so that a node ends by itself or does not.
-BEYOND, AROUND = (1.5, 2.5), (0.2, 1.6)
+BEYOND, AROUND = (2.5, 4.0), (0.2, 1.6)
 WAKES_SECONDS = 6
 SWALLOW_SECONDS = 3.0
 
