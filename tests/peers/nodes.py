@@ -6,19 +6,22 @@ import email
 import hashlib
 import pathlib
 import random
+import signal
 import sys
 import tempfile
 import time
 
 from household import INVARIANTS, Smarthost
-from nodes_cluster import EXPECTED_ENDS, FRUGAL, Cluster
+from nodes_cluster import EXPECTED_ENDS, FRUGAL, PERSONAS, Cluster
 from nodes_faults import Faults, drawn
 from nodes_judge import Answer, Copy, Event, Evidence, Run, Stored, complaints, overtaken, self_test
 from nodes_letters import MailServer, threads_of
 
-# A letter costs some 12,000 micro-dollars: of the frugal persona's a third can be paid.
-FRUGAL_MICROS_A_LETTER = 4000
+# A letter costs some 12,000 micro-dollars: a third of those can be paid whose money is short.
+MICROS_A_LETTER = 4000
 ENGINE_MICROS = 1_000_000_000
+# Of the second part, in which the budget of the whole engine is short.
+PURSE_LETTERS = 60
 
 
 def asked():
@@ -45,7 +48,7 @@ def copies(smarthost, notices):
             yield Copy(message_id, replies_to if says else f"not {replies_to}", hashlib.sha256(mail).hexdigest())
 
 
-def gathered(cluster, taken, bounds):
+def gathered(cluster, taken, bounds, short, frugal):
     rows = cluster.database.rows
     named = "split_part(m.message_id, '@', 1)"
     inbound = "m.direction = 'inbound'"
@@ -61,7 +64,7 @@ def gathered(cluster, taken, bounds):
                                               "JOIN messages m ON m.id = d.message_id WHERE d.kind = 'mail'")],
         events=[Event(*row) for row in rows("SELECT kind, thread_id, run_id FROM feed WHERE kind LIKE 'run.%' ORDER BY seq")],
         copies=list(copies(cluster.smarthost, notices)), requests=cluster.model.requests, billed=cluster.model.bills,
-        accounts=dict(accounts), bounds=bounds, frugal=FRUGAL)
+        accounts=dict(accounts), bounds=bounds, short=short, frugal=frugal)
 
 
 def audited(cluster):
@@ -89,13 +92,15 @@ def judged(cluster, evidence, faults, mail):
             yield f"{node.folder.name} panicked\n{said[said.index('panicked') - 200:][:1000]}"
 
 
-def story(args, scratch):
+def story(args, scratch, short):
+    """`short`: the account that is to be used up, a persona's or, empty, that of all."""
     chance, began = random.Random(args.seed), time.monotonic()
     threads = threads_of(args.letters, chance)
-    frugal = sum(len(thread) for thread in threads if thread[0].persona == FRUGAL)
-    bounds = {"": ENGINE_MICROS, FRUGAL: FRUGAL_MICROS_A_LETTER * frugal}
+    frugal = {short} if short else set(PERSONAS)
+    paid = sum(len(thread) for thread in threads if thread[0].persona in frugal)
+    bounds = {"": ENGINE_MICROS, short: MICROS_A_LETTER * paid}
     smarthost = Smarthost(late=0.7)
-    cluster = Cluster(args.attache, scratch, smarthost, args.nodes, args.lease, bounds)
+    cluster = Cluster(args.attache, scratch, smarthost, args.nodes, args.lease, bounds, frugal)
     try:
         faults = Faults(cluster, drawn(chance, args.lease, args.kills, args.freezes, args.restarts, args.cuts), args.seed)
         mail = MailServer(cluster.nodes, threads, faults.due, args.seed)
@@ -106,7 +111,7 @@ def story(args, scratch):
         worked = time.monotonic()
         left = cluster.work_off(args.patience, 60 + args.letters / 10)
         worked = time.monotonic() - worked
-        evidence = gathered(cluster, mail.taken, bounds)
+        evidence = gathered(cluster, mail.taken, bounds, short, frugal)
         wrong = list(judged(cluster, evidence, faults, mail))
         figures = told(args, cluster, evidence, faults, mail)
         for line in wrong:
@@ -129,15 +134,23 @@ def told(args, cluster, evidence, faults, mail):
             f"({swallowed} answers to COMMIT swallowed); {sum(node.starts for node in cluster.nodes)} starts, own ends {dict(ends)}; "
             f"{states['succeeded']} runs and answers, in order in every thread, {several} answers twice among {flagged} flagged, "
             f"{overtaken(evidence)} overtaken on their way out; {len(evidence.runs) - states['succeeded']} runs wait for money, "
-            f"{evidence.accounts.get(FRUGAL, 0)} of {evidence.bounds[FRUGAL]} micro-dollars booked, {evidence.billed[FRUGAL]} billed")
+            f"{evidence.accounts.get(evidence.short, 0)} of {evidence.bounds[evidence.short]} micro-dollars booked, "
+            f"{sum(evidence.billed[persona] for persona in evidence.frugal)} billed")
 
 
 def main():
+    # `timeout` ends this program; what it started is to end with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("FAILED: it took too long"))
     args = asked()
     seen = self_test()
     print(f"nodes: --seed {args.seed}; the checks see {seen} of {seen} made-up faults", flush=True)
-    with tempfile.TemporaryDirectory(prefix="attache-nodes-") as scratch:
-        sys.exit(0 if story(args, scratch) else 1)
+    # Without faults but for one, all nodes at one purse.
+    purse = argparse.Namespace(**{**vars(args), "letters": PURSE_LETTERS, "kills": 1, "freezes": 0, "restarts": 0, "cuts": 0})
+    held = True
+    for which, short in ((args, FRUGAL), (purse, "")):
+        with tempfile.TemporaryDirectory(prefix="attache-nodes-") as scratch:
+            held &= story(which, scratch, short)
+    sys.exit(0 if held else 1)
 
 
 if __name__ == "__main__":

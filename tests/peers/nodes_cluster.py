@@ -152,8 +152,9 @@ class Node(House):
 class Cluster:
     """The nodes, and what they talk to."""
 
-    def __init__(self, binary, scratch, smarthost, count, lease, bounds):
+    def __init__(self, binary, scratch, smarthost, count, lease, bounds, frugal):
         self.smarthost, self.lease, self.closed = smarthost, lease, threading.Event()
+        self.unfinished = LEFT.format(frugal=", ".join(f"'{persona}'" for persona in frugal))
         self.database, self.model, self.nodes = Database(), Model(), []
         try:
             for number in range(count):
@@ -178,7 +179,7 @@ class Cluster:
                         node.lock.release()
 
     def is_done(self):
-        return self.database.rows(LEFT) == [[0, 0]]
+        return self.database.rows(self.unfinished) == [[0, 0]]
 
     def work_off(self, patience, seconds):
         """Waits until nothing is left to do. What still waits after `patience`, such as runs that are parked for a minute since
@@ -187,7 +188,7 @@ class Cluster:
         while not self.is_done() and time.monotonic() < deadline:
             time.sleep(0.5)
         self.stop()
-        left, deadline = self.database.rows(LEFT)[0][0], time.monotonic() + seconds
+        left, deadline = self.database.rows(self.unfinished)[0][0], time.monotonic() + seconds
         while not self.is_done():
             check(f"everything is worked off in {seconds:.0f} s", time.monotonic() < deadline, self.left())
             for run, in self.database.rows("SELECT id FROM runs WHERE state = 'waiting_retry' AND error_class <> 'budget'"):
@@ -218,8 +219,8 @@ class Cluster:
 
 
 # Runs and mails that somebody has still to work on; a run that waits for money, and what is behind it, waits until tomorrow.
-LEFT = f"""
+LEFT = """
 SELECT (SELECT count(*) FROM runs r WHERE state IN ('queued', 'running', 'waiting_retry') AND NOT EXISTS (
-    SELECT 1 FROM runs o WHERE o.thread_id = r.thread_id AND o.seq <= r.seq AND o.persona_id = '{FRUGAL}'
+    SELECT 1 FROM runs o WHERE o.thread_id = r.thread_id AND o.seq <= r.seq AND o.persona_id IN ({frugal})
       AND o.state = 'waiting_retry' AND o.error_class = 'budget')) AS runs,
   (SELECT count(*) FROM deliveries WHERE state NOT IN ('done', 'failed', 'cancelled')) AS mails"""

@@ -22,7 +22,8 @@ Request = collections.namedtuple("Request", "name answers")
 @dataclasses.dataclass
 class Evidence:
     """Each by a witness of its own: `taken` by those who wrote, `copies` by the mail server behind, `requests` and `billed`
-    by the model, the rest by rows. `frugal`: the persona whose money is short; `bounds`: account -> micro-dollars."""
+    by the model, the rest by rows. `bounds`: account -> micro-dollars, an account being a persona, or empty for all of
+    them; `short`: the account that is to be used up, `frugal`: the personas who pay from it."""
 
     taken: list
     stored: list
@@ -34,7 +35,8 @@ class Evidence:
     billed: dict
     accounts: dict
     bounds: dict
-    frugal: str
+    short: str
+    frugal: set
 
 
 def complaints(evidence):
@@ -76,7 +78,7 @@ def neighbours(taken):
 def waiting_for_money(evidence):
     """Runs that are parked until tomorrow, and those that stand behind them."""
     parked = {run.thread: run for run in evidence.runs
-              if (run.persona, run.state, run.error_class) == (evidence.frugal, "waiting_retry", "budget")}
+              if run.persona in evidence.frugal and (run.state, run.error_class) == ("waiting_retry", "budget")}
     return {run.id for run in evidence.runs if run.thread in parked
             and (run == parked[run.thread] or (run.state == "queued" and run.seq > parked[run.thread].seq))}
 
@@ -178,18 +180,17 @@ def money(evidence):
     whole = {"": sum(evidence.billed.values()), **evidence.billed}
     yield "bills above their bound", [(account, whole.get(account, 0), bound) for account, bound in evidence.bounds.items()
                                       if whole.get(account, 0) > bound]
-    if frugal := evidence.bounds.get(evidence.frugal):
-        wrote = [letter for letter in evidence.taken if letter.persona == evidence.frugal]
-        waits = [run for run in evidence.runs if run.error_class == "budget"]
-        yield "bounds that nobody reached, so that nothing is shown", [frugal] if wrote and not waits else []
+    bound, spent = evidence.bounds[evidence.short], evidence.accounts.get(evidence.short, 0)
+    if any(letter.persona in evidence.frugal for letter in evidence.taken):
+        yield "bounds that nobody reached, so that nothing is shown", [] if waiting_for_money(evidence) else [bound]
         # A bound is proven by spending up to it, not by spending nothing.
-        spent = evidence.accounts.get(evidence.frugal, 0)
-        yield "bounds of which less than a quarter was spent", [(spent, frugal)] if wrote and spent < frugal / 4 else []
+        yield "bounds of which less than a quarter was spent", [(spent, bound)] if spent < bound / 4 else []
 
 
 def made_up():
     """Two threads in which all went well."""
-    evidence = Evidence([], [], [], [], [], [], [], {"porter": 60, "miser": 40}, {"": 100, "miser": 40}, {"": 200, "miser": 50}, "miser")
+    evidence = Evidence([], [], [], [], [], [], [], {"porter": 60, "miser": 40}, {"": 100, "miser": 40}, {"": 200, "miser": 50},
+                        "miser", {"miser"})
     for seq in range(2 * OF_A_THREAD):
         thread, number = seq % 2, seq // 2
         persona, name = ("porter", "miser")[thread], f"t{thread}-{number}"
