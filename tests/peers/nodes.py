@@ -21,7 +21,7 @@ from nodes_letters import MailServer, threads_of
 MICROS_A_LETTER = 4000
 ENGINE_MICROS = 1_000_000_000
 # Of the second part, in which the budget of the whole engine is short.
-PURSE_LETTERS = 60
+PURSE_LETTERS = 40
 
 
 def asked():
@@ -31,7 +31,7 @@ def asked():
     for name, default in (("nodes", 4), ("letters", 300), ("kills", 6), ("freezes", 6), ("restarts", 2), ("cuts", 6)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--lease", type=int, default=2, help="seconds")
-    parser.add_argument("--patience", type=float, default=15, help="seconds for the nodes to come to an end by themselves")
+    parser.add_argument("--patience", type=float, default=8, help="seconds for the nodes to come to an end by themselves")
     args = parser.parse_args()
     args.seed = random.SystemRandom().randrange(1_000_000) if args.seed is None else args.seed
     return args

@@ -7,7 +7,8 @@
 #
 # ATTACHE: the binary; default target/debug/attache. Arguments: --nodes 4 --letters 300 --kills 6 --freezes 6 --restarts 2
 # --cuts 6 --lease 2 (seconds) --seed N; those are the defaults but for the seed, which is printed. The long form is
-# `nodes.sh --letters 10000 --kills 100 --freezes 100 --restarts 20 --cuts 100`. Says SKIPPED without psql or python3.
+# `nodes.sh --letters 10000 --kills 100 --freezes 100 --restarts 20 --cuts 100`, for which NODES_SECONDS (7200) is the longest
+# that it may take. Says SKIPPED without psql or python3.
 set -euo pipefail
 cd "$(dirname "$0")"
 attache="${ATTACHE:-$PWD/../../target/debug/attache}"
@@ -15,5 +16,4 @@ attache="${ATTACHE:-$PWD/../../target/debug/attache}"
 for program in python3 psql; do
   command -v "$program" >/dev/null || { echo "SKIPPED: nodes.sh needs $program, which is not installed"; exit 0; }
 done
-[ $# -gt 0 ] || set -- --letters 300
 timeout "${NODES_SECONDS:-7200}" python3 nodes.py --attache "$attache" "$@"

@@ -8,11 +8,11 @@ import time
 # Of the network, in turns: the answer to a COMMIT is what is lost most often.
 CYCLE = ("swallow", "cut", "hang", "swallow", "deaf", "delay")
 # So many faults at once, at most.
-HANDS = 2
+HANDS = 3
 # Seconds between two of one hand, and what one takes beside its own time.
 PAUSE, OVERHEAD = (0.1, 0.6), 1.0
 # Shares of a lease: beyond it, so that others bury the node; and around it, so that a node ends by itself or does not.
-BEYOND, AROUND = (2.5, 4.0), (0.2, 1.6)
+BEYOND, AROUND = (2.0, 3.0), (0.2, 1.6)
 WAKES_SECONDS = 6
 SWALLOW_SECONDS = 3.0
 
