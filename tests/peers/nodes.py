@@ -21,7 +21,7 @@ from nodes_letters import MailServer, threads_of
 MICROS_A_LETTER = 4000
 ENGINE_MICROS = 1_000_000_000
 # Of the second part, in which the budget of the whole engine is short.
-PURSE_LETTERS = 40
+BUDGET_LETTERS = 40
 
 
 def asked():
@@ -144,10 +144,10 @@ def main():
     args = asked()
     seen = self_test()
     print(f"nodes: --seed {args.seed}; the checks see {seen} of {seen} made-up faults", flush=True)
-    # Without faults but for one, all nodes at one purse.
-    purse = argparse.Namespace(**{**vars(args), "letters": PURSE_LETTERS, "kills": 1, "freezes": 0, "restarts": 0, "cuts": 0})
+    # Without faults but for one, all nodes at one budget.
+    short_of_all = argparse.Namespace(**{**vars(args), "letters": BUDGET_LETTERS, "kills": 1, "freezes": 0, "restarts": 0, "cuts": 0})
     held = True
-    for which, short in ((args, FRUGAL), (purse, "")):
+    for which, short in ((args, FRUGAL), (short_of_all, "")):
         with tempfile.TemporaryDirectory(prefix="attache-nodes-") as scratch:
             held &= story(which, scratch, short)
     sys.exit(0 if held else 1)
