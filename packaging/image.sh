@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 binary="${1:-target/x86_64-unknown-linux-musl/release/attache}"
 out="${2:-target/image}"
 rm -rf "$out"
-mkdir -p "$out/workspace" "$out/tmp"
+# `data` is there so that a volume in its place belongs to the same user.
+mkdir -p "$out/workspace/data" "$out/tmp"
 install -m 0755 "$binary" "$out/attache"
 install -m 0644 /etc/ssl/certs/ca-certificates.crt "$out/ca-certificates.crt"

@@ -79,7 +79,7 @@ class Engine:
         self.log = open(folder / "serve.log", "w+")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=self.environment)
         line = self.process.stdout.readline()
-        spoken = re.search(r"listening on 127\.0\.0\.1:(\d+)", line)
+        spoken = re.search(r"listening on 127\.0\.0\.\d+:(\d+)", line)
         check("the engine says where it listens", spoken, line + self.said())
         self.port = int(spoken[1])
 

@@ -10,7 +10,7 @@ SEALED = base64.b64encode(b"sealed reasoning of the stub").decode()
 
 
 def say(text):
-    """A step: answer with words."""
+    """A step: answer with words. Chat completions say the pair `tokens` of a step, input and output, instead of 10 and 5."""
     return {"text": text, "calls": []}
 
 
@@ -20,9 +20,10 @@ def call(*calls, text=""):
 
 
 class ModelStub:
-    """Answers the requests one step after the other, and all later ones with the last step."""
+    """Answers the requests one step after the other, and all later ones with the last step.
+    `plan` may be a function instead, of the request to its step; then requests are not kept."""
 
-    def __init__(self, plan, delay=0.0):
+    def __init__(self, plan):
         self.requests, self.paths, stub = [], [], self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -34,10 +35,11 @@ class ModelStub:
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
                 with stub.lock:
-                    number = len(stub.requests)
-                    stub.requests.append(body)
+                    number = len(stub.paths)
                     stub.paths.append(self.path)
-                step = plan[min(number, len(plan) - 1)]
+                    if not callable(plan):
+                        stub.requests.append(body)
+                step = plan(body) if callable(plan) else plan[min(number, len(plan) - 1)]
                 path = self.path.split("?")[0]
                 render = next(render for end, render in RENDERS.items() if path.endswith(end))
                 kind, whole = render(step, number)
@@ -53,8 +55,12 @@ class ModelStub:
             def log_message(self, *_):
                 pass
 
+        class Server(http.server.ThreadingHTTPServer):
+            def handle_error(self, *_):
+                pass  # Who asked is gone: some tests kill it.
+
         self.lock = threading.Lock()
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = Server(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server.server_port}"
 
@@ -103,7 +109,8 @@ def chat(step, number):
         function = {"name": name, "arguments": json.dumps(args)}
         chunks.append(chunk({"tool_calls": [{"index": at, "id": f"call_{number}_{at}", "type": "function", "function": function}]}))
     chunks.append(chunk({}, "tool_calls" if step["calls"] else "stop"))
-    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    asked, said = step.get("tokens", (10, 5))
+    usage = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
     last = {"id": f"chatcmpl-{number}", "object": "chat.completion.chunk", "created": 1, "model": "stub-1", "choices": [], "usage": usage}
     return plain([*chunks, last], "data: [DONE]\n\n")
 
