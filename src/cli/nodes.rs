@@ -66,10 +66,11 @@ async fn list(context: &CommandContext, store: &Store) -> anyhow::Result<Exit> {
 }
 
 fn as_line(node: &NodeRecord) -> Vec<String> {
-    let state = match (node.lease_ms, node.drain_asked_at) {
-        (Some(..=0), _) => "gone",
-        (_, Some(_)) => "ending",
-        _ => "works",
+    let state = match node.drain_asked_at {
+        _ if !node.is_alive() => "not heard of",
+        _ if node.has_wrong_clock() => "wrong clock",
+        Some(_) => "ending",
+        None => "works",
     };
     let roles = match node.roles.as_slice() {
         [] => "all".to_owned(),

@@ -3,6 +3,7 @@
 
 mod cut;
 mod nodes;
+mod races;
 mod settings;
 
 use crate::app::database::is_postgres;

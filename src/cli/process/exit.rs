@@ -178,6 +178,7 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
         }
         OpenError::Newer { .. }
         | OpenError::EngineIsOlder { .. }
+        | OpenError::NodesAreOlder { .. }
         | OpenError::NoRoom { .. }
         | OpenError::NotBackedUp { .. } => return of_upgrade(error),
         OpenError::Archive => {
@@ -246,6 +247,11 @@ fn of_upgrade(error: &OpenError) -> (Exit, Option<String>) {
         OpenError::EngineIsOlder { .. } => {
             let hint = "stop that engine and start it again as this program, which brings the database up to date; \
                 `attache upgrade --check` says what that will do";
+            (Exit::TryAgain, hint)
+        }
+        OpenError::NodesAreOlder { .. } => {
+            let hint = "end them first, with `attache nodes drain` of their version or on their machines; letters wait at their \
+                senders meanwhile";
             (Exit::TryAgain, hint)
         }
         OpenError::NoRoom { .. } => {

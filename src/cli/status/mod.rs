@@ -56,6 +56,7 @@ async fn status(context: &CommandContext) -> anyhow::Result<Exit> {
     let status = WorkspaceStatus::of(context, store, now).await?;
     let exit = match status.engine {
         EngineState::Serving => Exit::Ok,
+        EngineState::None if is_served_elsewhere(&status) => Exit::Ok,
         EngineState::Stopped | EngineState::None => Exit::NotServing,
     };
     match context.json() {
@@ -63,6 +64,12 @@ async fn status(context: &CommandContext) -> anyhow::Result<Exit> {
         false => context.screen.fields(&fields(&status))?,
     }
     Ok(exit)
+}
+
+/// Reports whether a node on another workspace serves the database.
+fn is_served_elsewhere(status: &WorkspaceStatus) -> bool {
+    let records = status.records.as_ref();
+    records.is_some_and(RecordsStatus::has_working_node)
 }
 
 /// Says which edits do not count, and what makes them count.
@@ -104,6 +111,7 @@ fn fields(status: &WorkspaceStatus) -> Vec<(&'static str, String)> {
         fields.push(("Database", unread.unwrap_or_else(none)));
         return fields;
     };
+    fields.extend(nodes(records).map(|text| ("Nodes", text)));
     fields.push(("Waiting", waiting(records)));
     fields.push(("Failed today", failed(records)));
     fields.push(("Cost today", cost(records)));
@@ -123,6 +131,21 @@ fn fields(status: &WorkspaceStatus) -> Vec<(&'static str, String)> {
     fields
 }
 
+/// Names the engines that share the database, where it is on a server.
+fn nodes(records: &RecordsStatus) -> Option<String> {
+    let (alive, gone): (Vec<_>, Vec<_>) = records.nodes.iter().partition(|node| node.is_alive());
+    let off = alive.iter().filter(|node| node.has_wrong_clock());
+    let off = off.map(|node| format!("; the clock of {} is wrong", node.host));
+    let off = off.collect::<String>();
+    let gone = match gone.len() {
+        0 => String::new(),
+        some => format!("; {} not heard of", plural(some, "node")),
+    };
+    let count = plural(alive.len(), "node");
+    let text = format!("{count} at work{gone}{off}: `attache nodes list` shows them");
+    (!records.nodes.is_empty()).then_some(text)
+}
+
 fn engine(status: &WorkspaceStatus) -> String {
     let pid = status.pid.map_or("?".to_owned(), |pid| pid.to_string());
     let since = status.since.map(|at| format!(" since {at}"));
@@ -137,6 +160,9 @@ fn engine(status: &WorkspaceStatus) -> String {
         EngineState::Stopped => format!(
             "process {pid} holds the workspace{since} and is stopped: `kill -CONT {pid}` lets it go on"
         ),
+        EngineState::None if is_served_elsewhere(status) => {
+            "none in this workspace; others work on its database".to_owned()
+        }
         EngineState::None => "none is at work: `attache serve` starts one".to_owned(),
     }
 }

@@ -9,8 +9,8 @@ use crate::domain::{BudgetScope, PersonaId, Timestamp, day_of, midnight};
 use crate::gateway::failing::{FailingServer, failing_servers};
 use crate::gateway::intake::free_disk_bytes;
 use crate::store::{
-    BudgetRecord, EngineAtWork, FailedWork, NewestBackup, OpenError, PersonaHalt, Store,
-    StoredResponsibility, UsageSince, WaitingWork, WebhookStatus, engine_at_work,
+    BudgetRecord, EngineAtWork, FailedWork, NewestBackup, NodeRecord, OpenError, PersonaHalt,
+    Store, StoredResponsibility, UsageSince, WaitingWork, WebhookStatus, engine_at_work,
 };
 use chrono_tz::Tz;
 use serde::Serialize;
@@ -63,6 +63,8 @@ pub struct DiskShortage {
 /// What the database tells.
 #[derive(Serialize)]
 pub struct RecordsStatus {
+    /// Engines that share the database, where it is on a server.
+    pub nodes: Vec<NodeRecord>,
     pub waiting: WaitingWork,
     pub failed_today: FailedWork,
     pub cost_today: CostToday,
@@ -160,6 +162,11 @@ fn engine(found: Option<EngineAtWork>) -> (EngineState, Option<EngineAtWork>) {
 }
 
 impl RecordsStatus {
+    /// Reports whether an engine works on the database, in this workspace or another.
+    pub fn has_working_node(&self) -> bool {
+        self.nodes.iter().any(NodeRecord::is_alive)
+    }
+
     async fn of(store: &Store, config: Option<&Config>, now: Timestamp) -> anyhow::Result<Self> {
         let zone = config.map_or(Tz::UTC, |config| config.inference.budgets.zone);
         let usage = store
@@ -167,7 +174,9 @@ impl RecordsStatus {
             .await?;
         let mailboxes = config.map_or(&[][..], |config| &config.gateway.mailboxes);
         let webhooks = store.webhooks().await?.into_iter();
+        let nodes = store.nodes().await?.into_iter();
         Ok(Self {
+            nodes: nodes.filter(|node| node.lease_ms.is_some()).collect(),
             waiting: store.waiting_work().await?,
             failed_today: store.failed_work(midnight(now, &zone)).await?,
             cost_today: CostToday {

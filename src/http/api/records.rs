@@ -107,6 +107,8 @@ pub(in crate::http) struct ReadyRecord {
     database: bool,
     /// `false`: letters are refused for lack of disk space or because too many runs wait.
     room: bool,
+    /// `well`; `ending`, because an operator asked; `not_heard` by the database's server, or `wrong_clock`, and nothing is stored.
+    node: &'static str,
     /// `well`, `stopped`, or `none` where no transport is configured.
     outbound: &'static str,
     /// Mailboxes whose last fetch failed.
@@ -130,10 +132,12 @@ pub(in crate::http) async fn ready(call: Call) -> Result<Response, PageError> {
         mailboxes_failing += usize::from(fails);
     }
     let (database, room) = (health.is_ok(), context.intake.has_room());
+    let node = store.node_state();
     let ready = ReadyRecord {
-        ready: database && room,
+        ready: database && room && node == "well",
         database,
         room,
+        node,
         outbound,
         mailboxes_failing,
     };

@@ -108,6 +108,33 @@ async fn waiting(call: &Call, to: &mut Exposition) -> Result<(), PageError> {
         "1: letters are taken; 0: they are refused for want of room.",
     )
     .sample(&[], room);
+    nodes(call, to).await
+}
+
+/// Engines that share the database, where it is on a server.
+async fn nodes(call: &Call, to: &mut Exposition) -> Result<(), PageError> {
+    let store = &call.context.store;
+    if !store.has_nodes() {
+        return Ok(());
+    }
+    let nodes = store.nodes().await?;
+    let alive = nodes.iter().filter(|node| node.is_alive()).count();
+    let mut count = to.family(
+        "attache_nodes",
+        SampleKind::Gauge,
+        "Engines on this database, by whether their lease lasts.",
+    );
+    count.sample(&[("state", "alive")], alive as f64);
+    count.sample(&[("state", "not_heard")], (nodes.len() - alive) as f64);
+    let own = nodes.iter().find(|node| node.epoch == store.epoch());
+    if let Some(node) = own {
+        to.family(
+            "attache_node_clock_off_seconds",
+            SampleKind::Gauge,
+            "The clock of this machine less that of the database's server.",
+        )
+        .sample(&[], node.clock_off_ms as f64 / 1000.0);
+    }
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use crate::domain::Timestamp;
 use crate::store::db::{self, Row, Scope, Sql};
 use crate::store::postgres::heartbeat::{LeaseHeartbeat, NodesSeen};
+use crate::store::postgres::lane::CLOCK_OFF_MAX_MS;
 use crate::store::sql::{optional_timestamp, timestamp};
 use crate::store::{Result, Store, StoreError};
 use serde::Serialize;
@@ -44,6 +45,18 @@ pub struct NodeRecord {
     pub leases: Vec<String>,
 }
 
+impl NodeRecord {
+    /// Reports whether its lease lasts.
+    pub fn is_alive(&self) -> bool {
+        self.lease_ms.is_none_or(|ms| ms > 0)
+    }
+
+    /// Reports whether it stores nothing, because its clock differs from the server's.
+    pub fn has_wrong_clock(&self) -> bool {
+        self.clock_off_ms.abs() > CLOCK_OFF_MAX_MS
+    }
+}
+
 impl Store {
     /// Reports whether this engine may be one of several on its database.
     pub fn has_nodes(&self) -> bool {
@@ -53,6 +66,20 @@ impl Store {
     /// Returns what the last heartbeat found of the nodes, and each later one; `None`: this engine is alone.
     pub fn nodes_seen(&self) -> Option<watch::Receiver<NodesSeen>> {
         self.heartbeat().map(LeaseHeartbeat::seen)
+    }
+
+    /// Returns how it is with this node: `well`, or the reason why it stores nothing or ends. An engine that is alone is well.
+    pub fn node_state(&self) -> &'static str {
+        let Some(seen) = self.nodes_seen() else {
+            return "well";
+        };
+        let seen = seen.borrow();
+        match (seen.has_wrong_clock, seen.is_heard, seen.is_drained) {
+            (true, _, _) => "wrong_clock",
+            (_, false, _) => "not_heard",
+            (_, _, true) => "ending",
+            (false, true, false) => "well",
+        }
     }
 
     /// Returns the nodes, oldest start first. On SQLite: the engine that was started last.

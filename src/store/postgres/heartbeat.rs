@@ -37,6 +37,10 @@ pub struct NodesSeen {
     pub has_expired: bool,
     /// `true`: an operator asks this node to end.
     pub is_drained: bool,
+    /// `true`: the last heartbeat came through.
+    pub is_heard: bool,
+    /// `true`: this machine's clock is off, and nothing is stored.
+    pub has_wrong_clock: bool,
 }
 
 /// Returns the length of a lease: the environment may say it, in seconds.
@@ -142,10 +146,12 @@ impl BeatingNode {
                 }
                 Ok(Err(error)) => {
                     self.conn = None;
+                    seen.send_modify(|found| found.is_heard = false);
                     tracing::warn!(%error, "the lease of this node is not extended; it is tried again");
                 }
                 Err(_elapsed) => {
                     self.conn = None;
+                    seen.send_modify(|found| found.is_heard = false);
                     tracing::warn!(
                         "the database does not answer, and the lease of this node is not extended"
                     );
@@ -182,6 +188,8 @@ impl BeatingNode {
                 .collect(),
             has_expired: row.try_get("has_expired")?,
             is_drained: row.try_get("is_drained")?,
+            is_heard: true,
+            has_wrong_clock: self.clock_off_ms.abs() > CLOCK_OFF_MAX_MS,
         }))
     }
 

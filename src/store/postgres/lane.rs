@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Time that a write waits for a server that is away; then its caller is told to try again.
 const RECONNECT_MAX: Duration = Duration::from_secs(10);
 /// Greatest difference of clocks with which instants of several machines are still in order.
-pub(super) const CLOCK_OFF_MAX_MS: i64 = 2000;
+pub(in crate::store) const CLOCK_OFF_MAX_MS: i64 = 2000;
 /// Pause between two tries.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
 

@@ -183,11 +183,12 @@ impl WriteQueue {
 
     /// Takes no write any more, and does none of those that wait.
     fn stop(&self, halt: Option<Halt>) {
-        self.closing.cancel();
-        self.stopped.cancel();
+        // First the reason, for whoever finds the queue closed.
         if halt.is_some() {
             self.halted.send_replace(halt);
         }
+        self.closing.cancel();
+        self.stopped.cancel();
         self.empty();
     }
 

@@ -33,6 +33,11 @@ const FILES: &[(i64, &str, &str)] = files! {
 /// Gives the name of the table of migrations, or NULL where none was ever applied.
 static HAS_MIGRATIONS: &str = "SELECT to_regclass('_sqlx_migrations')::text AS made";
 
+/// Gives the name of the table of nodes, or NULL before it was made.
+static HAS_NODES: &str = "SELECT to_regclass('nodes')::text AS made";
+/// Gives the nodes whose lease lasts, or NULL where there are none.
+pub(in crate::store) static LIVING_NODES: &str = "SELECT string_agg(host || ':' || workspace, ', ' ORDER BY epoch) FROM nodes WHERE expires_ms > server_ms()";
+
 fn newest_known() -> i64 {
     FILES
         .iter()
@@ -52,6 +57,7 @@ pub(in crate::store) async fn migrate(
         return Err(newer(newest));
     }
     if newest < newest_known() {
+        refuse_beside_nodes(conn).await?;
         // As for SQLite: by `run` this future would be `Send` for one lifetime only.
         let applied = MIGRATIONS.run_direct(None, &mut *conn, false).await;
         applied.map_err(OpenError::Migrate)?;
@@ -63,6 +69,19 @@ pub(in crate::store) async fn migrate(
             .await?;
     }
     Ok(())
+}
+
+/// Refuses to change the tables while engines of an earlier version work with them.
+async fn refuse_beside_nodes(conn: &mut PgConnection) -> Result<(), OpenError> {
+    let made = sqlx::query_scalar::<_, Option<String>>(HAS_NODES);
+    if made.fetch_one(&mut *conn).await?.is_none() {
+        return Ok(());
+    }
+    let nodes = sqlx::query_scalar::<_, Option<String>>(LIVING_NODES);
+    match nodes.fetch_one(conn).await? {
+        Some(nodes) => Err(OpenError::NodesAreOlder { nodes }),
+        None => Ok(()),
+    }
 }
 
 /// Checks that the newest migration of the database is the newest of this program.

@@ -17,7 +17,7 @@ mod settings;
 mod migrations;
 pub(in crate::store) mod refusal;
 pub(in crate::store) mod lock;
-mod lane;
+pub(in crate::store) mod lane;
 pub(in crate::store) mod lanes;
 pub(in crate::store) mod heartbeat;
 pub(in crate::store) mod open;

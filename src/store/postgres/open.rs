@@ -11,7 +11,7 @@ use crate::domain::LoopKey;
 use crate::store::OpenError;
 use crate::store::db::{Connection, Pool, Row, Scope, query, raw_sql};
 use crate::store::nodes::identity::NodeIdentity;
-use crate::store::nodes::join::JOIN;
+use crate::store::nodes::join::{END_SESSIONS, JOIN};
 use crate::store::opened::{Opened, StoreWriter};
 use crate::store::sqlite::locks::{acquire, replace, turn_to_open};
 use crate::store::sqlite::open::{RAISE_EPOCH, READ_EPOCH, data_folder};
@@ -62,9 +62,10 @@ async fn open_for_engine(
     let engine = join(&mut conn, &NodeIdentity::of(workspace), &**clock).await?;
     conn.close().await?;
     let epoch = engine.get("epoch");
-    let lanes = Lanes::start(&url.to_write(), Some(epoch));
+    let options = url.to_write_as_node(epoch);
+    let lanes = Lanes::start(&options, Some(epoch));
     let mut opened = opened(url, &engine, lanes.clone());
-    let heartbeat = LeaseHeartbeat::start(url.to_write(), epoch, clock.clone(), lanes);
+    let heartbeat = LeaseHeartbeat::start(options, epoch, clock.clone(), lanes);
     opened.heartbeat = Some(heartbeat);
     opened._lock = Some(lock);
     Ok(opened)
@@ -129,6 +130,11 @@ async fn join(
     node: &NodeIdentity,
     clock: &dyn Clock,
 ) -> Result<Row, OpenError> {
+    query(END_SESSIONS)
+        .bind(&node.host)
+        .bind(&node.workspace)
+        .execute(&mut *conn)
+        .await?;
     let locks = Locks::of(&Scope::Engine, conn).await?;
     locks.begin(conn, None).await?;
     let engine = read_epoch(conn, RAISE_EPOCH).await?;

@@ -65,6 +65,11 @@ impl DatabaseUrl {
         self.options("attache")
     }
 
+    /// Returns options of a connection by which a node writes. Others find its sessions by their name.
+    pub fn to_write_as_node(&self, epoch: i64) -> PgConnectOptions {
+        self.options(&format!("attache node {epoch}"))
+    }
+
     /// Returns options of a connection that reads: every write there is an error.
     pub fn to_read(&self) -> PgConnectOptions {
         self.options("attache (reads)")

@@ -64,6 +64,11 @@ pub enum OpenError {
         "the engine that works here (process {pid}) is of an earlier version than this program, which would change its tables"
     )]
     EngineIsOlder { pid: String },
+    /// Nodes of an earlier version work with the tables as they are.
+    #[error(
+        "nodes of an earlier version work on this database, and this program would change its tables: {nodes}"
+    )]
+    NodesAreOlder { nodes: String },
     /// The copy that is made before an upgrade does not fit.
     #[error(
         "the database is copied before it is brought up to date; that needs {needed} bytes in `{folder}`, and {free} are free"

@@ -2,28 +2,33 @@
 
 use super::is_skipped;
 use crate::app::{TestApp, Workspace, database, db, note};
-use attache::store::{Store, StoreError};
+use crate::guest_house::attache;
+use attache::store::{OpenError, Store, StoreError};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-fn answers() -> Value {
+pub(super) fn answers() -> Value {
     json!({ "turns": [{ "say": "From seven to ten." }] })
 }
 
-/// Starts another node on the database of an engine, in a workspace of its own.
-async fn node_beside(app: &TestApp) -> TestApp {
+/// Starts another node on the database of an engine, in a workspace of its own; the first has the number 0.
+pub(super) async fn node_beside(app: &TestApp, number: u64) -> TestApp {
     let workspace = Workspace::new(&answers());
+    share_database(app, &workspace);
+    // Ids of a manual clock are made of its time.
+    workspace.clock.advance(Duration::from_millis(number));
+    workspace.start().await
+}
+
+fn share_database(app: &TestApp, workspace: &Workspace) {
     let url = database::url_of(app.workspace.path()).expect("a database on a server");
     std::fs::create_dir_all(workspace.path().join("data")).expect("a folder");
     workspace.write(".secrets", &format!("ATTACHE_DATABASE_URL={url}\n"));
     let ours = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(workspace.path().join(".secrets"), ours).expect("ours");
-    // Ids of a manual clock are made of its time.
-    workspace.clock.advance(Duration::from_millis(500));
-    workspace.start().await
 }
 
 /// Lets the lease of a node expire, and has another node take its work over. A heartbeat may come between.
@@ -57,7 +62,7 @@ async fn two_nodes_share_the_work_and_neither_takes_what_the_other_has_in_hand()
     let claimed = first.engine.store.claim_runs(9, 9).await.expect("a claim");
     assert_eq!(claimed.len(), 1);
     // The start of another node recovers what nodes left that are gone, and no more.
-    let second = node_beside(&first).await;
+    let second = node_beside(&first, 1).await;
     assert_eq!(states(&first).await, ["running"]);
     let store = &second.engine.store;
     assert_eq!(store.recover_runs().await.expect("recovered").queued, 0);
@@ -83,7 +88,7 @@ async fn a_node_whose_lease_is_gone_stores_nothing_and_its_work_goes_to_another(
     let first = TestApp::start(answers()).await;
     let run = first.run_of(&note("one", "", "When is breakfast?")).await;
     first.engine.store.claim_runs(9, 9).await.expect("a claim");
-    let second = node_beside(&first).await;
+    let second = node_beside(&first, 1).await;
     bury(&first, &second.engine.store).await;
     assert_eq!(states(&second).await, ["queued"]);
 
@@ -116,7 +121,7 @@ async fn work_that_one_node_does_for_all_goes_on_when_it_is_gone() {
         return;
     }
     let first = TestApp::start(answers()).await;
-    let second = node_beside(&first).await;
+    let second = node_beside(&first, 1).await;
     let (one, two) = (&first.engine.store, &second.engine.store);
     let takes = join_all((0..8).map(|number| [one, two][number % 2].take_lease("mailbox")));
     let taken: Vec<bool> = takes
@@ -160,7 +165,7 @@ async fn a_workspace_that_is_started_again_is_one_node_and_takes_its_work_back_a
         return;
     }
     let first = TestApp::start(answers()).await;
-    let second = node_beside(&first).await;
+    let second = node_beside(&first, 1).await;
     let run = first.run_of(&note("one", "", "When is breakfast?")).await;
     let claimed = first.engine.store.claim_runs(9, 9).await.expect("a claim");
     assert_eq!(claimed.len(), 1);
@@ -184,7 +189,7 @@ async fn a_node_that_ends_in_order_leaves_no_row() {
         return;
     }
     let first = TestApp::start(answers()).await;
-    let second = node_beside(&first).await;
+    let second = node_beside(&first, 1).await;
     let epoch = second.engine.store.epoch();
     assert!(
         second
@@ -210,7 +215,7 @@ async fn an_operator_asks_a_node_to_end() {
         return;
     }
     let first = TestApp::start(answers()).await;
-    let second = node_beside(&first).await;
+    let second = node_beside(&first, 1).await;
     let (asking, asked) = (&first.engine.store, &second.engine.store);
     let mut seen = asked.nodes_seen().expect("one of several");
     asking
@@ -222,4 +227,70 @@ async fn an_operator_asks_a_node_to_end() {
     assert!(told.is_ok(), "its heartbeat did not tell it");
     let missing = asking.ask_node_to_drain(999).await;
     assert!(matches!(missing, Err(StoreError::Missing { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tables_are_not_changed_while_a_node_of_an_earlier_version_works() {
+    if is_skipped() {
+        return;
+    }
+    let app = TestApp::start(answers()).await;
+    let mut rows = app.workspace.rows().await;
+    // As an earlier version would have left it.
+    let earlier =
+        "DELETE FROM _sqlx_migrations WHERE version = (SELECT max(version) FROM _sqlx_migrations)";
+    db::query(earlier)
+        .execute(&mut rows)
+        .await
+        .expect("deleted");
+    let newer = Store::open_shared(app.workspace.path(), app.workspace.clock.clone()).await;
+    assert!(
+        matches!(newer, Err(OpenError::NodesAreOlder { .. })),
+        "{:?}",
+        newer.map(|_| ())
+    );
+    // The control: with no node it goes on, to a table that is there already.
+    let gone = "UPDATE nodes SET expires_ms = 0";
+    for _ in 0..50 {
+        db::query(gone).execute(&mut rows).await.expect("expired");
+        let newer = Store::open_shared(app.workspace.path(), app.workspace.clock.clone()).await;
+        if matches!(newer, Err(OpenError::Migrate(_))) {
+            return;
+        }
+    }
+    panic!("it was refused without a node, too");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_status_beside_no_engine_names_the_nodes_elsewhere() {
+    if is_skipped() {
+        return;
+    }
+    let app = TestApp::start(answers()).await;
+    let beside = Workspace::new(&answers());
+    share_database(&app, &beside);
+    let said = attache(beside.path(), &["status"])
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8_lossy(&said.stdout);
+    assert_eq!(said.status.code(), Some(0), "{said:?}");
+    assert!(text.contains("others work on its database"), "{text}");
+    assert!(text.contains("1 node at work"), "{text}");
+    let said = attache(beside.path(), &["--json", "nodes", "list"])
+        .output()
+        .expect("it runs");
+    let nodes: Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    assert_eq!(nodes[0]["epoch"], app.engine.store.epoch());
+    assert!(nodes[0]["lease_ms"].as_i64() > Some(0), "{nodes}");
+    let said = attache(beside.path(), &["nodes", "drain", "77"])
+        .output()
+        .expect("it runs");
+    assert_eq!(said.status.code(), Some(66), "{said:?}");
+    let node = app.engine.store.epoch().to_string();
+    let said = attache(beside.path(), &["nodes", "drain", &node])
+        .output()
+        .expect("it runs");
+    assert_eq!(said.status.code(), Some(0), "{said:?}");
+    let nodes = app.engine.store.nodes().await.expect("nodes");
+    assert!(nodes[0].drain_asked_at.is_some());
 }
