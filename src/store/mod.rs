@@ -26,6 +26,7 @@
 //! - `web_access`: sessions of browsers, keys of programs. `webhooks`: programs that are told what happens.
 //! - `views`: read models for lists, pages and exports.
 //! - `audit`, `gc`: checks of all tables, and pruning. `maintenance`: upgrades and copies.
+//! - `transfer`: all rows of a database go to one of the other kind. `archive`: databases in which no engine works.
 //! - `erasure`: what a person wrote goes from every row. `foreign_database`: databases of other programs.
 //!
 //! In each room values stand below transactions: a file with row types imports no transaction.
@@ -61,6 +62,8 @@ mod feed;
 mod web_access;
 mod webhooks;
 mod maintenance;
+mod archive;
+mod transfer;
 mod erasure;
 mod foreign_database;
 pub mod files;
@@ -75,6 +78,7 @@ pub use approvals::record::{
     ApprovalOfRun, ApprovalVerdict, DecisionOutcome, NewApproval, NewApprovalAnswer, NewDecision,
 };
 pub use approvals::sweep::SweptApprovals;
+pub use archive::archive_refusal;
 pub use budgets::account_lines::{AccountLine, BudgetRecord};
 pub use budgets::embedding_calls::{EmbeddingPurpose, NewEmbeddingCall};
 pub use budgets::exhausted_notice::budget_reached;
@@ -168,6 +172,7 @@ pub use sqlite::leftovers::refuse_leftovers;
 pub use sqlite::locks::{EngineAtWork, engine_at_work, opening_process, working_engine};
 pub use sqlite::migrations::newest_known as newest_known_migration;
 pub use sqlite::open_error::OpenError;
+pub use transfer::{BegunTransfer, ReplacedNul, TableDigest, Transfer, TransferError};
 pub use threads::history::{AttachmentInfo, StoredMessage, TriggerMessage};
 pub use threads::instructions::{
     INSTRUCTIONS_MAX, InstructionScope, ShownInstruction, StoredInstruction,

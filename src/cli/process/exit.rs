@@ -185,6 +185,15 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
                 "`attache replay show|diff` work there; name another workspace with --workspace";
             (Exit::Workspace, hint)
         }
+        OpenError::MovedAway { .. } => {
+            let hint = "`ATTACHE_DATABASE_URL` in `.secrets` says which database a workspace has; write the address of that one there, or take the \
+                line out where it is the file `data/attache.db`";
+            (Exit::Workspace, hint)
+        }
+        OpenError::HalfMoved { .. } => {
+            let hint = "begin the move again, with the same `attache migrate --to`; until it ends, the rows are where they were";
+            (Exit::Workspace, hint)
+        }
         _ => return (Exit::Failed, None),
     };
     (exit, Some(hint.to_owned()))
@@ -200,7 +209,7 @@ fn of_server(error: &OpenError) -> (Exit, Option<String>) {
         }
         OpenError::Server { remedy, .. } => remedy.clone(),
         OpenError::TwoDatabases { .. } => "take the line out of `.secrets` to go on with the file; to begin anew on the server, \
-            move the file away with its `-wal` and `-shm`: its rows are not moved"
+            move the file away with its `-wal` and `-shm`; `attache migrate --to` moves its rows"
             .to_owned(),
         _ => "write `ATTACHE_DATABASE_URL=postgres://USER:PASSWORD@HOST/NAME` into `.secrets`; without it the database is \
             the file `data/attache.db`"

@@ -5,6 +5,7 @@
 //! - `migrations`: the schema, embedded.
 //! - `refusal`: classes of failed statements and commits.
 //! - `lock`: locks that a write takes first.
+//! - `copy_in`: rows of a table, without a statement for each.
 //! - `lane`: a connection that executes writes, one transaction each.
 //! - `lanes`: the queue of writes, and the lanes that work on it.
 //! - `open`: the store's connections, its epoch.
@@ -16,6 +17,7 @@ mod settings;
 mod migrations;
 pub(in crate::store) mod refusal;
 pub(in crate::store) mod lock;
+pub(in crate::store) mod copy_in;
 mod lane;
 pub(in crate::store) mod lanes;
 pub(in crate::store) mod open;
