@@ -172,7 +172,6 @@ pub use sqlite::leftovers::refuse_leftovers;
 pub use sqlite::locks::{EngineAtWork, engine_at_work, opening_process, working_engine};
 pub use sqlite::migrations::newest_known as newest_known_migration;
 pub use sqlite::open_error::OpenError;
-pub use transfer::{BegunTransfer, ReplacedNul, TableDigest, Transfer, TransferError};
 pub use threads::history::{AttachmentInfo, StoredMessage, TriggerMessage};
 pub use threads::instructions::{
     INSTRUCTIONS_MAX, InstructionScope, ShownInstruction, StoredInstruction,
@@ -187,6 +186,7 @@ pub use threads::summaries::{
     NewThreadSummary, SUMMARISED_CHARS_MAX, StoredThreadSummary, SummaryInputs, SummarySoFar,
     ThreadSummaryText,
 };
+pub use transfer::{BegunTransfer, ReplacedNul, TableDigest, Transfer, TransferError};
 pub use views::backups::{BackupRow, LastBackup};
 pub use views::bundles::BundleRow;
 pub use views::calls::JudgedCallRow;

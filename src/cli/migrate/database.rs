@@ -34,7 +34,7 @@ pub(super) async fn migrate(context: &CommandContext, args: &ArgMatches) -> anyh
             switch.make()?;
             record.is_switched = true;
         }
-        false => record.next = switch.told(),
+        false => record.next = switch.steps(),
     }
     print(context, &record)?;
     Ok(Exit::Ok)
@@ -101,7 +101,7 @@ impl<'a> Switch<'a> {
     }
 
     /// Returns the steps for an operator. An address that was typed may have a password, and is not repeated.
-    fn told(&self) -> Vec<String> {
+    fn steps(&self) -> Vec<String> {
         match self {
             Self::ToServer { .. } => vec![
                 format!("write the address into `.secrets`: {DATABASE_VARIABLE}=…"),
@@ -189,10 +189,19 @@ fn refusal(error: TransferError) -> anyhow::Error {
             Exit::Failed,
             "the old database is as it was, and goes on; report it",
         ),
-        // They say by themselves what is to be done.
-        TransferError::Open(_) | TransferError::Store(_) => return error.into(),
+        TransferError::Open(_) | TransferError::Store(_) => return own_words(error),
     };
-    anyhow::Error::new(error).context(Failure::new(exit, "the rows were not moved").hint(hint))
+    let failure = Failure::new(exit, "the rows were not moved");
+    failure.hint(hint).because(error).into()
+}
+
+/// Takes an error out that has an exit code and a hint of its own.
+fn own_words(error: TransferError) -> anyhow::Error {
+    match error {
+        TransferError::Open(error) => error.into(),
+        TransferError::Store(error) => error.into(),
+        other => other.into(),
+    }
 }
 
 /// A move of all rows, as `--json` prints it.
@@ -237,10 +246,9 @@ fn print(context: &CommandContext, record: &DatabaseMoveRecord) -> anyhow::Resul
             plural(record.rows, "row")
         ),
     };
-    context.screen.line(format!(
-        "{what}: from {} to {}",
-        record.from, record.to
-    ))?;
+    context
+        .screen
+        .line(format!("{what}: from {} to {}", record.from, record.to))?;
     if let Some(first) = &record.replaced.first {
         screen::remark(&format!(
             "{} had a NUL, which a server cannot store, and have U+FFFD there; the first is {first}",

@@ -29,7 +29,7 @@ impl Command for MigrateCommand {
             .arg(
                 Arg::new("to")
                     .long("to")
-                    .value_name("URL|FOLDER")
+                    .value_name("TARGET")
                     .required(true)
                     .help(
                         "Where the rows go: `postgres://USER@HOST/NAME` (a password may stand in PGPASSWORD), or the folder of a workspace, \

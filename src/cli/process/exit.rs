@@ -180,23 +180,26 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
         | OpenError::EngineIsOlder { .. }
         | OpenError::NoRoom { .. }
         | OpenError::NotBackedUp { .. } => return of_upgrade(error),
-        OpenError::Archive => {
-            let hint =
-                "`attache replay show|diff` work there; name another workspace with --workspace";
-            (Exit::Workspace, hint)
-        }
-        OpenError::MovedAway { .. } => {
-            let hint = "`ATTACHE_DATABASE_URL` in `.secrets` says which database a workspace has; write the address of that one there, or take the \
-                line out where it is the file `data/attache.db`";
-            (Exit::Workspace, hint)
-        }
-        OpenError::HalfMoved { .. } => {
-            let hint = "begin the move again, with the same `attache migrate --to`; until it ends, the rows are where they were";
-            (Exit::Workspace, hint)
+        OpenError::Archive | OpenError::MovedAway { .. } | OpenError::HalfMoved { .. } => {
+            (Exit::Workspace, of_archive(error))
         }
         _ => return (Exit::Failed, None),
     };
     (exit, Some(hint.to_owned()))
+}
+
+/// Hint of a database in which no engine works.
+fn of_archive(error: &OpenError) -> &'static str {
+    match error {
+        OpenError::MovedAway { .. } => {
+            "give the workspace that database: write its address into `.secrets` as `ATTACHE_DATABASE_URL` and move this file away, or \
+                take that line out where it is `data/attache.db`"
+        }
+        OpenError::HalfMoved { .. } => {
+            "begin the move again, by the same `attache migrate --to`; until it ends, the rows are where they were"
+        }
+        _ => "`attache replay show|diff` work there; name another workspace with --workspace",
+    }
 }
 
 /// Exit code and hint of a database on a server.

@@ -11,6 +11,18 @@ use futures_util::TryStreamExt;
 const BATCH_ROWS: usize = 5_000;
 const BATCH_BYTES: usize = 32 * 1024 * 1024;
 
+static BY_KEYS: &str = "SET enable_sort = off";
+static AS_USUAL: &str = "RESET enable_sort";
+
+/// Has PostgreSQL read tables in the order of their keys by their indexes, or plan as usual: sorting would need as much disk again.
+pub(super) async fn read_by_keys(conn: &mut Connection, is_wanted: bool) -> Result<(), db::Error> {
+    match (conn.postgres().is_some(), is_wanted) {
+        (false, _) => Ok(()),
+        (true, true) => db::raw_sql(BY_KEYS).execute(conn).await,
+        (true, false) => db::raw_sql(AS_USUAL).execute(conn).await,
+    }
+}
+
 /// Copies a table, and returns what was written.
 pub(super) async fn copy_table(
     source: &mut Connection,

@@ -8,7 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Tables that are not copied, and why.
 static NOT_COPIED: &[(&str, &str)] = &[
     ("archive", "it has the marks of the transfer itself"),
-    ("feed_pruned", "only PostgreSQL has it; it is set from the feed"),
+    (
+        "feed_pruned",
+        "only PostgreSQL has it; it is set from the feed",
+    ),
 ];
 /// Rows that a database has from its migrations.
 static MADE_BY_MIGRATIONS: &[&str] = &["engine", "filed_summaries", "program_versions"];

@@ -14,12 +14,17 @@ use crate::store::{OpenError, StoreError};
 use std::fs::File;
 use std::path::Path;
 
-/// On a connection that waits for the other database: it is not idle. Tables are read in the order of their keys by their indexes;
-/// sorting would need as much disk again.
-pub(super) static PATIENT: &str =
-    "SET idle_in_transaction_session_timeout = 0; SET enable_sort = off";
+/// A connection that waits for the other database is not idle.
+static PATIENT: &str = "SET idle_in_transaction_session_timeout = 0";
 /// SQLite has one writer, and who has begun to write is alone.
 static BEGIN_SNAPSHOT: Sql = Sql::pair("BEGIN IMMEDIATE", "BEGIN ISOLATION LEVEL REPEATABLE READ");
+
+/// Takes the whole database of a server: every write of another program of ours waits, and is given up after a while. A look at
+/// engines of other machines that still live belongs here.
+pub(super) async fn have_server_alone(conn: &mut Connection) -> Result<(), OpenError> {
+    db::raw_sql(PATIENT).execute(conn).await?;
+    Ok(have_alone(conn).await?)
+}
 
 /// A database of which nobody else changes a row.
 pub(super) struct TransferSource {
@@ -73,8 +78,7 @@ impl TransferSource {
     /// Begins the transaction in which all rows are read, and the database is retired.
     pub async fn begin(&mut self) -> Result<(), TransferError> {
         if self.conn.postgres().is_some() {
-            db::raw_sql(PATIENT).execute(&mut self.conn).await?;
-            have_alone(&mut self.conn).await?;
+            have_server_alone(&mut self.conn).await?;
         }
         db::raw_sql(&BEGIN_SNAPSHOT).execute(&mut self.conn).await?;
         Ok(())

@@ -3,7 +3,7 @@
 
 use super::canonical::{ReplacedNul, TableDigest};
 use super::error::TransferError;
-use super::load::{copy_table, digest_of};
+use super::load::{copy_table, digest_of, read_by_keys};
 use super::numbers::go_on;
 use super::place::TransferPlace;
 use super::shape::Shapes;
@@ -20,14 +20,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// PostgreSQL plans by statistics that it has not gathered yet.
-static GATHER_STATISTICS: &str = "RESET enable_sort; ANALYZE; SET enable_sort = off";
-static PLAN_AS_USUAL: &str = "RESET enable_sort";
+static GATHER_STATISTICS: &str = "ANALYZE";
 
 /// A transfer that was begun.
 pub enum BegunTransfer {
     Open(Box<Transfer>),
     /// An earlier one had died before its last step, which is done now.
-    Ended { from: String, to: String },
+    Ended {
+        from: String,
+        to: String,
+    },
 }
 
 /// All rows of a workspace's database on their way to another.
@@ -68,6 +70,7 @@ impl Transfer {
         };
         source.begin().await?;
         let known = violations(&mut source.conn).await?;
+        read_by_keys(&mut source.conn, true).await?;
         let mut target = target.make_ready(&from, &shapes, clock.now()).await?;
         let resting = empty(&mut target.conn, &shapes).await?;
         Ok(BegunTransfer::Open(Box::new(Self {
@@ -137,6 +140,7 @@ impl Transfer {
     /// Errors: [`TransferError::Differs`].
     pub async fn compare(&mut self) -> Result<(), TransferError> {
         let mut tables = Vec::new();
+        read_by_keys(&mut self.target.conn, true).await?;
         for (shape, copied) in self.shapes.tables.iter().zip(&self.copied) {
             let found = digest_of(&mut self.target.conn, shape).await?;
             if found != *copied {
@@ -147,6 +151,7 @@ impl Transfer {
                 });
             }
         }
+        read_by_keys(&mut self.target.conn, false).await?;
         match tables.is_empty() && self.copied.len() == self.tables() {
             true => Ok(()),
             false => Err(TransferError::Differs { tables }),
@@ -157,11 +162,6 @@ impl Transfer {
     ///
     /// Errors: [`TransferError::Audit`].
     pub async fn audit(&mut self) -> Result<(), TransferError> {
-        if self.target.conn.postgres().is_some() {
-            db::raw_sql(PLAN_AS_USUAL)
-                .execute(&mut self.target.conn)
-                .await?;
-        }
         let mut found = violations(&mut self.target.conn).await?;
         found.retain(|check, count| self.known.get(check).is_none_or(|known| *count > *known));
         if found.is_empty() {

@@ -3,13 +3,12 @@
 use super::error::TransferError;
 use super::place::TransferPlace;
 use super::shape::Shapes;
-use super::source::PATIENT;
+use super::source::have_server_alone;
 use crate::clock::Clock;
 use crate::domain::Timestamp;
 use crate::store::OpenError;
 use crate::store::archive::{ARCHIVE_HEADER, MARK_ARCHIVE, TransferMark, UNMARK_ARCHIVE};
 use crate::store::db::{self, Connection, Sql};
-use crate::store::postgres::lock::have_alone;
 use crate::store::postgres::open as server;
 use crate::store::sqlite::files::side_files;
 use crate::store::sqlite::locks::{acquire, turn_to_open};
@@ -47,8 +46,7 @@ impl TransferTarget {
             TransferPlace::Server(url) => {
                 let opened = async {
                     let mut conn = server::connect_to_write(url, clock).await?;
-                    db::raw_sql(PATIENT).execute(&mut conn).await?;
-                    have_alone(&mut conn).await?;
+                    have_server_alone(&mut conn).await?;
                     Ok(conn)
                 };
                 (opened.await.map_err(|error| url.failed(error))?, None)
