@@ -212,7 +212,8 @@ fn of_server(error: &OpenError) -> (Exit, Option<String>) {
         }
         OpenError::Server { remedy, .. } => remedy.clone(),
         OpenError::TwoDatabases { .. } => "take the line out of `.secrets` to go on with the file; to begin anew on the server, \
-            move the file away with its `-wal` and `-shm`; `attache migrate --to` moves its rows"
+            move the file away with its `-wal` and `-shm`; `attache migrate --to` moves rows, and begins a move \
+            that was cut off anew"
             .to_owned(),
         _ => "write `ATTACHE_DATABASE_URL=postgres://USER:PASSWORD@HOST/NAME` into `.secrets`; without it the database is \
             the file `data/attache.db`"
