@@ -109,11 +109,11 @@ enum TableSink<'c> {
 impl<'c> TableSink<'c> {
     async fn begin(conn: &'c mut Connection, shape: &TableShape) -> Result<Self, TransferError> {
         if conn.postgres().is_some() {
-            let copy = CopyIn::begin(conn, &shape.into_columns()).await?;
+            let copy = CopyIn::begin(conn, &shape.insert_columns()).await?;
             return Ok(Self::Copy(copy));
         }
         let values: Vec<String> = (1..=shape.columns.len()).map(|n| format!("${n}")).collect();
-        let (columns, values) = (shape.into_columns(), values.join(", "));
+        let (columns, values) = (shape.insert_columns(), values.join(", "));
         db::raw_sql("BEGIN").execute(conn).await?;
         Ok(Self::Insert {
             conn,

@@ -11,14 +11,14 @@ pub(super) enum TransferPlace {
     File {
         data: PathBuf,
     },
-    Server(DatabaseUrl),
+    Server(Box<DatabaseUrl>),
 }
 
 impl TransferPlace {
     /// Reads what the operator has typed: the address of a database of PostgreSQL, or the folder of a workspace.
     pub fn typed(to: &str) -> Result<Self, TransferError> {
         if to.contains("://") {
-            return Ok(Self::Server(DatabaseUrl::parse(to)?));
+            return Ok(Self::Server(Box::new(DatabaseUrl::parse(to)?)));
         }
         let data = Path::new(to).join("data");
         Ok(Self::File { data })
@@ -32,7 +32,7 @@ impl TransferPlace {
         let file = Self::File {
             data: workspace.join("data"),
         };
-        let server = DatabaseUrl::named(workspace)?.map(Self::Server);
+        let server = DatabaseUrl::named(workspace)?.map(|url| Self::Server(Box::new(url)));
         let is_file = workspace.join("data/attache.db").is_file();
         match (to, server) {
             (Self::Server(_), _) if is_file => Ok(file),

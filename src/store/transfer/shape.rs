@@ -92,7 +92,7 @@ impl TableShape {
     }
 
     /// Returns the name of the table and those of its columns, as they stand in an INSERT.
-    pub fn into_columns(&self) -> String {
+    pub fn insert_columns(&self) -> String {
         format!("\"{}\" ({})", self.name, self.column_list())
     }
 
