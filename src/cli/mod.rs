@@ -71,7 +71,7 @@ use crate::clock::SystemClock;
 use crate::config::{Config, ConfigErrors};
 use crate::extract;
 use crate::shell;
-use crate::store::{DatabasePlace, OpenError, Store, refuse_leftovers};
+use crate::store::{DatabasePlace, OpenError, Store, archive_refusal, refuse_leftovers};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use screen::{Screen, Unwritten};
@@ -265,12 +265,12 @@ impl CommandContext {
 
     /// Opens the database beside a running engine, to store work that only an engine can do.
     ///
-    /// Errors: [`OpenError::Archive`] where no engine ever works, so that no work is accepted that
+    /// Errors: [`OpenError::Archive`], or where its rows went, where no engine ever works, so that no work is accepted that
     /// would stay undone.
     pub async fn store_of_engine(&self) -> anyhow::Result<Store> {
         let store = self.shared_store().await?;
         match store.archive_header().await? {
-            Some(_) => Err(OpenError::Archive.into()),
+            Some(header) => Err(archive_refusal(&header).into()),
             None => Ok(store),
         }
     }

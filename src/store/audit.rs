@@ -224,7 +224,10 @@ impl Audit {
 }
 
 /// Makes the checks that need only a connection.
-async fn examine(conn: &mut Connection, wanted: AuditScope) -> Result<Findings> {
+pub(in crate::store) async fn examine(
+    conn: &mut Connection,
+    wanted: AuditScope,
+) -> Result<Findings> {
     let (mut findings, mut unread) = (Findings::default(), Vec::new());
     let is_server = conn.postgres().is_some();
     let is_wanted = |check: &&AuditCheck| match check.holds {

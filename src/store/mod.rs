@@ -27,6 +27,7 @@
 //! - `web_access`: sessions of browsers, keys of programs. `webhooks`: programs that are told what happens.
 //! - `views`: read models for lists, pages and exports.
 //! - `audit`, `gc`: checks of all tables, and pruning. `maintenance`: upgrades and copies.
+//! - `transfer`: all rows of a database go to one of the other kind. `archive`: databases in which no engine works.
 //! - `erasure`: what a person wrote goes from every row. `foreign_database`: databases of other programs.
 //!
 //! In each room values stand below transactions: a file with row types imports no transaction.
@@ -63,6 +64,8 @@ mod feed;
 mod web_access;
 mod webhooks;
 mod maintenance;
+mod archive;
+mod transfer;
 mod erasure;
 mod foreign_database;
 pub mod files;
@@ -77,6 +80,7 @@ pub use approvals::record::{
     ApprovalOfRun, ApprovalVerdict, DecisionOutcome, NewApproval, NewApprovalAnswer, NewDecision,
 };
 pub use approvals::sweep::SweptApprovals;
+pub use archive::archive_refusal;
 pub use budgets::account_lines::{AccountLine, BudgetRecord};
 pub use budgets::embedding_calls::{EmbeddingPurpose, NewEmbeddingCall};
 pub use budgets::exhausted_notice::budget_reached;
@@ -187,6 +191,7 @@ pub use threads::summaries::{
     NewThreadSummary, SUMMARISED_CHARS_MAX, StoredThreadSummary, SummaryInputs, SummarySoFar,
     ThreadSummaryText,
 };
+pub use transfer::{BegunTransfer, ReplacedNul, TableDigest, Transfer, TransferError};
 pub use views::backups::{BackupRow, LastBackup};
 pub use views::bundles::BundleRow;
 pub use views::calls::JudgedCallRow;

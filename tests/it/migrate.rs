@@ -1,5 +1,8 @@
-//! `attache migrate protege`: a workspace in another program's formats becomes ours, once, and nobody is answered.
+//! `attache migrate`: a workspace in another program's formats becomes ours, once, and nobody is answered; rows go to a server and
+//! back.
 
+mod database;
+mod every_table;
 mod fixture;
 mod again;
 mod mistakes;

@@ -148,7 +148,9 @@ fn unopened(facts: &DatabaseFacts<'_>) -> Vec<InstallFinding> {
         ),
         DatabaseState::Unopened(error) => {
             let severity = match error {
-                OpenError::Older(_) | OpenError::Archive => FindingSeverity::Warning,
+                OpenError::Older(_) | OpenError::Archive | OpenError::MovedAway { .. } => {
+                    FindingSeverity::Warning
+                }
                 _ => FindingSeverity::Fault,
             };
             (severity, with_causes(error), of_open(error).1)

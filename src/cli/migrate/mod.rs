@@ -1,7 +1,10 @@
-//! `attache migrate protege DIR`: what another program of this kind has becomes a workspace.
+//! `attache migrate --to URL|FOLDER`: the rows of a workspace go to another database. `attache migrate protege DIR`: what another
+//! program of this kind has becomes a workspace.
 //!
+//! - `database`: from a file to a server, and back
 //! - `protege`: workspaces of Protege
 
+mod database;
 mod protege;
 
 use super::{Command, CommandContext, Exit};
@@ -14,9 +17,31 @@ pub struct MigrateCommand;
 impl Command for MigrateCommand {
     fn clap(&self) -> clap::Command {
         clap::Command::new("migrate")
-            .about("Take over personas and their history from another program")
-            .subcommand_required(true)
+            .about("Move the database to a server or back, or take over personas from another program")
+            .after_help(
+                "--to copies all rows, compares both databases row by row, audits the new one, and only then retires the old one, which \
+                 is kept: no engine starts on it any more. The engine must be stopped, and the target empty. A move that was cut off is \
+                 begun anew by the same command. `.secrets` is changed only with --switch.",
+            )
             .arg_required_else_help(true)
+            .args_conflicts_with_subcommands(true)
+            .subcommand_negates_reqs(true)
+            .arg(
+                Arg::new("to")
+                    .long("to")
+                    .value_name("TARGET")
+                    .required(true)
+                    .help(
+                        "Where the rows go: `postgres://USER@HOST/NAME` (a password may stand in PGPASSWORD), or the folder of a workspace, \
+                         `.` for this one",
+                    ),
+            )
+            .arg(
+                Arg::new("switch")
+                    .long("switch")
+                    .action(ArgAction::SetTrue)
+                    .help("Also write `.secrets`, so that the workspace uses the new database, and rename a retired file"),
+            )
             .subcommand(of_protege())
     }
     fn run<'a>(
@@ -27,7 +52,7 @@ impl Command for MigrateCommand {
         Box::pin(async move {
             match args.subcommand() {
                 Some((_, args)) => protege::migrate(context, args).await,
-                None => Ok(Exit::Usage),
+                None => database::migrate(context, args).await,
             }
         })
     }

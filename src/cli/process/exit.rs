@@ -179,16 +179,29 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
         OpenError::Newer { .. }
         | OpenError::EngineIsOlder { .. }
         | OpenError::NodesAreOlder { .. }
+        | OpenError::NodesAtWork { .. }
         | OpenError::NoRoom { .. }
         | OpenError::NotBackedUp { .. } => return of_upgrade(error),
-        OpenError::Archive => {
-            let hint =
-                "`attache replay show|diff` work there; name another workspace with --workspace";
-            (Exit::Workspace, hint)
+        OpenError::Archive | OpenError::MovedAway { .. } | OpenError::HalfMoved { .. } => {
+            (Exit::Workspace, of_archive(error))
         }
         _ => return (Exit::Failed, None),
     };
     (exit, Some(hint.to_owned()))
+}
+
+/// Hint of a database in which no engine works.
+fn of_archive(error: &OpenError) -> &'static str {
+    match error {
+        OpenError::MovedAway { .. } => {
+            "give the workspace that database: write its address into `.secrets` as `ATTACHE_DATABASE_URL` and move this file away, or \
+                take that line out where it is `data/attache.db`"
+        }
+        OpenError::HalfMoved { .. } => {
+            "begin the move again, by the same `attache migrate --to`; until it ends, the rows are where they were"
+        }
+        _ => "`attache replay show|diff` work there; name another workspace with --workspace",
+    }
 }
 
 /// Exit code and hint of a database on a server.
@@ -201,7 +214,8 @@ fn of_server(error: &OpenError) -> (Exit, Option<String>) {
         }
         OpenError::Server { remedy, .. } => remedy.clone(),
         OpenError::TwoDatabases { .. } => "take the line out of `.secrets` to go on with the file; to begin anew on the server, \
-            move the file away with its `-wal` and `-shm`: its rows are not moved"
+            move the file away with its `-wal` and `-shm`; `attache migrate --to` moves rows, and begins a move \
+            that was cut off anew"
             .to_owned(),
         _ => "write `ATTACHE_DATABASE_URL=postgres://USER:PASSWORD@HOST/NAME` into `.secrets`; without it the database is \
             the file `data/attache.db`"
@@ -247,6 +261,10 @@ fn of_upgrade(error: &OpenError) -> (Exit, Option<String>) {
         OpenError::EngineIsOlder { .. } => {
             let hint = "stop that engine and start it again as this program, which brings the database up to date; \
                 `attache upgrade --check` says what that will do";
+            (Exit::TryAgain, hint)
+        }
+        OpenError::NodesAtWork { .. } => {
+            let hint = "end them first: `attache nodes drain`, or a signal on their machines";
             (Exit::TryAgain, hint)
         }
         OpenError::NodesAreOlder { .. } => {

@@ -10,20 +10,24 @@ pub struct Unwritable;
 /// Returns the text with this secret, in place of the one of that name or behind all others.
 pub fn set(text: &str, name: &str, secret: &str) -> Result<String, Unwritable> {
     let line = format!("{name}={}", quoted(secret)?);
-    let is_it = |written: &str| {
-        let named = written
-            .trim()
-            .split_once('=')
-            .map(|(name, _)| name.trim_end());
-        named == Some(name)
-    };
     let mut lines: Vec<&str> = text.lines().collect();
-    match lines.iter().position(|written| is_it(written)) {
+    match lines.iter().position(|written| is_of(written, name)) {
         Some(at) if value(lines[at]) == Some(secret) => return Ok(text.to_owned()),
         Some(at) => lines[at] = &line,
         None => lines.push(&line),
     }
     Ok(lines.join("\n") + "\n")
+}
+
+/// Returns the text without the secret of that name.
+pub fn without(text: &str, name: &str) -> String {
+    let lines = text.split_inclusive('\n');
+    lines.filter(|line| !is_of(line, name)).collect()
+}
+
+fn is_of(line: &str, name: &str) -> bool {
+    let named = line.trim().split_once('=');
+    named.is_some_and(|(named, _)| named.trim_end() == name)
 }
 
 /// The value of a line as the engine reads it.
@@ -62,6 +66,13 @@ mod tests {
         );
         assert_eq!(set(file, "C_KEY", "x y"), Ok(format!("{file}C_KEY=x y\n")));
         assert_eq!(set("", "C_KEY", "x").as_deref(), Ok("C_KEY=x\n"));
+    }
+
+    #[test]
+    fn a_secret_goes_and_no_other_line_changes() {
+        let file = "# A_KEY=old\nA_KEY = 1\nB_KEY=two\n A_KEY=2";
+        assert_eq!(without(file, "A_KEY"), "# A_KEY=old\nB_KEY=two\n");
+        assert_eq!(without(file, "C_KEY"), file);
     }
 
     #[test]

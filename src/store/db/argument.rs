@@ -1,5 +1,6 @@
 //! Values that are bound to the parameters of a statement.
 
+use super::row::Cell;
 use sqlx::Arguments;
 use sqlx::postgres::PgArguments;
 use sqlx::sqlite::SqliteArguments;
@@ -52,7 +53,7 @@ impl Argument {
 /// Replaces what a text of PostgreSQL cannot hold, the character NUL
 /// (postgresql.org/docs/current/datatype-character.html), and its escape in JSON, which cannot be
 /// read back as a text.
-fn without_nul(text: &str) -> Cow<'_, str> {
+pub(in crate::store) fn without_nul(text: &str) -> Cow<'_, str> {
     if !text.contains('\0') && !text.contains(ESCAPED_NUL) {
         return Cow::Borrowed(text);
     }
@@ -131,6 +132,18 @@ impl<T: IntoArgument + Clone> IntoArgument for &T {
 impl IntoArgument for Option<&String> {
     fn into_argument(self) -> Argument {
         Argument::Text(self.cloned())
+    }
+}
+
+impl IntoArgument for Cell {
+    fn into_argument(self) -> Argument {
+        match self {
+            Cell::Null => Argument::Text(None),
+            Cell::Integer(value) => value.into_argument(),
+            Cell::Real(value) => value.into_argument(),
+            Cell::Text(value) => value.into_argument(),
+            Cell::Bytes(value) => value.into_argument(),
+        }
     }
 }
 

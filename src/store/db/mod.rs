@@ -26,7 +26,7 @@ mod scope;
 
 pub(in crate::store) use sqlx::Error;
 
-pub(in crate::store) use argument::TextPair;
+pub(in crate::store) use argument::{TextPair, without_nul};
 pub(in crate::store) use column::Row;
 pub(in crate::store) use connection::{Connection, ConnectionSource, Pool};
 pub(in crate::store) use query::{Query, query, query_scalar, raw_sql};

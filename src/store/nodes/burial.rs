@@ -2,7 +2,6 @@
 
 use crate::store::db::{self, Scope};
 use crate::store::deliveries::queue::{RecoveredDeliveries, requeue_deliveries};
-use crate::store::nodes::join::END_SESSIONS;
 use crate::store::runs::crashes::{RecoveredRuns, requeue_runs};
 use crate::store::{Result, Store};
 
@@ -26,10 +25,6 @@ impl Store {
     /// that a peer may have waits for an operator. On PostgreSQL only.
     pub async fn take_over_work(&self, hold: bool) -> Result<TakenOver> {
         let (epoch, clock) = (self.epoch(), self.clock().clone());
-        let end_sessions = db::query(END_SESSIONS)
-            .bind(None::<&str>)
-            .bind(None::<&str>);
-        end_sessions.execute(self.readers()).await?;
         // No other write goes on, so that what a node had begun is stored, or will be refused.
         let taken = self.write(Scope::Engine, move |conn| {
             Box::pin(async move {

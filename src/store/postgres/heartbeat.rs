@@ -4,7 +4,7 @@ use super::lane::CLOCK_OFF_MAX_MS;
 use super::lanes::Lanes;
 use crate::clock::Clock;
 use crate::config::environment;
-use crate::store::nodes::join::LEAVE;
+use crate::store::nodes::join::{END_SESSIONS, LEAVE};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{Connection as _, Row};
 use std::collections::BTreeSet;
@@ -172,21 +172,28 @@ impl BeatingNode {
             .bind(i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX))
             .bind(self.clock_off_ms);
         let asked_at = self.clock.now();
-        let row = beat.fetch_optional(&mut conn).await?;
-        self.conn = Some(conn);
-        let Some(row) = row else {
+        let Some(row) = beat.fetch_optional(&mut conn).await? else {
             return Ok(None);
         };
         if self.clock.is_of_machine() {
             self.compare_clocks(asked_at.as_millis(), row.try_get("server_ms")?);
         }
+        let has_expired = row.try_get("has_expired")?;
+        if has_expired {
+            // Again at each heartbeat: burial may wait for locks of a node that expires a moment later.
+            let end = sqlx::query(END_SESSIONS)
+                .bind(None::<&str>)
+                .bind(None::<&str>);
+            end.execute(&mut conn).await?;
+        }
+        self.conn = Some(conn);
         let present: String = row.try_get("present")?;
         Ok(Some(NodesSeen {
             present: present
                 .split(',')
                 .filter_map(|epoch| epoch.parse().ok())
                 .collect(),
-            has_expired: row.try_get("has_expired")?,
+            has_expired,
             is_drained: row.try_get("is_drained")?,
             is_heard: true,
             has_wrong_clock: self.clock_off_ms.abs() > CLOCK_OFF_MAX_MS,

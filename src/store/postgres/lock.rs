@@ -7,7 +7,7 @@
 //! wait for each other.
 
 use crate::domain::{PersonaId, sha256_hex};
-use crate::store::db::{Connection, Scope, Sql, query_scalar};
+use crate::store::db::{Connection, Scope, Sql, query_scalar, raw_sql};
 use crate::store::sql::json_list;
 use sqlx::{AssertSqlSafe, Row, SqlSafeStr};
 use std::collections::BTreeSet;
@@ -122,6 +122,12 @@ impl Locks {
             None => Ok(NodeLease::Gone),
         }
     }
+}
+
+/// Takes the lock of the whole database for as long as the connection lasts: no other write begins meanwhile.
+pub(in crate::store) async fn have_alone(conn: &mut Connection) -> Result<(), sqlx::Error> {
+    let sql = format!("SELECT pg_advisory_lock({WHOLE}, 0)");
+    raw_sql(Sql::built(sql)).execute(conn).await
 }
 
 /// Returns the second number of a name's lock. It is the same in every version of this program; two

@@ -5,6 +5,7 @@
 //! - `migrations`: the schema, embedded.
 //! - `refusal`: classes of failed statements and commits.
 //! - `lock`: locks that a write takes first.
+//! - `copy_in`: rows of a table, without a statement for each.
 //! - `lane`: a connection that executes writes, one transaction each.
 //! - `lanes`: the queue of writes, and the lanes that work on it.
 //! - `heartbeat`: the lease of a node, extended.
@@ -14,9 +15,10 @@
 
 pub(in crate::store) mod url;
 mod settings;
-mod migrations;
+pub(in crate::store) mod migrations;
 pub(in crate::store) mod refusal;
 pub(in crate::store) mod lock;
+pub(in crate::store) mod copy_in;
 pub(in crate::store) mod lane;
 pub(in crate::store) mod lanes;
 pub(in crate::store) mod heartbeat;

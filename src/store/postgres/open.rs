@@ -9,6 +9,7 @@ use super::url::DatabaseUrl;
 use crate::clock::Clock;
 use crate::domain::LoopKey;
 use crate::store::OpenError;
+use crate::store::archive;
 use crate::store::db::{Connection, Pool, Row, Scope, query, raw_sql};
 use crate::store::nodes::identity::NodeIdentity;
 use crate::store::nodes::join::{END_SESSIONS, JOIN};
@@ -113,7 +114,11 @@ pub(in crate::store) async fn connect_to_read(url: &DatabaseUrl) -> Result<Conne
     connected.await.map_err(|error| url.failed(error))
 }
 
-async fn connect_to_write(url: &DatabaseUrl, clock: &dyn Clock) -> Result<Connection, OpenError> {
+/// Returns a connection that writes, after the settings of the server were read back and the schema was brought up to date.
+pub(in crate::store) async fn connect_to_write(
+    url: &DatabaseUrl,
+    clock: &dyn Clock,
+) -> Result<Connection, OpenError> {
     let conn = PgConnection::connect_with(&url.to_write()).await?;
     let mut checked = Connection::from(conn);
     settings::require(&mut checked).await?;
@@ -121,6 +126,15 @@ async fn connect_to_write(url: &DatabaseUrl, clock: &dyn Clock) -> Result<Connec
         migrate(conn, clock.now()).await?;
     }
     Ok(checked)
+}
+
+/// Raises the epoch, and returns the row of the engine. No other write goes on meanwhile.
+pub(in crate::store) async fn raise_epoch(conn: &mut Connection) -> Result<Row, OpenError> {
+    let locks = Locks::of(&Scope::Engine, conn).await?;
+    locks.begin(conn, None).await?;
+    let engine = read_epoch(conn, RAISE_EPOCH).await?;
+    raw_sql("COMMIT").execute(conn).await?;
+    Ok(engine)
 }
 
 /// Raises the epoch, joins the nodes under it, and returns the row of the engine. No other write goes on meanwhile, so
@@ -152,8 +166,11 @@ async fn join(
 }
 
 async fn read_epoch(conn: &mut Connection, statement: &'static str) -> Result<Row, OpenError> {
-    let engine = query(statement).fetch_optional(conn).await?;
-    engine.ok_or(OpenError::Archive)
+    let engine = query(statement).fetch_optional(&mut *conn).await?;
+    match engine {
+        Some(engine) => Ok(engine),
+        None => Err(archive::refusal(conn).await),
+    }
 }
 
 fn opened(url: &DatabaseUrl, engine: &Row, lanes: Lanes) -> Opened {

@@ -21,19 +21,28 @@ impl DatabaseUrl {
     /// Errors: [`OpenError::DatabaseUrl`] for what is no address, [`OpenError::TwoDatabases`] where
     /// there is a file besides: its rows would seem to be gone.
     pub fn of(workspace: &Path) -> Result<Option<Self>, OpenError> {
+        match Self::named(workspace)? {
+            Some(url) if workspace.join("data/attache.db").exists() => {
+                Err(OpenError::TwoDatabases { place: url.shown() })
+            }
+            named => Ok(named),
+        }
+    }
+
+    /// Reads the address that a workspace names, whether there is a file besides or not.
+    ///
+    /// Errors: [`OpenError::DatabaseUrl`].
+    pub fn named(workspace: &Path) -> Result<Option<Self>, OpenError> {
         let text = secret(workspace, DATABASE_VARIABLE);
         // What cannot be read is a problem of the configuration, without which no engine starts.
         let Some(text) = text.filter(|text| !is_stand_in(text)) else {
             return Ok(None);
         };
-        let url = Self::parse(text.expose_secret())?;
-        match workspace.join("data/attache.db").exists() {
-            true => Err(OpenError::TwoDatabases { place: url.shown() }),
-            false => Ok(Some(url)),
-        }
+        Self::parse(text.expose_secret()).map(Some)
     }
 
-    fn parse(text: &str) -> Result<Self, OpenError> {
+    /// Errors: [`OpenError::DatabaseUrl`].
+    pub fn parse(text: &str) -> Result<Self, OpenError> {
         let is_address = text.starts_with("postgres://") || text.starts_with("postgresql://");
         let options = PgConnectOptions::from_str(text);
         match options {

@@ -65,18 +65,27 @@ async fn pending(conn: &mut Connection) -> Result<Vec<Row>, db::Error> {
 /// Makes the words of rows and of all others that have none yet, and the parts of these.
 async fn make(conn: &mut Connection, mut rows: Vec<Row>) -> Result<(), db::Error> {
     while !rows.is_empty() {
-        let (letters, knowledge): (Vec<&Row>, Vec<&Row>) =
-            rows.iter().partition(|row| row.get::<bool>("of_letter"));
-        let letters = serde_json::Value::from_iter(letters.into_iter().map(letter));
-        let knowledge = serde_json::Value::from_iter(knowledge.into_iter().map(piece));
-        let store = db::query(STORE_WORDS).bind(letters.to_string());
-        store
-            .bind(knowledge.to_string())
-            .execute(&mut *conn)
-            .await?;
+        store_words(conn, &rows).await?;
         rows = pending(conn).await?;
     }
     store_pending(conn).await
+}
+
+/// Makes the words of some texts that have none, in a transaction for itself; `false` when all have theirs.
+pub(in crate::store) async fn make_some(conn: &mut Connection) -> Result<bool, db::Error> {
+    let rows = pending(conn).await?;
+    store_words(conn, &rows).await?;
+    Ok(!rows.is_empty())
+}
+
+async fn store_words(conn: &mut Connection, rows: &[Row]) -> Result<(), db::Error> {
+    let (letters, knowledge): (Vec<&Row>, Vec<&Row>) =
+        rows.iter().partition(|row| row.get::<bool>("of_letter"));
+    let letters = serde_json::Value::from_iter(letters.into_iter().map(letter));
+    let knowledge = serde_json::Value::from_iter(knowledge.into_iter().map(piece));
+    let store = db::query(STORE_WORDS).bind(letters.to_string());
+    store.bind(knowledge.to_string()).execute(conn).await?;
+    Ok(())
 }
 
 fn letter(row: &Row) -> serde_json::Value {

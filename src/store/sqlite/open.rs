@@ -3,7 +3,8 @@
 use crate::clock::Clock;
 use crate::crash::is_unsafe_sync;
 use crate::domain::{LoopKey, Timestamp};
-use crate::store::db::Pool;
+use crate::store::archive;
+use crate::store::db::{Connection, Pool};
 use crate::store::maintenance::before_upgrade::require_whole;
 use crate::store::maintenance::migrate::{Opening, UpgradeBackup, migrate};
 use crate::store::maintenance::versions::{note_version, require_newest};
@@ -124,6 +125,37 @@ pub(in crate::store) async fn open_to_read(workspace: &Path, clock: &dyn Clock) 
     open_database(options, clock.now(), OpenedAs::ToRead).await
 }
 
+/// Opens the database by one connection that writes, and brings it up to date; where there is none, makes it. The caller has the
+/// lock of the workspace.
+pub(in crate::store) async fn connect_alone(
+    data: &Path,
+    now: Timestamp,
+) -> Result<Connection, OpenError> {
+    let failed = |source| OpenError::Folder {
+        path: data.display().to_string(),
+        source,
+    };
+    if is_new(data) {
+        note_making(data).map_err(failed)?;
+    }
+    // A row may be a letter of 25 MB: few of them are buffered at a time.
+    let options = write_options(data).row_buffer_size(2);
+    let file = options.get_filename().to_path_buf();
+    let mut conn = options.connect().await?;
+    look_over(&mut conn).await?;
+    read_back(&mut conn).await?;
+    let opening = Opening {
+        database: &file,
+        is_engine: true,
+        backup: UpgradeBackup::Made,
+        now,
+    };
+    migrate(&mut conn, &opening).await?;
+    note_version(&mut conn, now).await?;
+    note_made(data).map_err(failed)?;
+    Ok(conn.into())
+}
+
 async fn open_database(
     options: SqliteConnectOptions,
     now: Timestamp,
@@ -152,7 +184,9 @@ async fn open_database(
     // Fetched to the end: a failed commit is reported after the row, and an epoch that is not
     // on disk belongs to no engine.
     let engine = sqlx::query(engine).fetch_all(&mut conn).await?;
-    let engine = engine.first().ok_or(OpenError::Archive)?;
+    let Some(engine) = engine.first() else {
+        return Err(archive::refusal(&mut conn.into()).await);
+    };
     let (epoch, loop_key) = (engine.get("epoch"), LoopKey::new(engine.get("loop_key")));
     if lock.is_some() {
         join_alone(&mut conn, &file, (epoch, now)).await?;

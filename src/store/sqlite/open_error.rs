@@ -69,6 +69,9 @@ pub enum OpenError {
         "nodes of an earlier version work on this database, and this program would change its tables: {nodes}"
     )]
     NodesAreOlder { nodes: String },
+    /// Nodes work on a database that is to be had alone.
+    #[error("nodes work on this database: {nodes}")]
+    NodesAtWork { nodes: String },
     /// The copy that is made before an upgrade does not fit.
     #[error(
         "the database is copied before it is brought up to date; that needs {needed} bytes in `{folder}`, and {free} are free"
@@ -86,6 +89,12 @@ pub enum OpenError {
     /// The database was filled by `attache replay import`.
     #[error("this workspace holds runs that were brought from elsewhere; no engine works there")]
     Archive,
+    /// All rows were copied to another database.
+    #[error("the rows of this database were moved to {to}; no engine works here any more")]
+    MovedAway { to: String },
+    /// A transfer of all rows into this database began and did not end.
+    #[error("a move of all rows from {from} into this database did not end")]
+    HalfMoved { from: String },
     /// The database is missing; a new one in its place would have lost every accepted letter.
     #[error("the database is missing, and `{left}` is left of it")]
     Gone { left: String },

@@ -5,6 +5,7 @@
 //! it is ever due.
 
 use crate::domain::RunId;
+use crate::store::archive::{ARCHIVE_HEADER, MARK_ARCHIVE};
 use crate::store::db::{self, Cell, Connection, Row, Scope, Sql};
 use crate::store::journal::packed::{Bodies, Unpacker};
 use crate::store::{Result, Store, StoreError};
@@ -149,9 +150,6 @@ pub(in crate::store) const COLUMNS: Sql = Sql::pair(
 );
 pub(in crate::store) const IS_EMPTY: &str = "
     SELECT NOT EXISTS (SELECT 1 FROM runs) AND NOT EXISTS (SELECT 1 FROM messages) AND NOT EXISTS (SELECT 1 FROM archive)";
-pub(in crate::store) const ARCHIVE_HEADER: &str = "SELECT header_json FROM archive WHERE id = 1";
-pub(in crate::store) const MARK_ARCHIVE: &str =
-    "INSERT INTO archive (id, header_json, imported_at) VALUES (1, $1, $2)";
 
 /// One row of a table. Bytes are `{"base64": …}`.
 #[derive(Debug, Clone, PartialEq)]

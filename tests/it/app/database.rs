@@ -25,6 +25,8 @@ const PREFIX: &str = "attache_test_";
 static MADE: OnceCell<Vec<u8>> = OnceCell::const_new();
 /// The name of the database that others are copied from.
 static TEMPLATE: OnceCell<String> = OnceCell::const_new();
+/// What earlier programs of tests left is dropped once.
+static SWEPT: OnceCell<()> = OnceCell::const_new();
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Workspaces with databases in the cluster.
 static GIVEN: Mutex<Vec<(PathBuf, String)>> = Mutex::new(Vec::new());
@@ -241,6 +243,24 @@ pub async fn provide_of_locale(workspace: &Path, locale: &str) {
         .unwrap_or_else(PoisonError::into_inner)
         .push((workspace.to_owned(), name.clone()));
     tell(workspace, &name);
+}
+
+/// Makes an empty database in the cluster, which goes with the workspace; `None` without a cluster. The workspace is not told.
+pub async fn empty_on_server(workspace: &Path) -> Option<String> {
+    std::env::var("ATTACHE_TEST_POSTGRES").ok()?;
+    let mut cluster = Connection::at(&cluster()).await;
+    SWEPT
+        .get_or_init(async || drop_of_ended_programs(&mut cluster).await)
+        .await;
+    drop_forsaken(&mut cluster).await;
+    let name = fresh_name();
+    let sql = format!("CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'");
+    run(&mut cluster, sql).await;
+    GIVEN
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push((workspace.to_owned(), name.clone()));
+    Some(url_to(&name))
 }
 
 /// The URL of a cluster in which databases may be made.

@@ -8,6 +8,14 @@ pub const WALKS: &[(&str, &str)] = &[
         "as many nodes as machines, and a dozen leases",
     ),
     (
+        "numbers::GIVEN",
+        "SQLite's own table, with a row for each table that never gives a number again; once in a move",
+    ),
+    (
+        "numbers::GO_ON",
+        "SQLite's own table, with a row for each table that never gives a number again; once in a move",
+    ),
+    (
         "progress::OPEN_ERASURES",
         "one row for each person whom the owner erased; by the owner's commands alone",
     ),

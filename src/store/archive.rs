@@ -1,0 +1,50 @@
+//! The row that makes a database an archive, in which no engine works: its runs came from elsewhere, or its rows were copied to
+//! another database, or are being copied from one.
+
+use crate::store::OpenError;
+use crate::store::db::{self, Connection};
+use serde::{Deserialize, Serialize};
+
+pub(in crate::store) const ARCHIVE_HEADER: &str = "SELECT header_json FROM archive WHERE id = 1";
+pub(in crate::store) const MARK_ARCHIVE: &str =
+    "INSERT INTO archive (id, header_json, imported_at) VALUES (1, $1, $2)";
+pub(in crate::store) const UNMARK_ARCHIVE: &str = "DELETE FROM archive WHERE id = 1";
+
+/// Header of a database that takes part in a transfer of all rows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::store) enum TransferMark {
+    /// All rows are in another database, of these words for an operator.
+    MovedTo(String),
+    /// Rows come from another database, and are not all there, or not compared yet.
+    ComesFrom(String),
+}
+
+impl TransferMark {
+    /// Reads a header; `None` for that of a file of runs.
+    pub fn of(header_json: &str) -> Option<Self> {
+        serde_json::from_str(header_json).ok()
+    }
+
+    pub fn to_json(&self) -> Result<String, db::Error> {
+        serde_json::to_string(self).map_err(|error| db::Error::Encode(error.into()))
+    }
+}
+
+/// Returns the reason why no engine works in a database whose epoch cannot be raised.
+pub(in crate::store) async fn refusal(conn: &mut Connection) -> OpenError {
+    let header = db::query_scalar::<String>(ARCHIVE_HEADER).fetch_optional(conn);
+    match header.await {
+        Ok(header) => archive_refusal(&header.unwrap_or_default()),
+        Err(error) => error.into(),
+    }
+}
+
+/// Returns the reason why no engine works in an archive of this header.
+pub fn archive_refusal(header_json: &str) -> OpenError {
+    match TransferMark::of(header_json) {
+        Some(TransferMark::MovedTo(to)) => OpenError::MovedAway { to },
+        Some(TransferMark::ComesFrom(from)) => OpenError::HalfMoved { from },
+        None => OpenError::Archive,
+    }
+}

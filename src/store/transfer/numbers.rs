@@ -1,0 +1,57 @@
+//! Numbers that a database gives to new rows: they go on behind the highest that the source has given.
+
+use super::error::TransferError;
+use super::shape::TableShape;
+use crate::store::db::{self, Connection, Row, Sql};
+use std::collections::BTreeMap;
+
+/// The highest numbers that were given, also those of rows that are gone.
+pub(in crate::store) const GIVEN: Sql = Sql::pair(
+    "SELECT name AS of_table, seq AS highest FROM sqlite_sequence",
+    "
+    SELECT c.relname::TEXT AS of_table, s.last_value AS highest
+    FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid AND c.relnamespace = current_schema()::REGNAMESPACE
+      JOIN pg_sequences s ON pg_get_serial_sequence(quote_ident(c.relname), a.attname::TEXT)
+        = quote_ident(s.schemaname) || '.' || quote_ident(s.sequencename)
+    WHERE a.attidentity <> '' AND a.attname <> 'rowid' AND s.last_value IS NOT NULL",
+);
+/// In SQLite most tables go on behind their highest row.
+pub(in crate::store) const GO_ON: &str = "
+    DELETE FROM sqlite_sequence WHERE name = $1;
+    INSERT INTO sqlite_sequence (name, seq) SELECT name, $2 FROM sqlite_schema
+      WHERE type = 'table' AND name = $1 AND sql LIKE '%AUTOINCREMENT%'";
+/// What is older than the oldest event was pruned.
+static FEED_PRUNED: &str =
+    "UPDATE feed_pruned SET through = coalesce((SELECT min(seq) - 1 FROM feed), 0)";
+
+/// Has the target number its next rows.
+pub(super) async fn go_on(
+    source: &mut Connection,
+    target: &mut Connection,
+    tables: &[TableShape],
+) -> Result<(), TransferError> {
+    let given = db::query(GIVEN).fetch_all(source).await?;
+    let pair = |row: &Row| (row.get("of_table"), row.get("highest"));
+    let given: BTreeMap<String, i64> = given.iter().map(pair).collect();
+    if target.postgres().is_none() {
+        for (table, highest) in given {
+            let go_on = db::query(GO_ON).bind(table).bind(highest);
+            go_on.execute(&mut *target).await?;
+        }
+        return Ok(());
+    }
+    for table in tables {
+        for column in table.columns.iter().filter(|column| column.is_identity) {
+            let (name, column) = (&table.name, &column.name);
+            let sql = format!(
+                "SELECT setval(pg_get_serial_sequence('\"{name}\"', '{column}'), greatest(n.last, 1), n.last > 0)
+                 FROM (SELECT greatest(coalesce(max(\"{column}\"), 0), $1) AS last FROM \"{name}\") n"
+            );
+            let highest = given.get(name).copied().unwrap_or(0);
+            let set = db::query(Sql::built(sql)).bind(highest);
+            set.fetch_all(&mut *target).await?;
+        }
+    }
+    db::query(FEED_PRUNED).execute(target).await?;
+    Ok(())
+}
