@@ -33,7 +33,7 @@ const BEATS_PER_LEASE: u32 = 10;
 pub struct NodesSeen {
     /// Epochs of the nodes that have a row.
     pub present: BTreeSet<i64>,
-    /// `true`: the lease of one of them has expired.
+    /// `true`: the lease of one of them has expired, and not because the server was away.
     pub has_expired: bool,
     /// `true`: an operator asks this node to end.
     pub is_drained: bool,
@@ -77,6 +77,7 @@ impl LeaseHeartbeat {
             clock,
             lanes,
             conn: None,
+            beats_in_a_row: 0,
             clock_off_ms: 0,
         };
         let mut beating = JoinSet::new();
@@ -120,6 +121,9 @@ struct BeatingNode {
     clock: Arc<dyn Clock>,
     lanes: Lanes,
     conn: Option<PgConnection>,
+    /// Heartbeats since the last that did not come through. Others are buried only after a lease's length of them: where the
+    /// server was away, no node could extend its lease.
+    beats_in_a_row: u32,
     clock_off_ms: i64,
 }
 
@@ -145,12 +149,12 @@ impl BeatingNode {
                     return self.lanes.bury();
                 }
                 Ok(Err(error)) => {
-                    self.conn = None;
+                    (self.conn, self.beats_in_a_row) = (None, 0);
                     seen.send_modify(|found| found.is_heard = false);
                     tracing::warn!(%error, "the lease of this node is not extended; it is tried again");
                 }
                 Err(_elapsed) => {
-                    self.conn = None;
+                    (self.conn, self.beats_in_a_row) = (None, 0);
                     seen.send_modify(|found| found.is_heard = false);
                     tracing::warn!(
                         "the database does not answer, and the lease of this node is not extended"
@@ -178,13 +182,15 @@ impl BeatingNode {
         if self.clock.is_of_machine() {
             self.compare_clocks(asked_at.as_millis(), row.try_get("server_ms")?);
         }
-        let has_expired = row.try_get("has_expired")?;
+        self.beats_in_a_row += 1;
+        let has_expired: bool = row.try_get("has_expired")?;
+        let has_expired = has_expired && self.beats_in_a_row > BEATS_PER_LEASE;
         if has_expired {
             // Again at each heartbeat: burial may wait for locks of a node that expires a moment later.
             let end = sqlx::query(END_SESSIONS)
                 .bind(None::<&str>)
                 .bind(None::<&str>);
-            end.execute(&mut conn).await?;
+            end.bind(1_i64).execute(&mut conn).await?;
         }
         self.conn = Some(conn);
         let present: String = row.try_get("present")?;

@@ -147,6 +147,7 @@ async fn join(
     query(END_SESSIONS)
         .bind(&node.host)
         .bind(&node.workspace)
+        .bind(false)
         .execute(&mut *conn)
         .await?;
     let locks = Locks::of(&Scope::Engine, conn).await?;

@@ -41,7 +41,7 @@ async fn letters_through_all(nodes: &[TestApp]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn eight_nodes_claim_each_run_and_each_mail_once() {
+async fn eight_nodes_claim_each_run_once() {
     if is_skipped() {
         return;
     }
@@ -186,9 +186,15 @@ async fn who_reads_a_budget_before_it_writes_spends_too_much() {
         "UPDATE budget_accounts SET reserved_micros = reserved_micros + 100 WHERE period = 'd'";
     let mut connections = connections(&app).await;
     for _ in 0..CALLS_TRIED {
-        let calls = connections.iter_mut().map(|conn| async move {
-            let read = db::query_scalar::<i64>(balance).fetch_one(&mut *conn);
-            if read.await.expect("a balance") + 100 <= 100 * CALLS_PAID {
+        // All have read before the first writes: what a server lets happen, if seldom.
+        let reads = connections.iter_mut().map(|conn| async {
+            let read = db::query_scalar::<i64>(balance).fetch_one(conn);
+            read.await.expect("a balance")
+        });
+        let balances = join_all(reads).await;
+        let calls = connections.iter_mut().zip(balances);
+        let calls = calls.map(|(conn, found)| async move {
+            if found + 100 <= 100 * CALLS_PAID {
                 db::query(spend).execute(conn).await.expect("spent");
             }
         });
