@@ -142,18 +142,31 @@ pub(in crate::store) async fn connect_alone(
     let options = write_options(data).row_buffer_size(2);
     let file = options.get_filename().to_path_buf();
     let mut conn = options.connect().await?;
-    look_over(&mut conn).await?;
-    read_back(&mut conn).await?;
     let opening = Opening {
         database: &file,
         is_engine: true,
         backup: UpgradeBackup::Made,
         now,
     };
-    migrate(&mut conn, &opening).await?;
-    note_version(&mut conn, now).await?;
+    bring_up_to_date(&mut conn, &opening).await?;
     note_made(data).map_err(failed)?;
     Ok(conn.into())
+}
+
+/// Checks settings, and with an engine's opening the pages, and applies the migrations that are missing.
+async fn bring_up_to_date(
+    conn: &mut SqliteConnection,
+    opening: &Opening<'_>,
+) -> std::result::Result<(), OpenError> {
+    if opening.is_engine {
+        look_over(conn).await?;
+    }
+    read_back(conn).await?;
+    // A command beside an engine of the same version writes nothing here, so that it works on a full disk.
+    if migrate(conn, opening).await? || opening.is_engine {
+        note_version(conn, opening.now).await?;
+    }
+    Ok(())
 }
 
 async fn open_database(
@@ -163,17 +176,9 @@ async fn open_database(
 ) -> OpenResult {
     let file = options.get_filename().to_path_buf();
     let mut conn = options.connect().await?;
-    if access.is_engine() {
-        look_over(&mut conn).await?;
-    }
     let can_write = !matches!(access, OpenedAs::ToRead);
     if can_write {
-        read_back(&mut conn).await?;
-        let opening = access.opening(&file, now);
-        // A command beside an engine of the same version writes nothing here, so that it works on a full disk.
-        if migrate(&mut conn, &opening).await? || opening.is_engine {
-            note_version(&mut conn, now).await?;
-        }
+        bring_up_to_date(&mut conn, &access.opening(&file, now)).await?;
     }
     let mut lock = access.lock();
     let engine = if lock.is_some() {
