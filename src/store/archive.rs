@@ -40,6 +40,15 @@ pub(in crate::store) async fn refusal(conn: &mut Connection) -> OpenError {
     }
 }
 
+/// Errors: the reason why no engine works in a database that is an archive.
+pub(in crate::store) async fn require_none(conn: &mut Connection) -> Result<(), OpenError> {
+    let header = db::query_scalar::<String>(ARCHIVE_HEADER).fetch_optional(conn);
+    match header.await? {
+        Some(header) => Err(archive_refusal(&header)),
+        None => Ok(()),
+    }
+}
+
 /// Returns the reason why no engine works in an archive of this header.
 pub fn archive_refusal(header_json: &str) -> OpenError {
     match TransferMark::of(header_json) {

@@ -4,9 +4,11 @@ use super::lane::CLOCK_OFF_MAX_MS;
 use super::lanes::Lanes;
 use crate::clock::Clock;
 use crate::config::environment;
+use crate::store::db::{Connection, query};
 use crate::store::nodes::join::{END_SESSIONS, LEAVE};
+use crate::store::sql::to_ms;
+use sqlx::Connection as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{Connection as _, Row};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -65,7 +67,7 @@ impl LeaseHeartbeat {
     /// Starts it. Lanes take no write any more when the node has no row.
     pub fn start(
         options: PgConnectOptions,
-        epoch: i64,
+        (epoch, lease): (i64, Duration),
         clock: Arc<dyn Clock>,
         lanes: Lanes,
     ) -> Self {
@@ -73,7 +75,7 @@ impl LeaseHeartbeat {
         let node = BeatingNode {
             options: options.clone(),
             epoch,
-            lease: lease(),
+            lease,
             clock,
             lanes,
             conn: None,
@@ -101,11 +103,8 @@ impl LeaseHeartbeat {
             std::mem::take(&mut *self.beating.lock().unwrap_or_else(PoisonError::into_inner));
         beating.shutdown().await;
         let left = async {
-            let mut conn = PgConnection::connect_with(&self.options).await?;
-            for statement in LEAVE.split(';') {
-                let leave = sqlx::query(statement).bind(self.epoch);
-                leave.execute(&mut conn).await?;
-            }
+            let mut conn = Connection::from(PgConnection::connect_with(&self.options).await?);
+            query(LEAVE).bind(self.epoch).execute(&mut conn).await?;
             conn.close().await
         };
         if let Err(error) = left.await {
@@ -120,7 +119,7 @@ struct BeatingNode {
     lease: Duration,
     clock: Arc<dyn Clock>,
     lanes: Lanes,
-    conn: Option<PgConnection>,
+    conn: Option<Connection>,
     /// Heartbeats since the last that did not come through. Others are buried only after a lease's length of them: where the
     /// server was away, no node could extend its lease.
     beats_in_a_row: u32,
@@ -169,11 +168,11 @@ impl BeatingNode {
     async fn beat(&mut self) -> Result<Option<NodesSeen>, sqlx::Error> {
         let mut conn = match self.conn.take() {
             Some(conn) => conn,
-            None => PgConnection::connect_with(&self.options).await?,
+            None => PgConnection::connect_with(&self.options).await?.into(),
         };
-        let beat = sqlx::query(BEAT)
+        let beat = query(BEAT)
             .bind(self.epoch)
-            .bind(i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX))
+            .bind(to_ms(self.lease))
             .bind(self.clock_off_ms);
         let asked_at = self.clock.now();
         let Some(row) = beat.fetch_optional(&mut conn).await? else {
@@ -187,10 +186,8 @@ impl BeatingNode {
         let has_expired = has_expired && self.beats_in_a_row > BEATS_PER_LEASE;
         if has_expired {
             // Again at each heartbeat: burial may wait for locks of a node that expires a moment later.
-            let end = sqlx::query(END_SESSIONS)
-                .bind(None::<&str>)
-                .bind(None::<&str>);
-            end.bind(1_i64).execute(&mut conn).await?;
+            let end = query(END_SESSIONS).bind(None::<&str>).bind(None::<&str>);
+            end.bind(true).execute(&mut conn).await?;
         }
         self.conn = Some(conn);
         let present: String = row.try_get("present")?;

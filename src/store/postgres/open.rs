@@ -14,6 +14,7 @@ use crate::store::db::{Connection, Pool, Row, Scope, query, raw_sql};
 use crate::store::nodes::identity::NodeIdentity;
 use crate::store::nodes::join::{END_SESSIONS, JOIN};
 use crate::store::opened::{Opened, StoreWriter};
+use crate::store::sql::to_ms;
 use crate::store::sqlite::locks::{acquire, replace, turn_to_open};
 use crate::store::sqlite::open::{RAISE_EPOCH, READ_EPOCH, data_folder};
 use sqlx::Connection as _;
@@ -60,13 +61,14 @@ async fn open_for_engine(
     let _opening = turn_to_open(&data).await?;
     let lock = lock(&data.join("engine.lock"))?;
     let mut conn = connect_to_write(url, &**clock).await?;
-    let engine = join(&mut conn, &NodeIdentity::of(workspace), &**clock).await?;
+    let (node, lease) = (NodeIdentity::of(workspace), lease());
+    let engine = join(&mut conn, (&node, lease), &**clock).await?;
     conn.close().await?;
     let epoch = engine.get("epoch");
     let options = url.to_write_as_node(epoch);
     let lanes = Lanes::start(&options, Some(epoch));
     let mut opened = opened(url, &engine, lanes.clone());
-    let heartbeat = LeaseHeartbeat::start(options, epoch, clock.clone(), lanes);
+    let heartbeat = LeaseHeartbeat::start(options, (epoch, lease), clock.clone(), lanes);
     opened.heartbeat = Some(heartbeat);
     opened._lock = Some(lock);
     Ok(opened)
@@ -128,20 +130,11 @@ pub(in crate::store) async fn connect_to_write(
     Ok(checked)
 }
 
-/// Raises the epoch, and returns the row of the engine. No other write goes on meanwhile.
-pub(in crate::store) async fn raise_epoch(conn: &mut Connection) -> Result<Row, OpenError> {
-    let locks = Locks::of(&Scope::Engine, conn).await?;
-    locks.begin(conn, None).await?;
-    let engine = read_epoch(conn, RAISE_EPOCH).await?;
-    raw_sql("COMMIT").execute(conn).await?;
-    Ok(engine)
-}
-
 /// Raises the epoch, joins the nodes under it, and returns the row of the engine. No other write goes on meanwhile, so
 /// that none of the node before of this workspace has begun and not ended.
 async fn join(
     conn: &mut Connection,
-    node: &NodeIdentity,
+    (node, lease): (&NodeIdentity, Duration),
     clock: &dyn Clock,
 ) -> Result<Row, OpenError> {
     query(END_SESSIONS)
@@ -160,8 +153,7 @@ async fn join(
         .bind(node.pid)
         .bind(node.version)
         .bind(clock.now().to_string());
-    let lease_ms = i64::try_from(lease().as_millis()).unwrap_or(i64::MAX);
-    join.bind(lease_ms).execute(&mut *conn).await?;
+    join.bind(to_ms(lease)).execute(&mut *conn).await?;
     raw_sql("COMMIT").execute(conn).await?;
     Ok(engine)
 }

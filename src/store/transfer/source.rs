@@ -44,8 +44,7 @@ pub(super) struct TransferSource {
 }
 
 impl TransferSource {
-    /// Opens the database of a workspace, brings it up to date, and raises its epoch: an engine of another machine that still
-    /// works on it stores nothing any more.
+    /// Opens the database of a workspace, and brings it up to date.
     ///
     /// Errors: [`OpenError::InUse`], [`OpenError::MovedAway`] and the others of an engine's start.
     pub async fn open(
@@ -71,7 +70,7 @@ impl TransferSource {
                 let lock = acquire(&lock)?;
                 let opened = async {
                     let mut conn = server::connect_to_write(url, clock).await?;
-                    server::raise_epoch(&mut conn).await?;
+                    archive::require_none(&mut conn).await?;
                     Ok(conn)
                 };
                 (opened.await.map_err(|error| url.failed(error))?, lock)
@@ -97,7 +96,7 @@ impl TransferSource {
     pub async fn retire(mut self, to: &TransferPlace, now: String) -> Result<(), TransferError> {
         let mark = TransferMark::MovedTo(to.shown()).to_json()?;
         db::query(RAISE_EPOCH).fetch_all(&mut self.conn).await?;
-        // One that began meanwhile stores nothing.
+        // One that was stopped, and wakes, stores nothing.
         db::query(NO_NODES).execute(&mut self.conn).await?;
         let mark = db::query(MARK_ARCHIVE).bind(mark).bind(now);
         mark.execute(&mut self.conn).await?;
