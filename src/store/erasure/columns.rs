@@ -166,9 +166,9 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     ("knowledge_chunks", "persona_id path", Keys),
     ("knowledge_chunks", "heading body", Kept(OWNERS_FILE)),
     ("knowledge_files", "persona_id path sha256", Keys),
+    ("leases", "name since", Keys),
     ("letter_part_texts", "thread", Keys),
     ("letter_part_texts", "words", Gone("trigger of letters")),
-    ("leases", "name since", Keys),
     ("letter_vectors", "model persona_id text_sha256", Keys),
     ("letter_vectors", "vector", Gone("vectors")),
     (
