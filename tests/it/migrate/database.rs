@@ -352,6 +352,17 @@ async fn a_move_that_died_before_its_last_step_is_ended_by_the_next() {
     store.expect("an engine works there").close().await;
 }
 
+/// Copies tables until one is refused.
+async fn refusal_of_copy(transfer: &mut Transfer) -> TransferError {
+    loop {
+        match transfer.copy_next().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("all tables"),
+            Err(refused) => return refused,
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_nul_is_replaced_counted_and_named_and_in_a_key_refused() {
     let workspace = lived().await;
@@ -370,13 +381,7 @@ async fn a_nul_is_replaced_counted_and_named_and_in_a_key_refused() {
     let in_key = "INSERT INTO contents VALUES ('a' || char(0), x'00')";
     rows.execute(in_key).await.expect("a NUL");
     let mut transfer = begun(&workspace, &url).await.expect("a transfer");
-    let refused = loop {
-        match transfer.copy_next().await {
-            Ok(Some(_)) => {}
-            Ok(None) => panic!("all tables"),
-            Err(refused) => break refused,
-        }
-    };
+    let refused = refusal_of_copy(&mut transfer).await;
     assert!(
         matches!(&refused, TransferError::NulInKey { row } if row.starts_with("`contents`")),
         "{refused:?}"
@@ -393,13 +398,7 @@ async fn the_row_before_one_that_cannot_be_read_is_named() {
     let damaged = "UPDATE messages SET subject = CAST(x'ff' AS TEXT) WHERE seq = 2";
     rows.execute(damaged).await.expect("damaged");
     let mut transfer = begun(&workspace, &url).await.expect("a transfer");
-    let refused = loop {
-        match transfer.copy_next().await {
-            Ok(Some(_)) => {}
-            Ok(None) => panic!("all tables"),
-            Err(refused) => break refused,
-        }
-    };
+    let refused = refusal_of_copy(&mut transfer).await;
     assert!(
         matches!(&refused, TransferError::Row { after, .. } if after == "`messages` (seq = 1)"),
         "{refused:?}"
