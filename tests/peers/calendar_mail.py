@@ -8,6 +8,7 @@ import pathlib
 import smtplib
 import subprocess
 import tempfile
+from email.utils import formatdate
 
 import icalendar
 from first_letter import HOUSE, check
@@ -39,7 +40,7 @@ def letter(name, calendar):
     fields = (
         f"Authentication-Results: {RELAY}; dkim=pass header.d=partner.test; dmarc=pass header.from=partner.test\r\n"
         f"From: Carol Kern <{CAROL}>\r\nTo: {HOUSE}\r\nSubject: {name}\r\nMessage-ID: <{name}@partner.test>\r\n"
-        "Date: Fri, 20 Nov 2026 08:00:00 +0000\r\nMIME-Version: 1.0\r\n"
+        f"Date: {formatdate()}\r\nMIME-Version: 1.0\r\n"
     )
     if calendar is None:
         return fields + "Content-Type: text/plain\r\n\r\nPlease invite me to the tasting.\r\n"

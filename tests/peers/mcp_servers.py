@@ -8,6 +8,7 @@ import shutil
 import smtplib
 import subprocess
 import tempfile
+from email.utils import formatdate
 
 from first_letter import HOUSE, check
 from household import GUEST, House, Smarthost
@@ -70,7 +71,7 @@ def main(attache, everything, python, folder):
         house.start()
         try:
             text = (f"From: Bert Halm <{GUEST}>\r\nTo: {HOUSE}\r\nSubject: Tools\r\nMessage-ID: <t@traveller.example>\r\n"
-                    "Date: Fri, 20 Nov 2026 08:00:00 +0000\r\n\r\nPlease look.\r\n")
+                    f"Date: {formatdate()}\r\n\r\nPlease look.\r\n")
             with smtplib.SMTP("127.0.0.1", house.port, local_hostname="mail.traveller.example", timeout=30) as session:
                 check("nobody is refused", session.sendmail(GUEST, [HOUSE], text.encode()) == {})
             wait_for("an answer", lambda: smarthost.answered("t@traveller.example"), 90, 0.1)

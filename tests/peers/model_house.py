@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import zlib
+from email.utils import formatdate
 
 import guest_house
 from first_letter import GUEST, HOUSE, check
@@ -39,7 +40,7 @@ def scan():
 
 def letter(name, text, answers=None, image=None, pdf=None):
     fields = (f"From: Bert Halm <{GUEST}>\r\nTo: {HOUSE}\r\nSubject: Arrival\r\nMessage-ID: <{name}@traveller.example>\r\n"
-              "Date: Fri, 20 Nov 2026 08:00:00 +0000\r\nMIME-Version: 1.0\r\n")
+              f"Date: {formatdate()}\r\nMIME-Version: 1.0\r\n")
     if answers:
         fields += f"In-Reply-To: {answers}\r\n"
     if image is None and pdf is None:
