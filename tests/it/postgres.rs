@@ -2,6 +2,7 @@
 //! without the lock of its scope. They need `ATTACHE_TEST_STORE=postgres`.
 
 mod cut;
+mod engine_parts;
 mod nodes;
 mod races;
 mod settings;

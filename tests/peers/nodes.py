@@ -53,8 +53,9 @@ def gathered(cluster, taken, bounds, short, frugal):
     named = "split_part(m.message_id, '@', 1)"
     inbound = "m.direction = 'inbound'"
     notices = {row[0] for row in rows("SELECT m.message_id FROM deliveries d JOIN messages m ON m.id = d.message_id WHERE d.kind = 'notice'")}
-    accounts = rows("SELECT owner, spent_micros + reserved_micros AS micros FROM budget_accounts "
-                    "WHERE scope IN ('engine', 'persona') AND length(period) = 10")
+    # That of the engine has parts.
+    accounts = rows("SELECT CASE scope WHEN 'engine' THEN '' ELSE owner END AS name, CAST(sum(spent_micros + reserved_micros) AS BIGINT) AS micros "
+                    "FROM budget_accounts WHERE scope IN ('engine', 'persona') AND length(period) = 10 GROUP BY 1")
     return Evidence(
         taken=taken,
         stored=[Stored(*row) for row in rows(f"SELECT {named} AS name, persona_id, thread_id, seq, disposition FROM messages m WHERE {inbound}")],

@@ -139,8 +139,19 @@ pub(super) static CHECKS: &[AuditCheck] = &[
                   coalesce(cost_micros, held_micros, 0) AS micros FROM usage_ledger
                 UNION ALL SELECT day, tokens, coalesce(cost_micros, held_micros, 0) FROM embedding_calls WHERE state <> 'open') AS calls
               GROUP BY day)
-            SELECT b.day FROM books b JOIN budget_accounts p ON p.scope = 'engine' AND p.period = b.day
-            WHERE p.spent_tokens < b.tokens OR p.spent_micros < b.micros"),
+            SELECT b.day FROM books b JOIN (SELECT period, sum(spent_tokens) AS tokens, sum(spent_micros) AS micros
+              FROM budget_accounts WHERE scope = 'engine' GROUP BY period) p ON p.period = b.day
+            WHERE p.tokens < b.tokens OR p.micros < b.micros"),
+    },
+    AuditCheck {
+        group: "AU13",
+        name: "grants-above-bound",
+        says: "parts of the engine's account may spend more together than its bound",
+        hint: "its bound would let through too much; report it",
+        holds: Holds::Always,
+        sql: Sql::same("SELECT period FROM budget_accounts WHERE scope = 'engine' AND owner <> ''
+            GROUP BY period, grant_bound_micros, grant_bound_tokens
+            HAVING sum(granted_micros) > grant_bound_micros OR sum(granted_tokens) > grant_bound_tokens"),
     },
     AuditCheck {
         group: "AU13",

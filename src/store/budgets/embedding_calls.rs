@@ -2,13 +2,15 @@
 //! and settle in the same budget accounts.
 
 use crate::domain::{CostSource, PersonaId, RunId, UsageLine};
+use crate::store::budgets::engine_grants;
+use crate::store::budgets::engine_parts::part_of;
 use crate::store::budgets::money::{Billing, CallReservation, accounts_json, is_paid};
 use crate::store::budgets::usage_row::UsageRow;
 use crate::store::db::{self, Connection, Scope, Sql};
 use crate::store::postgres::lock::ACCOUNTS_OF_EMBEDDING_CALL;
 use crate::store::search::embedded::{NewLetterVector, store_vectors};
-use crate::store::{PersonaStore, Result, Store};
-use std::sync::LazyLock;
+use crate::store::{PersonaStore, Result, Store, StoreError};
+use std::sync::{Arc, LazyLock};
 
 /// Purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,14 +55,17 @@ pub(in crate::store) const OPEN_EMBEDDING_CALL: &str = "
     INSERT INTO embedding_calls (id, persona_id, purpose, run_id, provider, model, texts, tokens, estimated, state,
       cost_source, held_micros, accounts_json, day, created_at, epoch)
       VALUES ($1, $2, $3, $4, $5, $6, $7, $9, 0, 'open', 'unknown', $8, $10, $11, $12, $13);
-    SELECT p.scope, p.owner, p.period, p.spent_micros, p.reserved_micros - $8 AS reserved_micros, p.spent_tokens,
-      p.reserved_tokens - $9 AS reserved_tokens, CAST(w.value ->> 'micros' AS BIGINT) AS micros_max, CAST(w.value ->> 'tokens' AS BIGINT) AS tokens_max,
-      coalesce(p.spent_micros + $8 <= CAST(w.value ->> 'micros' AS BIGINT), 1 = 1)
-        AND coalesce(p.spent_tokens + $9 <= CAST(w.value ->> 'tokens' AS BIGINT), 1 = 1) AS held
-    FROM jsonb_each($10) w JOIN budget_accounts p
-      ON p.scope = w.value ->> 'scope' AND p.owner = w.value ->> 'owner' AND p.period = w.value ->> 'period'
-    WHERE p.spent_micros + p.reserved_micros > CAST(w.value ->> 'micros' AS BIGINT)
-      OR p.spent_tokens + p.reserved_tokens > CAST(w.value ->> 'tokens' AS BIGINT)
+    SELECT a.scope, a.owner, a.period, a.spent_micros, a.reserved_micros - $8 AS reserved_micros, a.spent_tokens,
+      a.reserved_tokens - $9 AS reserved_tokens, a.micros_max, a.tokens_max,
+      coalesce(a.spent_micros + $8 <= a.micros_max, 1 = 1) AND coalesce(a.spent_tokens + $9 <= a.tokens_max, 1 = 1) AS held
+    FROM (SELECT p.scope, p.owner, p.period, p.spent_micros, p.reserved_micros, p.spent_tokens, p.reserved_tokens,
+        CASE WHEN p.scope <> 'engine' OR p.owner = '' OR w.value ->> 'micros' IS NULL THEN CAST(w.value ->> 'micros' AS BIGINT)
+          WHEN p.grant_bound_micros = CAST(w.value ->> 'micros' AS BIGINT) THEN p.granted_micros ELSE 0 END AS micros_max,
+        CASE WHEN p.scope <> 'engine' OR p.owner = '' OR w.value ->> 'tokens' IS NULL THEN CAST(w.value ->> 'tokens' AS BIGINT)
+          WHEN p.grant_bound_tokens = CAST(w.value ->> 'tokens' AS BIGINT) THEN p.granted_tokens ELSE 0 END AS tokens_max
+      FROM jsonb_each($10) w JOIN budget_accounts p
+        ON p.scope = w.value ->> 'scope' AND p.owner = w.value ->> 'owner' AND p.period = w.value ->> 'period') a
+    WHERE a.spent_micros + a.reserved_micros > a.micros_max OR a.spent_tokens + a.reserved_tokens > a.tokens_max
     ORDER BY held LIMIT 1";
 /// `$2`: its tokens; `$3`: its cost, or NULL to keep the reservation as spent.
 pub(in crate::store) const FINISH_EMBEDDING_CALL: &str = "
@@ -92,11 +97,28 @@ pub(in crate::store) const OPEN_EMBEDDING_CALLS: &str = "SELECT id FROM embeddin
 impl Store {
     /// Commits that a call is about to be made, with its reservation.
     ///
-    /// Errors: [`crate::store::StoreError::BudgetExhausted`]; then nothing is stored.
+    /// Errors: [`StoreError::BudgetExhausted`]; then nothing is stored.
     pub async fn open_embedding_call(&self, call: NewEmbeddingCall) -> Result<()> {
+        let call = Arc::new(call);
+        match self.write_open_call(&call, false).await {
+            Err(StoreError::BudgetExhausted(empty)) if empty.is_of_part() => {
+                self.write_open_call(&call, true).await
+            }
+            written => written,
+        }
+    }
+
+    /// Commits a call; with `is_granting`, what the parts of the engine's account may spend is granted anew.
+    async fn write_open_call(&self, call: &Arc<NewEmbeddingCall>, is_granting: bool) -> Result<()> {
         let (epoch, now) = (self.epoch(), self.clock().now().to_string());
+        let call = call.clone();
         let write = self.write(Scope::persona(&call.persona), move |conn| {
             Box::pin(async move {
+                if is_granting {
+                    engine_grants::lock(conn).await?;
+                    engine_grants::grant(conn, &call.id, &call.reservation).await?;
+                }
+                let part = part_of(conn, &call.id);
                 let open = db::query(OPEN_EMBEDDING_CALL)
                     .bind(&call.id)
                     .bind(call.persona.as_str())
@@ -107,7 +129,7 @@ impl Store {
                     .bind(crate::store::sql::to_i64(call.texts))
                     .bind(call.reservation.micros)
                     .bind(call.reservation.tokens)
-                    .bind(accounts_json(&call.reservation))
+                    .bind(accounts_json(&call.reservation, part))
                     .bind(call.reservation.day())
                     .bind(now)
                     .bind(epoch);

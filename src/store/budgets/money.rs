@@ -9,6 +9,7 @@ use crate::domain::{
     Allowance, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, RunId, ThreadBudget,
     ThreadId, UsageLine,
 };
+use crate::store::budgets::engine_parts::{ENGINE_ACCOUNT, owners, part_of};
 use crate::store::budgets::usage_row::UsageRow;
 use crate::store::db::{self, Connection, Query, Row, Scope, Sql};
 use crate::store::postgres::lock::ACCOUNTS_OF_CALL;
@@ -56,6 +57,13 @@ pub struct BudgetExhausted {
     pub held_by_others: bool,
 }
 
+impl BudgetExhausted {
+    /// Reports whether it is a part of the engine's account that cannot pay; the whole account may.
+    pub(in crate::store) fn is_of_part(&self) -> bool {
+        self.account.scope == BudgetScope::Engine && !self.account.owner.is_empty()
+    }
+}
+
 /// Billing of a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Billing {
@@ -68,7 +76,7 @@ pub enum Billing {
 /// Increases first and checks then; a caller that gets a row rolls back. A row names an overdrawn
 /// budget account, first an account that is overdrawn even without the reservations of other calls.
 /// A budget account without an owner is that of the run's current thread; its earlier thread may
-/// have been folded into it.
+/// have been folded into it. The bound of a part of the engine's account is its grant.
 pub(in crate::store) const RESERVE: &str = "
     INSERT INTO budget_accounts (scope, owner, period, reserved_micros, reserved_tokens)
       SELECT value ->> 'scope', coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)),
@@ -80,15 +88,20 @@ pub(in crate::store) const RESERVE: &str = "
     INSERT INTO budget_reservations (run_id, turn_index, attempt, accounts_json, day, micros, tokens)
       SELECT $1, $2, $3, (SELECT json_group_array(json_set(value, '$.owner',
         coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)))) FROM jsonb_each($4)), $5, $6, $7;
-    SELECT p.scope, p.owner, p.period, p.spent_micros, p.reserved_micros - $6 AS reserved_micros, p.spent_tokens,
-      p.reserved_tokens - $7 AS reserved_tokens, CAST(w.value ->> 'micros' AS BIGINT) AS micros_max, CAST(w.value ->> 'tokens' AS BIGINT) AS tokens_max,
-      coalesce(p.spent_micros + $6 + CAST(w.value ->> 'left' AS BIGINT) <= CAST(w.value ->> 'micros' AS BIGINT), 1 = 1)
-        AND coalesce(p.spent_tokens + $7 <= CAST(w.value ->> 'tokens' AS BIGINT), 1 = 1) AS held
-    FROM jsonb_each($4) w JOIN budget_accounts p
-      ON p.scope = w.value ->> 'scope' AND p.period = w.value ->> 'period'
-        AND p.owner = coalesce(w.value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1))
-    WHERE p.spent_micros + p.reserved_micros + CAST(w.value ->> 'left' AS BIGINT) > CAST(w.value ->> 'micros' AS BIGINT)
-      OR p.spent_tokens + p.reserved_tokens > CAST(w.value ->> 'tokens' AS BIGINT)
+    SELECT a.scope, a.owner, a.period, a.spent_micros, a.reserved_micros - $6 AS reserved_micros, a.spent_tokens,
+      a.reserved_tokens - $7 AS reserved_tokens, a.micros_max, a.tokens_max,
+      coalesce(a.spent_micros + $6 + a.micros_left <= a.micros_max, 1 = 1)
+        AND coalesce(a.spent_tokens + $7 <= a.tokens_max, 1 = 1) AS held
+    FROM (SELECT p.scope, p.owner, p.period, p.spent_micros, p.reserved_micros, p.spent_tokens, p.reserved_tokens,
+        CAST(w.value ->> 'left' AS BIGINT) AS micros_left,
+        CASE WHEN p.scope <> 'engine' OR p.owner = '' OR w.value ->> 'micros' IS NULL THEN CAST(w.value ->> 'micros' AS BIGINT)
+          WHEN p.grant_bound_micros = CAST(w.value ->> 'micros' AS BIGINT) THEN p.granted_micros ELSE 0 END AS micros_max,
+        CASE WHEN p.scope <> 'engine' OR p.owner = '' OR w.value ->> 'tokens' IS NULL THEN CAST(w.value ->> 'tokens' AS BIGINT)
+          WHEN p.grant_bound_tokens = CAST(w.value ->> 'tokens' AS BIGINT) THEN p.granted_tokens ELSE 0 END AS tokens_max
+      FROM jsonb_each($4) w JOIN budget_accounts p
+        ON p.scope = w.value ->> 'scope' AND p.period = w.value ->> 'period'
+          AND p.owner = coalesce(w.value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1))) a
+    WHERE a.spent_micros + a.reserved_micros + a.micros_left > a.micros_max OR a.spent_tokens + a.reserved_tokens > a.tokens_max
     ORDER BY held LIMIT 1";
 /// Ledger rows of an answered call, and the budget_accounts: `$5` is its cost, or NULL to keep the
 /// reservation.
@@ -189,18 +202,22 @@ pub(in crate::store) const ACCOUNT: &str = "
 pub(in crate::store) fn with_reservation(
     reserve: Query,
     (run, turn_index, attempt): (&str, u32, u32),
-    reservation: &CallReservation,
+    (reservation, part): (&CallReservation, &str),
 ) -> Query {
     let reserve = reserve.bind(run).bind(turn_index).bind(attempt);
-    let (accounts, day) = (accounts_json(reservation), reservation.day());
+    let (accounts, day) = (accounts_json(reservation, part), reservation.day());
     let reserve = reserve.bind(accounts).bind(day);
     reserve.bind(reservation.micros).bind(reservation.tokens)
 }
 
-/// Returns the accounts of a reservation with their bounds.
-pub(in crate::store) fn accounts_json(reservation: &CallReservation) -> String {
+/// Returns the accounts of a reservation with their bounds; that of the engine is a part.
+pub(in crate::store) fn accounts_json(reservation: &CallReservation, part: &str) -> String {
     let accounts = reservation.accounts.iter().map(|account| {
-        let owner = (account.id.scope != BudgetScope::Thread).then_some(&account.id.owner);
+        let owner = match account.id.scope {
+            BudgetScope::Thread => None,
+            BudgetScope::Engine => Some(part),
+            BudgetScope::Persona | BudgetScope::Run => Some(account.id.owner.as_str()),
+        };
         let left = match account.id.scope {
             BudgetScope::Run => reservation.left_in_run,
             _ => reservation.left_elsewhere,
@@ -221,10 +238,11 @@ pub(in crate::store) async fn reserve(
     (run, turn_index, attempt): (&RunId, u32, u32),
     reservation: &CallReservation,
 ) -> Result<()> {
+    let part = part_of(conn, run.as_str());
     let reserve = with_reservation(
         db::query(RESERVE),
         (run.as_str(), turn_index, attempt),
-        reservation,
+        (reservation, part),
     );
     is_paid(reserve.fetch_optional(conn).await?.as_ref(), reservation)
 }
@@ -264,7 +282,8 @@ fn budget_exhausted(row: &Row, reservation: &CallReservation) -> Result<BudgetEx
     })
 }
 
-fn state(row: &Row) -> BudgetBalance {
+/// Reads the balance of an account.
+pub(in crate::store) fn state(row: &Row) -> BudgetBalance {
     BudgetBalance {
         spent_micros: row.get("spent_micros"),
         reserved_micros: row.get("reserved_micros"),
@@ -363,6 +382,12 @@ pub(in crate::store) async fn recover(conn: &mut Connection, now: &str) -> Resul
 impl Store {
     /// Returns the current balance of a budget account.
     pub async fn account(&self, account: &BudgetAccountId) -> Result<BudgetBalance> {
+        if account.scope == BudgetScope::Engine {
+            let sums = db::query(ENGINE_ACCOUNT)
+                .bind(owners())
+                .bind(&account.period);
+            return Ok(state(&sums.fetch_one(self.readers()).await?));
+        }
         let row = db::query(ACCOUNT)
             .bind(account.scope.as_str())
             .bind(&account.owner)

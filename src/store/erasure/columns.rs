@@ -258,7 +258,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     ),
     (
         "provider_calls",
-        "provider last_success_at last_model last_failure_at last_failure_class",
+        "provider part last_success_at last_model last_failure_at last_failure_class",
         Keys,
     ),
     (

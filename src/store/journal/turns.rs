@@ -7,6 +7,7 @@
 use crate::config::Snapshot;
 use crate::domain::{ErrorClass, PersonaId, TokenUsage, UsageLine};
 use crate::store::Result;
+use crate::store::budgets::engine_parts::part_of;
 use crate::store::budgets::money::{self, Billing, CallReservation};
 use crate::store::budgets::usage_row::UsageRow;
 use crate::store::db::{self, Connection, Query, Sql};
@@ -184,7 +185,9 @@ pub(in crate::store) async fn start(
     let start = start.bind(packed.bytes.as_deref());
     let start = start.bind(packed.shared.as_ref().map(|shared| shared.sha256.as_str()));
     let start = match &turn.reservation {
-        Some(reservation) => money::with_reservation(start, call, reservation),
+        Some(reservation) => {
+            money::with_reservation(start, call, (reservation, part_of(conn, run)))
+        }
         None => start,
     };
     let rows = start.fetch_all(&mut *conn).await?;

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::domain::{ErrorClass, PersonaId, RunState, StopReason, Timestamp};
 use crate::store::approvals::ask;
 use crate::store::approvals::record::NewApproval;
+use crate::store::budgets::engine_grants;
 use crate::store::db::{self, Connection};
 use crate::store::journal::outbound;
 use crate::store::journal::outbound::NewOutbound;
@@ -23,7 +24,7 @@ use crate::store::memory::write as memory;
 use crate::store::notices::events;
 use crate::store::runs::fence::{Frame, RunKey, fenced};
 use crate::store::threads::summaries::{self, NewThreadSummary};
-use crate::store::{PersonaStore, Result};
+use crate::store::{PersonaStore, Result, StoreError};
 use std::sync::Arc;
 
 /// One entry of a run's journal.
@@ -76,24 +77,43 @@ impl PersonaStore {
         entries: impl Into<Arc<Vec<JournalEntry>>>,
     ) -> Result<()> {
         let entries = entries.into();
+        let clock = self.store.clock();
+        let rows = entries.iter().map(|entry| EntryRow {
+            id: clock.new_id(),
+            // Before the transaction: other writers do not wait for it.
+            packed: match entry {
+                JournalEntry::TurnStarted(turn) => {
+                    PackedTurn::of(self.store.shared_parts(), &turn.plain(&self.persona))
+                }
+                _ => PackedTurn::default(),
+            },
+        });
+        let rows = Arc::new(rows.collect::<Vec<_>>());
+        let written = self.write_entries(key, (&entries, &rows), false).await;
+        match written {
+            Err(StoreError::BudgetExhausted(empty)) if empty.is_of_part() => {
+                self.write_entries(key, (&entries, &rows), true).await
+            }
+            written => written,
+        }
+    }
+
+    /// Commits entries; with `is_granting`, what the parts of the engine's account may spend is granted anew.
+    async fn write_entries(
+        &self,
+        key: &RunKey,
+        (entries, rows): (&Arc<Vec<JournalEntry>>, &Arc<Vec<EntryRow>>),
+        is_granting: bool,
+    ) -> Result<()> {
+        let (entries, rows) = (entries.clone(), rows.clone());
         let (persona, key, epoch) = (self.persona.clone(), key.clone(), self.store.epoch());
         let clock = self.store.clock().clone();
-        let rows: Vec<EntryRow> = entries
-            .iter()
-            .map(|entry| EntryRow {
-                id: clock.new_id(),
-                // Before the transaction: other writers do not wait for it.
-                packed: match entry {
-                    JournalEntry::TurnStarted(turn) => {
-                        PackedTurn::of(self.store.shared_parts(), &turn.plain(&persona))
-                    }
-                    _ => PackedTurn::default(),
-                },
-            })
-            .collect();
         let now = clock.now();
         self.write(move |conn| {
             Box::pin(async move {
+                if is_granting {
+                    engine_grants::lock(conn).await?;
+                }
                 let writer = JournalWriter {
                     persona,
                     key,
@@ -101,9 +121,10 @@ impl PersonaStore {
                     now,
                     stamp: now.to_string(),
                     clock,
+                    is_granting,
                 };
                 let mut is_ours = false;
-                for (entry, row) in entries.iter().zip(&rows) {
+                for (entry, row) in entries.iter().zip(rows.iter()) {
                     is_ours |= writer.write(conn, entry, row).await?;
                 }
                 if !is_ours {
@@ -129,6 +150,8 @@ struct JournalWriter {
     now: Timestamp,
     stamp: String,
     clock: Arc<dyn Clock>,
+    /// Whether a call may have what no part of the engine's account was granted.
+    is_granting: bool,
 }
 
 impl JournalWriter {
@@ -142,6 +165,9 @@ impl JournalWriter {
     ) -> Result<bool> {
         match entry {
             JournalEntry::TurnStarted(turn) => {
+                if let Some(reservation) = turn.reservation.as_ref().filter(|_| self.is_granting) {
+                    engine_grants::grant(conn, self.key.run.as_str(), reservation).await?;
+                }
                 turns::start(conn, &self.frame(), turn, &row.packed).await?;
                 if let Some(context) = &turn.context {
                     count_use(conn, &context.memory, &self.stamp).await?;

@@ -14,11 +14,15 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// First numbers of our locks, so that other programs may have locks in the same database: of the
-/// whole database (`ATTE` in ASCII), of personas, of mailboxes, of claims.
+/// whole database (`ATTE` in ASCII), of personas, of mailboxes, of claims, of grants.
 const WHOLE: i32 = 0x4154_5445;
 const PERSONA: i32 = WHOLE + 1;
 const MAILBOX: i32 = WHOLE + 2;
 const CLAIMS: i32 = WHOLE + 3;
+
+/// Locks what the parts of the engine's account may spend: number `WHOLE + 4`. Whoever has it may lock all parts; others have
+/// one each, and wait for no other.
+pub(in crate::store) static LOCK_GRANTS: &str = "SELECT pg_advisory_xact_lock(1096045641, 0)";
 
 /// Locks the budget accounts of a provider call, before a text changes them in whatever order.
 pub(in crate::store) const ACCOUNTS_OF_CALL: &str = "

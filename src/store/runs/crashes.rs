@@ -8,7 +8,7 @@
 //! neither is a run that waited while an engine died with other runs at work.
 
 use crate::clock::Clock;
-use crate::store::budgets::{embedding_calls, money};
+use crate::store::budgets::{embedding_calls, engine_parts, money};
 use crate::store::db::{self, Connection, Row, Scope, Sql};
 use crate::store::journal::step::INTERRUPTED;
 use crate::store::journal::steps::close_open_calls;
@@ -111,6 +111,7 @@ pub(in crate::store) async fn requeue_runs(
 ) -> Result<RecoveredRuns> {
     money::recover(conn, &clock.now().to_string()).await?;
     embedding_calls::recover(conn).await?;
+    engine_parts::join(conn).await?;
     let orphans = db::query(ORPHANS).fetch_all(&mut *conn).await?;
     if orphans.iter().any(|orphan| !was_asked_to_end(orphan)) {
         db::query(CLEAR_WAITING).execute(&mut *conn).await?;

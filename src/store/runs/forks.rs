@@ -3,6 +3,7 @@
 //! budget_accounts: its model calls cost money like any other.
 
 use crate::domain::{PersonaId, RunId, Timestamp, UsageLine};
+use crate::store::budgets::engine_grants;
 use crate::store::budgets::money::{self, Billing, CallReservation};
 use crate::store::budgets::usage_row::UsageRow;
 use crate::store::db::{self, Connection, Row, Scope};
@@ -252,6 +253,8 @@ impl Books<'_> {
                 reservation: Some(reservation),
             } => {
                 let call = (&run, *turn_index, self.number(*attempt));
+                // Nobody else writes, so that what is left can be granted at once.
+                engine_grants::grant(conn, run.as_str(), reservation).await?;
                 money::reserve(conn, call, reservation).await
             }
             ForkMoney::Finish {

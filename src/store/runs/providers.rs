@@ -1,5 +1,6 @@
 //! Statistics of provider calls, kept by triggers: one row for each provider, whatever the number
-//! of its calls.
+//! of its calls. On PostgreSQL it has one for each last digit of the ids of runs, so that nodes do not
+//! wait for each other's commits.
 
 use crate::domain::Timestamp;
 use crate::store::db::{self, Row};
@@ -23,17 +24,40 @@ pub struct ProviderCalls {
     pub last_failure_message: Option<String>,
 }
 
-pub(in crate::store) const PROVIDER_CALLS: &str = "SELECT * FROM provider_calls ORDER BY provider";
+pub(in crate::store) const PROVIDER_CALLS: &str =
+    "SELECT * FROM provider_calls ORDER BY provider, part";
 
 impl Store {
     /// Returns every provider that was ever called, by name.
     pub async fn provider_calls(&self) -> Result<Vec<ProviderCalls>> {
-        db::query(PROVIDER_CALLS)
-            .fetch_all(self.readers())
-            .await?
-            .iter()
-            .map(provider_calls)
-            .collect()
+        let rows = db::query(PROVIDER_CALLS).fetch_all(self.readers()).await?;
+        let mut providers: Vec<ProviderCalls> = Vec::new();
+        for row in &rows {
+            let part = provider_calls(row)?;
+            match providers.last_mut() {
+                Some(sum) if sum.provider == part.provider => sum.add(part),
+                _ => providers.push(part),
+            }
+        }
+        Ok(providers)
+    }
+}
+
+impl ProviderCalls {
+    /// Adds a part of the same provider: its counts, and its last calls where they are later.
+    fn add(&mut self, part: ProviderCalls) {
+        self.calls += part.calls;
+        self.failures += part.failures;
+        if part.last_success_at > self.last_success_at {
+            self.last_success_at = part.last_success_at;
+            self.last_model = part.last_model;
+            self.last_latency_ms = part.last_latency_ms;
+        }
+        if part.last_failure_at > self.last_failure_at {
+            self.last_failure_at = part.last_failure_at;
+            self.last_failure_class = part.last_failure_class;
+            self.last_failure_message = part.last_failure_message;
+        }
     }
 }
 

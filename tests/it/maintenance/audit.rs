@@ -33,6 +33,11 @@ const CONTROLS: &[(&str, &str)] = &[
         "UPDATE usage_ledger SET output_tokens = 1000000000;
          UPDATE usage_days SET output_tokens = 1000000000 * lines",
     ),
+    (
+        "grants-above-bound",
+        "INSERT INTO budget_accounts (scope, owner, period, granted_micros, grant_bound_micros)
+         VALUES ('engine', '0', '2026-11', 600, 1000), ('engine', '1', '2026-11', 401, 1000), ('engine', '2', '2026-11', 0, 1000)",
+    ),
     ("usage-sums-differ", "UPDATE usage_days SET cost_micros = coalesce(cost_micros, 0) + 1"),
     ("usage-sums-differ", "DELETE FROM usage_days"),
     (

@@ -1,5 +1,6 @@
 //! Set aside, settled, given back, lost: whatever happens in whatever order, a budget account never pays more than it has.
 
+use crate::app::database::is_sqlite_only;
 use crate::app::db;
 use crate::app::{TestApp, Workspace, note};
 use attache::app::Engine;
@@ -279,6 +280,30 @@ async fn what_was_set_aside_is_settled_given_back_or_kept() {
             (text("lost"), None, Some(40)),
         ]
     );
+}
+
+/// A move from PostgreSQL brings an account in parts.
+#[tokio::test]
+async fn parts_of_the_engines_account_are_one_row_when_an_engine_starts_on_sqlite() {
+    if is_sqlite_only("there the account is in parts") {
+        return;
+    }
+    let bank = Bank::open().await;
+    let parts = "INSERT INTO budget_accounts (scope, owner, period, spent_micros, spent_tokens, granted_micros, grant_bound_micros)
+        VALUES ('engine', '0', '2026-11-20', 20, 2, 50, 1000), ('engine', 'f', '2026-11-20', 30, 3, 60, 1000),
+          ('engine', '', '2026-11-20', 10, 1, NULL, NULL), ('persona', 'f', '2026-11-20', 7, 7, NULL, NULL)";
+    let mut rows = bank.workspace.rows().await;
+    db::query(parts).execute(&mut rows).await.expect("parts");
+    let mut bank = bank.crash().await;
+    assert_eq!(bank.state().await, state(60, 0, 6, 0));
+    let left = "SELECT owner || spent_micros FROM budget_accounts ORDER BY scope, owner";
+    let left: Vec<String> = db::query_scalar(left)
+        .fetch_all(&mut rows)
+        .await
+        .expect("rows");
+    assert_eq!(left, ["60", "f7"], "a persona's own account is none of it");
+    assert!(!bank.begin(0, 41).await, "what the parts spent counts");
+    assert!(bank.begin(0, 40).await);
 }
 
 /// What happens next, to which call, and how much.

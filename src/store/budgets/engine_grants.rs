@@ -1,0 +1,169 @@
+//! What the parts of the engine's account may spend, where the engine has a bound.
+//!
+//! Each part has a grant, and spends no more: the grants together never exceed the bound. A call that its part cannot pay is
+//! begun again with all parts locked. It is refused if the account cannot pay it; otherwise what is left is granted anew, half
+//! of it in equal shares. So a bound is reached to the last call, and near it calls wait for each other as they would for one
+//! row.
+
+use crate::domain::{BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope};
+use crate::store::budgets::engine_parts::{PARTS, owners, part_of};
+use crate::store::budgets::money::{BudgetExhausted, CallReservation, state};
+use crate::store::db::{self, Connection, Row};
+use crate::store::postgres::lock::LOCK_GRANTS;
+use crate::store::sql::json_list;
+use crate::store::{Result, StoreError};
+use serde_json::{Value, json};
+
+/// Rows of the parts, so that all of them can be locked.
+static MAKE_PARTS: &str = "
+    INSERT INTO budget_accounts (scope, owner, period)
+      SELECT 'engine', o.value, p.value FROM json_each($1) o, json_each($2) p WHERE true
+      ORDER BY 1, 2, 3 -- accounts are locked in one order everywhere
+      ON CONFLICT (scope, owner, period) DO NOTHING";
+static LOCK_PARTS: &str = "
+    SELECT owner, period, spent_micros, reserved_micros, spent_tokens, reserved_tokens FROM budget_accounts
+    WHERE scope = 'engine' AND owner IN (SELECT value FROM json_each($1)) AND period IN (SELECT value FROM json_each($2))
+    ORDER BY scope, owner, period FOR UPDATE";
+static GRANT: &str = "
+    UPDATE budget_accounts SET granted_micros = CAST(g.value ->> 'micros' AS BIGINT),
+      granted_tokens = CAST(g.value ->> 'tokens' AS BIGINT), grant_bound_micros = $2, grant_bound_tokens = $3
+    FROM json_each($1) g
+    WHERE budget_accounts.scope = 'engine' AND budget_accounts.owner = g.value ->> 'owner' AND budget_accounts.period = $4";
+
+/// Locks the grants for the transaction; the first statement of one that calls [`grant`].
+pub(in crate::store) async fn lock(conn: &mut Connection) -> Result<()> {
+    db::query(LOCK_GRANTS).execute(conn).await?;
+    Ok(())
+}
+
+/// Grants to all parts what the engine may spend, and to the part of this call enough for it. Where the account has no parts
+/// or no bound, there is nothing to grant.
+///
+/// Errors: [`StoreError::BudgetExhausted`] where the whole account cannot pay the call.
+pub(in crate::store) async fn grant(
+    conn: &mut Connection,
+    id: &str,
+    reservation: &CallReservation,
+) -> Result<()> {
+    let own = part_of(conn, id);
+    let accounts: Vec<&BudgetAccount> = reservation
+        .accounts
+        .iter()
+        .filter(|account| account.id.scope == BudgetScope::Engine)
+        .filter(|account| account.cost_micros_max.is_some() || account.tokens_max.is_some())
+        .collect();
+    if own.is_empty() || accounts.is_empty() {
+        return Ok(());
+    }
+    let periods = json_list(accounts.iter().map(|account| account.id.period.as_str()));
+    let make = db::query(MAKE_PARTS)
+        .bind(json_list(PARTS.into_iter()))
+        .bind(&periods);
+    make.execute(&mut *conn).await?;
+    let lock = db::query(LOCK_PARTS).bind(owners()).bind(&periods);
+    let rows = lock.fetch_all(&mut *conn).await?;
+    for account in accounts {
+        let parts: Vec<&Row> = rows
+            .iter()
+            .filter(|row| row.get::<&str>("period") == account.id.period)
+            .collect();
+        let Some(grants) = grants(account, &parts, (own, reservation)) else {
+            return Err(StoreError::BudgetExhausted(Box::new(exhausted(
+                account,
+                &parts,
+                reservation,
+            ))));
+        };
+        let grant = db::query(GRANT)
+            .bind(grants.to_string())
+            .bind(account.cost_micros_max.map(|bound| bound.value))
+            .bind(account.tokens_max.map(|bound| bound.value))
+            .bind(&account.id.period);
+        grant.execute(&mut *conn).await?;
+    }
+    Ok(())
+}
+
+/// Returns the grants of an account as JSON; `None`: it cannot pay the call.
+fn grants(
+    account: &BudgetAccount,
+    parts: &[&Row],
+    (own, reservation): (&str, &CallReservation),
+) -> Option<Value> {
+    let balances: Vec<(&str, BudgetBalance)> = parts
+        .iter()
+        .map(|row| (row.get("owner"), state(row)))
+        .collect();
+    let micros: Vec<i64> = balances
+        .iter()
+        .map(|(_, part)| part.spent_micros + part.reserved_micros)
+        .collect();
+    let tokens: Vec<i64> = balances
+        .iter()
+        .map(|(_, part)| part.spent_tokens + part.reserved_tokens)
+        .collect();
+    let micros_needed = reservation.micros + reservation.left_elsewhere;
+    let micros_share = share(
+        account.cost_micros_max.map(|b| b.value),
+        &micros,
+        micros_needed,
+    )?;
+    let tokens_share = share(
+        account.tokens_max.map(|b| b.value),
+        &tokens,
+        reservation.tokens,
+    )?;
+    let grants = balances.iter().zip(micros.iter().zip(tokens));
+    let grants = grants.filter(|((owner, _), _)| !owner.is_empty());
+    Some(Value::from_iter(grants.map(
+        |((owner, _), (micros, tokens))| {
+            let of_call = |needed| if *owner == own { needed } else { 0 };
+            json!({
+                "owner": owner,
+                "micros": micros + micros_share + of_call(micros_needed),
+                "tokens": tokens + tokens_share + of_call(reservation.tokens),
+            })
+        },
+    )))
+}
+
+/// Returns what each part may spend beside what it has spent and the call needs; `None`: there is too little for the call.
+fn share(bound: Option<i64>, used: &[i64], needed: i64) -> Option<i64> {
+    let Some(bound) = bound else {
+        return Some(0);
+    };
+    let free = bound - used.iter().sum::<i64>() - needed;
+    let parts = i64::try_from(PARTS.len()).unwrap_or(i64::MAX);
+    (free >= 0).then_some(free / 2 / parts)
+}
+
+fn exhausted(
+    account: &BudgetAccount,
+    parts: &[&Row],
+    reservation: &CallReservation,
+) -> BudgetExhausted {
+    let mut sum = BudgetBalance::default();
+    for part in parts.iter().map(|row| state(row)) {
+        sum.spent_micros += part.spent_micros;
+        sum.reserved_micros += part.reserved_micros;
+        sum.spent_tokens += part.spent_tokens;
+        sum.reserved_tokens += part.reserved_tokens;
+    }
+    let cost_micros_max = account.cost_micros_max.map(|bound| bound.value);
+    let tokens_max = account.tokens_max.map(|bound| bound.value);
+    let micros = sum.spent_micros + reservation.micros + reservation.left_elsewhere;
+    let tokens = sum.spent_tokens + reservation.tokens;
+    BudgetExhausted {
+        account: BudgetAccountId {
+            owner: String::new(),
+            ..account.id.clone()
+        },
+        state: sum,
+        cost_micros_max,
+        tokens_max,
+        micros: reservation.micros,
+        tokens: reservation.tokens,
+        held_by_others: cost_micros_max.is_none_or(|max| micros <= max)
+            && tokens_max.is_none_or(|max| tokens <= max),
+    }
+}
