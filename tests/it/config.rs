@@ -317,6 +317,33 @@ fn a_provider_on_this_machine_needs_no_key() {
     assert_eq!(workspace.problems().len(), 1);
 }
 
+/// A run opens its persona's folder below that of the workspace, so that it would fail.
+#[test]
+fn personas_that_are_a_link_out_of_the_workspace_are_refused() {
+    let elsewhere = TempDir::new().expect("a temporary folder");
+    let workspace = Workspace::new();
+    let personas = workspace.folder.path().join("personas");
+    for (target, is_refused) in [
+        (elsewhere.path().join("shared"), true),
+        (workspace.folder.path().join("own"), false),
+    ] {
+        std::fs::rename(&personas, &target).expect("moved");
+        std::os::unix::fs::symlink(&target, &personas).expect("a link");
+        let problems = workspace.problems();
+        match is_refused {
+            true => assert!(
+                problems.len() == 1
+                    && problems[0].starts_with("personas: is a link to `")
+                    && problems[0].contains("mount that folder at `personas`"),
+                "{problems:?}"
+            ),
+            false => assert_eq!(problems, Vec::<String>::new()),
+        }
+        std::fs::remove_file(&personas).expect("removed");
+        std::fs::rename(&target, &personas).expect("moved back");
+    }
+}
+
 #[test]
 fn missing_files_are_named_together() {
     let folder = TempDir::new().expect("a temporary folder");

@@ -9,6 +9,7 @@ use crate::config::skills::PinnedSkill;
 use crate::config::values::check_context::CheckContext;
 use crate::domain::PersonaId;
 use crate::policy::PolicyRule;
+use std::path::{Path, PathBuf};
 
 /// Maximum number of folders read below `personas/`; more are reported as a problem.
 const PERSONAS_MAX: usize = 10_000;
@@ -26,6 +27,14 @@ pub fn list(ctx: &mut CheckContext<'_>) -> Vec<PersonaId> {
             return Vec::new();
         }
     };
+    if let Some(target) = target_elsewhere(ctx.workspace) {
+        let message = format!(
+            "is a link to `{}`, and runs open no file outside of the workspace",
+            target.display()
+        );
+        let problem = Problem::of_file("personas", message);
+        ctx.report(problem.hint("mount that folder at `personas` instead, or move it there"));
+    }
     names.retain(|name| !name.starts_with('.'));
     names.sort();
     if names.len() > PERSONAS_MAX {
@@ -49,6 +58,19 @@ pub fn list(ctx: &mut CheckContext<'_>) -> Vec<PersonaId> {
         }
     }
     ids
+}
+
+/// Returns where `personas` leads, if it is a link out of the workspace.
+fn target_elsewhere(workspace: &Path) -> Option<PathBuf> {
+    let personas = workspace.join("personas");
+    if !personas.is_symlink() {
+        return None;
+    }
+    let (target, workspace) = (
+        personas.canonicalize().ok()?,
+        workspace.canonicalize().ok()?,
+    );
+    (!target.starts_with(workspace)).then_some(target)
 }
 
 /// Reads the file of every persona, and its policy, whose rules stand behind `rules`; a faulty one is left out.
