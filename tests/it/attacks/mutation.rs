@@ -3,12 +3,16 @@
 
 use super::case::attacks;
 use super::{MUTANT, ONLY, TEST, network};
+use crate::app::database::is_sqlite_only;
 use attache::mutants::GUARDS;
 use std::collections::BTreeMap;
 use std::process::Command;
 
 #[test]
 fn without_its_guard_an_attack_gets_through() {
+    if is_sqlite_only("a server is in no namespace of a network") {
+        return;
+    }
     let mut of_guard: BTreeMap<String, [Vec<String>; 2]> = BTreeMap::new();
     let mut unplayed = Vec::new();
     for (id, attack) in attacks() {

@@ -9,3 +9,10 @@ CREATE FUNCTION tests.json_array(VARIADIC elements TEXT[]) RETURNS TEXT LANGUAGE
   SELECT to_json(elements)::text $$;
 CREATE FUNCTION tests.zeroblob(size INTEGER) RETURNS BYTEA LANGUAGE sql IMMUTABLE AS $$
   SELECT decode(repeat('00', size), 'hex') $$;
+-- Bytes that are text; others with their escapes.
+CREATE FUNCTION tests.text_of(v BYTEA) RETURNS TEXT LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  RETURN convert_from(v, 'UTF8');
+EXCEPTION WHEN OTHERS THEN
+  RETURN encode(v, 'escape');
+END $$;

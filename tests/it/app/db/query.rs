@@ -2,7 +2,7 @@
 
 use super::connection::Connection;
 use super::row::{FromCell, FromRow, Row};
-use sqlx::{Arguments, Error, Postgres, SqlSafeStr, SqlStr, Sqlite};
+use sqlx::{Arguments, AssertSqlSafe, Error, Postgres, SqlSafeStr, SqlStr, Sqlite};
 use std::marker::PhantomData;
 
 /// An argument. `None` is NULL of that type, which PostgreSQL wants to know.
@@ -99,6 +99,30 @@ pub fn query(sql: impl SqlSafeStr) -> Query {
     }
 }
 
+/// What a statement of SQLite is in another database, where it is another.
+trait Dialect {
+    fn of(sql: SqlStr) -> SqlStr;
+}
+
+impl Dialect for Sqlite {
+    fn of(sql: SqlStr) -> SqlStr {
+        sql
+    }
+}
+
+impl Dialect for Postgres {
+    /// A cast makes digits of bytes there.
+    fn of(sql: SqlStr) -> SqlStr {
+        const CAST: &str = "CAST(bytes AS TEXT)";
+        match sql.as_str().contains(CAST) {
+            true => {
+                AssertSqlSafe(sql.as_str().replace(CAST, "tests.text_of(bytes)")).into_sql_str()
+            }
+            false => sql,
+        }
+    }
+}
+
 /// All arguments of a statement, as a database takes them.
 macro_rules! prepared {
     ($query:expr, $database:ty) => {{
@@ -106,7 +130,8 @@ macro_rules! prepared {
         for argument in $query.arguments {
             argument.add_to(&mut arguments);
         }
-        sqlx::query_with::<$database, _>($query.sql, arguments)
+        let sql = <$database as Dialect>::of($query.sql);
+        sqlx::query_with::<$database, _>(sql, arguments)
     }};
 }
 
