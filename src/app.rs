@@ -3,12 +3,17 @@
 //!
 //! The only file that knows every part. The parts meet in committed rows; only hints ([`Notify`])
 //! and the order to stop ([`CancellationToken`]) pass through here.
+//!
+//! - `parts`: what is built for a configuration. `recovery`: what a start finds. `reloader`: another configuration while it serves.
+//! - `service_manager`: systemd. `roles`, `node_marks`, `nodes`: an engine that is one of several.
+//! - `restartable_tasks`, `watches`: tasks that depend on the configuration.
 
 mod parts;
 mod recovery;
 mod reloader;
 pub mod service_manager;
 mod roles;
+pub mod node_marks;
 mod nodes;
 mod restartable_tasks;
 mod watches;

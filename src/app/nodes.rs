@@ -1,6 +1,7 @@
 //! What an engine does as one of several nodes: it takes over what nodes that are gone left, does what one of them does for all,
 //! and ends when an operator asks.
 
+use super::node_marks;
 use super::parts::EngineParts;
 use super::roles::{NodeRole, NodeRoles};
 use crate::gateway::engine_mail_worker::EngineMailWorker;
@@ -15,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 /// Pause between two tries to take over work, and between two looks for a lease that another node has.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Pause between two looks at the mark of this node.
+const MARK_PAUSE: Duration = Duration::from_secs(5);
+
 /// Work that is done until its token is cancelled.
 pub(super) type NodeTask = Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, ()> + Send>;
 
@@ -24,23 +28,72 @@ pub(super) async fn watch(parts: Arc<EngineParts>, shutdown: CancellationToken) 
         return;
     };
     let (mut present, mut is_due) = (BTreeSet::new(), false);
+    let mut mark = NodeMark::default();
     loop {
+        mark.keep(&parts).await;
         tokio::select! {
             biased;
-            () = shutdown.cancelled() => return,
+            () = shutdown.cancelled() => return mark.remove(&parts).await,
             changed = seen.changed() => if changed.is_err() { return },
             () = tokio::time::sleep(PAUSE), if is_due => {}
+            // The configuration may be another.
+            () = tokio::time::sleep(MARK_PAUSE) => {}
         }
         let found = seen.borrow_and_update().clone();
         if found.is_drained {
             tracing::info!("an operator asks this node to end");
-            return shutdown.cancel();
+            shutdown.cancel();
+            return mark.remove(&parts).await;
         }
         is_due |= found.has_expired || !present.is_subset(&found.present);
-        present = found.present;
+        if present != found.present {
+            present = found.present;
+            remove_marks(&parts, present.clone()).await;
+        }
         if is_due {
             is_due = !take_over(&parts).await;
         }
+    }
+}
+
+/// The mark of this node in the folder of personas.
+#[derive(Default)]
+struct NodeMark {
+    /// Digest of the configuration that it tells.
+    config_sha256: String,
+}
+
+impl NodeMark {
+    /// Writes the mark anew when the configuration is another.
+    async fn keep(&mut self, parts: &EngineParts) {
+        let (config, epoch) = (parts.config.get(), parts.store.epoch());
+        let now = config.snapshot.sha256();
+        if self.config_sha256 == now {
+            return;
+        }
+        self.config_sha256 = now.to_owned();
+        let writing = move || node_marks::write(&config.workspace, epoch, config.snapshot.sha256());
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(writing).await {
+            tracing::warn!(%error, "the folder of personas cannot be written; other nodes cannot tell that this one shares it");
+        }
+    }
+
+    /// At an orderly end.
+    async fn remove(self, parts: &EngineParts) {
+        let (config, epoch) = (parts.config.get(), parts.store.epoch());
+        let removing = move || node_marks::remove(&config.workspace, epoch);
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(removing).await {
+            tracing::debug!(%error, "the mark of this node stays in the folder of personas");
+        }
+    }
+}
+
+/// Removes the marks of nodes that are gone.
+async fn remove_marks(parts: &EngineParts, present: BTreeSet<i64>) {
+    let config = parts.config.get();
+    let removing = move || node_marks::remove_all_but(&config.workspace, &present);
+    if let Ok(Err(error)) = tokio::task::spawn_blocking(removing).await {
+        tracing::debug!(%error, "marks of nodes that are gone stay in the folder of personas");
     }
 }
 

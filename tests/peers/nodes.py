@@ -6,6 +6,7 @@ import email
 import hashlib
 import pathlib
 import random
+import re
 import signal
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from nodes_cluster import EXPECTED_ENDS, FRUGAL, PERSONAS, Cluster
 from nodes_faults import Faults, drawn
 from nodes_judge import Answer, Copy, Event, Evidence, Run, Stored, complaints, overtaken, self_test
 from nodes_letters import MailServer, threads_of
+from sinks import wait_for
 
 # A letter costs some 12,000 micro-dollars: a third of those can be paid whose money is short.
 MICROS_A_LETTER = 4000
@@ -93,6 +95,17 @@ def judged(cluster, evidence, faults, mail):
             yield f"{node.folder.name} panicked\n{said[said.index('panicked') - 200:][:1000]}"
 
 
+def folders(cluster):
+    """What `doctor` says of nodes whose personas are in folders of their own, as these are: runs here change no file."""
+    here = cluster.nodes[0]
+    says = lambda: re.findall(r"node (\d+) \(\S+\) works with another folder of personas", here.ask("doctor")[1])
+    # Nodes that were just started are not judged.
+    wait_for("all other nodes are told apart", lambda: len(set(says())) == len(cluster.nodes) - 1, 30, 0.5)
+    own, = [row["epoch"] for row in here.json("nodes", "list") if row["workspace"] == str(here.folder.resolve())]
+    if str(own) in (apart := says()):
+        yield f"node {own} is told apart from its own folder: {apart}"
+
+
 def story(args, scratch, short):
     """`short`: the account that is to be used up, a persona's or, empty, that of all."""
     chance, began = random.Random(args.seed), time.monotonic()
@@ -109,11 +122,12 @@ def story(args, scratch, short):
         for line in faults.wrong:
             print(f"FAILED: {line}", flush=True)
         mail.close(60 + args.letters / 10)
+        apart = list(folders(cluster))
         worked = time.monotonic()
         left = cluster.work_off(args.patience, 60 + args.letters / 10)
         worked = time.monotonic() - worked
         evidence = gathered(cluster, mail.taken, bounds, short, frugal)
-        wrong = list(judged(cluster, evidence, faults, mail))
+        wrong = apart + list(judged(cluster, evidence, faults, mail))
         figures = told(args, cluster, evidence, faults, mail)
         for line in wrong:
             print(f"FAILED: {line}")

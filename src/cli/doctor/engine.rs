@@ -1,26 +1,57 @@
-//! The engine that works here, and what one has left: a stopped process, another version, half a take-over.
+//! The engine that works here, and what one has left: a stopped process, another version, half a take-over. Other nodes of its
+//! database: whether they have the same files.
 
-use super::finding::{ExaminedArea, FindingArea, FindingSeverity, InstallCheck, InstallFinding};
+use super::finding::{ExaminedArea, FindingArea, FindingSeverity, InstallFinding};
+use crate::app::node_marks;
 use crate::cli::process::other::is_stopped;
-use crate::store::{EngineAtWork, opening_process};
+use crate::config::Config;
+use crate::domain::Timestamp;
+use crate::store::{EngineAtWork, NodeRecord, opening_process};
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 /// Lock that a take-over makes and renames.
 const TAKE_OVER: &str = "data/engine.lock.new";
 
-/// The locks of a workspace as they are found.
-pub struct EngineFacts {
+/// Time after its start in which a node may not have left its mark.
+const MARK_WAIT: Duration = Duration::from_secs(10);
+
+/// The locks of a workspace as they are found, and the marks of nodes.
+pub struct EngineFacts<'a> {
     pub engine: Option<EngineAtWork>,
     pub is_stopped: bool,
     /// Process that opens the database now.
     pub opening: Option<String>,
     pub has_take_over: bool,
+    /// Nodes that have had the time to leave their marks.
+    pub nodes: Vec<&'a NodeRecord>,
+    /// Digests of the configurations of nodes that share this folder of personas.
+    pub marks: BTreeMap<i64, String>,
+    /// Digest of the configuration here; `None`: it is faulty.
+    pub config_sha256: Option<&'a str>,
 }
 
-static CHECKS: &[InstallCheck<EngineFacts>] = &[stopped, other_version, opening, take_over];
+static CHECKS: &[fn(&EngineFacts<'_>) -> Vec<InstallFinding>] = &[
+    stopped,
+    other_version,
+    opening,
+    take_over,
+    other_personas,
+    other_configuration,
+];
 
-pub fn examine(workspace: &Path, engine: Option<&EngineAtWork>) -> ExaminedArea {
+pub fn examine(
+    workspace: &Path,
+    engine: Option<&EngineAtWork>,
+    (nodes, now): (&[NodeRecord], Timestamp),
+    config: Option<&Config>,
+) -> ExaminedArea {
+    let is_marked = |node: &&NodeRecord| now.since(node.started_at) > MARK_WAIT;
     let facts = EngineFacts {
+        nodes: nodes.iter().filter(is_marked).collect(),
+        marks: node_marks::read(workspace).unwrap_or_default(),
+        config_sha256: config.map(|config| config.snapshot.sha256()),
         engine: engine.cloned(),
         is_stopped: engine.is_some_and(|engine| is_stopped(&engine.pid)),
         opening: opening_process(workspace),
@@ -38,7 +69,7 @@ fn finding(severity: FindingSeverity, what: String, remedy: String) -> Vec<Insta
     )]
 }
 
-fn stopped(facts: &EngineFacts) -> Vec<InstallFinding> {
+fn stopped(facts: &EngineFacts<'_>) -> Vec<InstallFinding> {
     let Some(engine) = facts.engine.as_ref().filter(|_| facts.is_stopped) else {
         return Vec::new();
     };
@@ -52,7 +83,7 @@ fn stopped(facts: &EngineFacts) -> Vec<InstallFinding> {
     finding(FindingSeverity::Fault, what, remedy)
 }
 
-fn other_version(facts: &EngineFacts) -> Vec<InstallFinding> {
+fn other_version(facts: &EngineFacts<'_>) -> Vec<InstallFinding> {
     let version = facts
         .engine
         .as_ref()
@@ -70,7 +101,7 @@ fn other_version(facts: &EngineFacts) -> Vec<InstallFinding> {
     )
 }
 
-fn opening(facts: &EngineFacts) -> Vec<InstallFinding> {
+fn opening(facts: &EngineFacts<'_>) -> Vec<InstallFinding> {
     let Some(pid) = &facts.opening else {
         return Vec::new();
     };
@@ -79,7 +110,7 @@ fn opening(facts: &EngineFacts) -> Vec<InstallFinding> {
     finding(FindingSeverity::Warning, what, remedy)
 }
 
-fn take_over(facts: &EngineFacts) -> Vec<InstallFinding> {
+fn take_over(facts: &EngineFacts<'_>) -> Vec<InstallFinding> {
     if !facts.has_take_over {
         return Vec::new();
     }
@@ -88,4 +119,84 @@ fn take_over(facts: &EngineFacts) -> Vec<InstallFinding> {
         format!("see by `attache status` that the right engine works, then `rm {TAKE_OVER}`");
     let found = finding(FindingSeverity::Warning, what, remedy).into_iter();
     found.map(|one| one.of_file(TAKE_OVER)).collect()
+}
+
+fn other_personas(facts: &EngineFacts<'_>) -> Vec<InstallFinding> {
+    let strangers = facts.nodes.iter();
+    let strangers = strangers.filter(|node| !facts.marks.contains_key(&node.epoch));
+    let found = strangers.flat_map(|node| {
+        let what = format!(
+            "node {} ({}) works with another folder of personas than this one",
+            node.epoch, node.host
+        );
+        let remedy = "let all nodes of a database have one folder `personas`: what runs write there is read by the next run, on \
+                      whatever node";
+        finding(FindingSeverity::Fault, what, remedy.to_owned())
+    });
+    found.collect()
+}
+
+fn other_configuration(facts: &EngineFacts<'_>) -> Vec<InstallFinding> {
+    let Some(own) = facts.config_sha256 else {
+        return Vec::new();
+    };
+    let differ = facts.nodes.iter().filter(|node| {
+        let mark = facts.marks.get(&node.epoch);
+        mark.is_some_and(|sha256| sha256 != own)
+    });
+    let found = differ.flat_map(|node| {
+        let what = format!(
+            "node {} ({}) works by another configuration than the files here",
+            node.epoch, node.host
+        );
+        let remedy = "give all nodes the same `configs`; `attache reload` on a node says what it does not take over";
+        finding(FindingSeverity::Warning, what, remedy.to_owned())
+    });
+    found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(epoch: i64) -> NodeRecord {
+        NodeRecord {
+            epoch,
+            host: format!("host-{epoch}"),
+            workspace: "/var/lib/attache".to_owned(),
+            pid: 1,
+            version: String::new(),
+            roles: Vec::new(),
+            started_at: Timestamp::from_millis(0),
+            lease_ms: Some(10_000),
+            clock_off_ms: 0,
+            drain_asked_at: None,
+            leases: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn nodes_with_other_files_are_named() {
+        let nodes = [node(7), node(8), node(9)];
+        let facts = EngineFacts {
+            engine: None,
+            is_stopped: false,
+            opening: None,
+            has_take_over: false,
+            nodes: nodes.iter().collect(),
+            marks: BTreeMap::from([(8, "other".to_owned()), (9, "own".to_owned())]),
+            config_sha256: Some("own"),
+        };
+        let said = |found: Vec<InstallFinding>| -> Vec<String> {
+            found.into_iter().map(|one| one.what).collect()
+        };
+        assert_eq!(
+            said(other_personas(&facts)),
+            ["node 7 (host-7) works with another folder of personas than this one"]
+        );
+        assert_eq!(
+            said(other_configuration(&facts)),
+            ["node 8 (host-8) works by another configuration than the files here"]
+        );
+    }
 }

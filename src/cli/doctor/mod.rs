@@ -264,6 +264,7 @@ async fn installation(
     let config = context.config().ok();
     let config = config.as_ref();
     let records = database.records();
+    let nodes = records.map_or(&[][..], |records| records.nodes.as_slice());
     vec![
         configuration::examine(&CheckReport::of(context).await),
         listeners::examine(config, engine.and_then(|engine| process(workspace, engine))),
@@ -271,7 +272,7 @@ async fn installation(
         clock::examine(now, records.and_then(|records| records.newest_at)),
         disk::examine(workspace, config),
         database::examine(workspace, database, config),
-        engine::examine(workspace, engine),
+        engine::examine(workspace, engine, (nodes, now), config),
         personas::examine(workspace, records.map(|records| records.personas.clone())),
         programs::examine(config).await,
         backups::examine(&backup_facts(config, database, now)),

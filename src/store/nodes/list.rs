@@ -22,7 +22,7 @@ pub(in crate::store) const ASK_TO_DRAIN: &str = "
 pub(in crate::store) const SET_ROLES: &str = "UPDATE nodes SET roles = $2 WHERE epoch = $1";
 
 /// A node of the database.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeRecord {
     /// Number of its start.
     pub epoch: i64,
@@ -86,6 +86,13 @@ impl Store {
     pub async fn nodes(&self) -> Result<Vec<NodeRecord>> {
         let rows = db::query(NODES).fetch_all(self.readers()).await?;
         rows.iter().map(node).collect()
+    }
+
+    /// Returns the nodes whose leases last; none on SQLite, which has no leases.
+    pub(in crate::store) async fn living_nodes(&self) -> Result<Vec<NodeRecord>> {
+        let mut nodes = self.nodes().await?;
+        nodes.retain(|node| node.lease_ms.is_some_and(|left| left > 0));
+        Ok(nodes)
     }
 
     /// Asks a node to end in order; it does at its next heartbeat.

@@ -2,6 +2,7 @@
 
 use crate::domain::{PersonaId, Timestamp};
 use crate::store::db::{self, Row, Sql};
+use crate::store::nodes::list::NodeRecord;
 use crate::store::sql::persona_id;
 use crate::store::{Result, Store};
 use serde::Serialize;
@@ -64,6 +65,8 @@ pub struct InstallRecords {
     pub last_backup: Option<NewestBackup>,
     /// Erasures of a person that were begun and are not finished.
     pub interrupted_erasures: usize,
+    /// Engines on a database of PostgreSQL whose leases last; empty on SQLite.
+    pub nodes: Vec<NodeRecord>,
 }
 
 /// The newest backup that this database knows.
@@ -185,6 +188,7 @@ impl Store {
             personas: personas.await?.iter().map(records).collect::<Result<_>>()?,
             last_backup: self.newest_backup().await?,
             interrupted_erasures: self.open_erasures().await?.len(),
+            nodes: self.living_nodes().await?,
         })
     }
 }
