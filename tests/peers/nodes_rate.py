@@ -25,7 +25,7 @@ CLIENTS = 2
 # For each letter that is measured.
 CEILING_TIMES = 5
 # Before what is measured: caches of plans and files, first rows of senders, texts that are stored once.
-WARM_UP_SHARE, WARM_UP_MIN = 0.1, 20
+WARM_UP_SHARE, WARM_UP_MIN = 0.3, 10
 TOP = 10
 RUNS_MAX = 32
 UNFINISHED = ("SELECT (SELECT count(*) FROM runs WHERE state <> 'succeeded') + "
@@ -81,8 +81,7 @@ class Server(Database):
         if self.counts_statements:
             self.sql(self.url, "ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
             self.restart()
-            self.sql(self.meters_url, "CREATE EXTENSION pg_stat_statements", "ALTER SYSTEM SET pg_stat_statements.track = 'all'",
-                     "SELECT pg_reload_conf()")
+            self.sql(self.meters_url, "CREATE EXTENSION pg_stat_statements")
         self.pid = int((self.server / "data" / "postmaster.pid").read_text().split("\n", 1)[0])
 
     def sql(self, url, *texts):
@@ -105,16 +104,18 @@ class Server(Database):
     def relations(self):
         return dict(self.rows("SELECT oid::bigint, relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"))
 
-    def begin_counting(self):
-        # Plans for tables as they are: autovacuum comes once a minute only.
+    def analyze(self):
+        """Has plans made for tables as they are: autovacuum comes once a minute only."""
         self.sql(self.url, "ANALYZE")
+
+    def begin_counting(self):
         if self.counts_statements:
             self.sql(self.meters_url, "SELECT pg_stat_statements_reset()")
 
     def statements(self):
         if not self.counts_statements:
             return []
-        text = ("SELECT json_agg(row_to_json(t)) FROM (SELECT query, toplevel, calls, total_exec_time AS ms, rows FROM pg_stat_statements s "
+        text = ("SELECT json_agg(row_to_json(t)) FROM (SELECT query, calls, total_exec_time AS ms FROM pg_stat_statements s "
                 f"JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = '{MEASURED}' ORDER BY total_exec_time DESC) t")
         done = subprocess.run(["psql", self.meters_url, "-XAtq", "-c", text], capture_output=True, text=True, check=True)
         return json.loads(done.stdout or "null") or []
@@ -189,8 +190,13 @@ class Measurement:
                 self.engines.append(engine.start(seconds=60))
             self.store = self.server or self.engines[0]
             self.clients = Clients([engine.port for engine in self.engines], args.connections, self.personas)
-            warm_up = max(int(args.letters * WARM_UP_SHARE), WARM_UP_MIN)
-            self.batch(0, warm_up)
+            # The first letter of a persona has its folder read.
+            warm_up = max(int(args.letters * WARM_UP_SHARE), WARM_UP_MIN, 2 * personas)
+            self.batch(0, warm_up // 2)
+            if self.server:
+                self.server.analyze()
+            # Then every connection has its plans again.
+            self.batch(warm_up // 2, warm_up - warm_up // 2)
             if self.server:
                 self.server.begin_counting()
             self.figures = self.measured(warm_up)
@@ -259,16 +265,14 @@ class Measurement:
 def profile(tally, statements, letters):
     """Where the time of the sessions went, by looks and by statements."""
     check("the sessions were looked at", tally.count > 0 and tally.sessions > 0, [tally.count, tally.sessions])
-    own = [row for row in statements if row["toplevel"]]
-    whole = sum(row["ms"] for row in own) or 1
-    top = [[row["ms"] / whole, row["calls"] / letters, row["ms"] / row["calls"], shortened(row["query"], STATEMENT_SHOWN)] for row in own[:TOP]]
-    inner = [[row["ms"] / whole, row["calls"] / letters, row["ms"] / row["calls"], shortened(row["query"], STATEMENT_SHOWN)]
-             for row in statements if not row["toplevel"]][:3]
+    whole = sum(row["ms"] for row in statements) or 1
+    top = [[row["ms"] / whole, row["calls"] / letters, row["ms"] / row["calls"], shortened(row["query"], STATEMENT_SHOWN)]
+           for row in statements[:TOP]]
     share = lambda counts: [[count / tally.sessions, name] for name, count in counts.most_common(TOP)]
     return {"looks": tally.count, "sessions": tally.sessions / tally.count, "doing": share(tally.doing), "waits": share(tally.waits),
             "holders": [[count / tally.sessions, *name] for name, count in tally.holders.most_common(TOP)],
             "held_in": share(tally.statements),
-            "statements": sum(row["calls"] for row in own) / letters, "statements_ms": whole / letters, "top": top, "in_functions": inner}
+            "statements": sum(row["calls"] for row in statements) / letters, "statements_ms": whole / letters, "top": top}
 
 
 def told(figures):
@@ -293,8 +297,6 @@ def told_profile(figures):
         yield f"    {share:6.1%} waits for whoever is in or after: {query}"
     for share, calls, ms, query in figures["top"]:
         yield f"    {share:6.1%} of the statements' time, {calls:.1f} a letter of {ms:.2f} ms: {query}"
-    for share, calls, ms, query in figures["in_functions"]:
-        yield f"    {share:6.1%} inside of those, {calls:.1f} a letter of {ms:.2f} ms: {query}"
 
 
 def main():

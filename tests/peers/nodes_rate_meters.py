@@ -17,7 +17,7 @@ MEASURED = "postgres"
 STATEMENT_SHOWN = 110
 # The engine's turn; the server's; of those who had a lock a moment ago.
 NOTHING_ASKED, WORKING, ENDED = "in a transaction, nothing asked", "on a processor, or waiting for one", "has ended since"
-CHANGED = re.compile(r"\b(?:INSERT INTO|UPDATE) (\w+)")
+CHANGED = re.compile(r"\b(?:INSERT INTO|UPDATE(?! OF)|FROM) (\w+)")
 # Rows of a turn are its run's own; its trigger counts in a row that all share.
 BY_TRIGGER = {"run_turns": "provider_calls"}
 
