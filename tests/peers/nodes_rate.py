@@ -93,7 +93,7 @@ class Server(Database):
         return self.rows(sql)[0][0]
 
     def counters(self):
-        """What only grows: bytes and records of the log, transactions that wrote."""
+        """What only grows: bytes and records of the log, numbers of transactions that wrote, savepoints included."""
         row = self.rows("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint AS bytes, w.wal_records, w.wal_fpi, "
                         "txid_current() AS writes, pg_database_size('postgres') AS size FROM pg_stat_wal w")[0]
         return dict(zip(("wal_bytes", "wal_records", "wal_page_images", "writes", "size_bytes"), row))
@@ -281,7 +281,7 @@ def told(figures):
             f"CPU a letter: engines {figures['engine_ms']:.1f} ms")
     if figures["nodes"]:
         line += (f", server {figures['server_ms']:.1f} ms; {figures['wal_bytes'] / 1e3:.1f} kB of log ({figures['wal_page_images']:.1f} page images), "
-                 f"{figures['transactions']:.1f} transactions, of which {figures['writes']:.1f} wrote, {figures['statements']:.0f} statements of "
+                 f"{figures['transactions']:.1f} transactions ({figures['commits']:.1f} commits of writes, {figures['writes']:.1f} numbers with those of savepoints), {figures['statements']:.0f} statements of "
                  f"{figures['statements_ms']:.0f} ms, {figures['size_bytes'] / 1e3:.0f} kB of database; {figures['sessions']:.1f} sessions at work")
     return f"{line}; load and sink {figures['load_ms']:.1f} ms, other programs {figures['others_cores']:.2f} cores, load average {figures['load']:.1f}"
 
