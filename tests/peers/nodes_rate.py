@@ -74,6 +74,13 @@ class Server(Database):
 
     def __init__(self, in_memory):
         super().__init__(in_memory=in_memory)
+        try:
+            self.furnish()
+        except BaseException:
+            self.close()
+            raise
+
+    def furnish(self):
         self.meters_url = self.url.rsplit("/", 1)[0] + "/meters"
         self.sql(self.url, "CREATE DATABASE meters")
         # Some distributions have it in a package of its own.
