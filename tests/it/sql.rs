@@ -6,6 +6,7 @@
 mod both;
 mod expected;
 mod on_postgres;
+mod plans_of_postgres;
 pub mod source;
 mod statistics;
 mod walks;

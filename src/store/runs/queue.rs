@@ -6,7 +6,7 @@ use crate::domain::{
     Timestamp, Trigger,
 };
 use crate::store::budgets::money;
-use crate::store::db::{self, Connection, Row, Scope};
+use crate::store::db::{self, Connection, Row, Scope, Sql};
 use crate::store::journal::step::INTERRUPTED;
 use crate::store::journal::steps::close_open_calls;
 use crate::store::notices::events;
@@ -89,8 +89,10 @@ pub(in crate::store) const INSERT_RUN: &str = "
 /// One run at a time per thread, in order: `behind` says whether an earlier open run of the thread
 /// exists. Of each persona with due runs the oldest are taken, first those of the persona with the
 /// fewest running runs: the backlog of one persona delays no other. A parked run has an error
-/// class; only a person's retry clears it (`run_control.rs`).
-pub(in crate::store) const CLAIM_RUNS: &str = "
+/// class; only a person's retry clears it (`run_control.rs`). PostgreSQL would look for the runs of
+/// each persona in every row there is; it has `LATERAL` for it, and SQLite has not.
+pub(in crate::store) const CLAIM_RUNS: Sql = Sql::pair(
+    "
     UPDATE runs SET state = 'running', epoch = $1, attempt = attempt + 1, next_attempt_at = NULL,
       started_at = coalesce(started_at, $2), state_at = $2, alone = $7
     WHERE seq IN (
@@ -125,7 +127,43 @@ pub(in crate::store) const CLAIM_RUNS: &str = "
       attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, budget_micros, attempts_max,
       (SELECT '[' || json_quote(run_micros_max) || ',' || json_quote(run_tokens_max) || ','
         || json_quote(day_micros_max) || ',' || json_quote(day_tokens_max) || ']' FROM thread_budgets b
-       WHERE b.thread_id = runs.thread_id) AS thread_budget";
+       WHERE b.thread_id = runs.thread_id) AS thread_budget",
+    "
+    UPDATE runs SET state = 'running', epoch = $1, attempt = attempt + 1, next_attempt_at = NULL,
+      started_at = coalesce(started_at, $2), state_at = $2, alone = $7
+    WHERE seq IN (
+      WITH RECURSIVE busy (id) AS (
+        SELECT min(persona_id) FROM runs WHERE behind = 0 AND state IN ('queued', 'waiting_retry')
+        UNION ALL
+        SELECT (SELECT min(persona_id) FROM runs
+          WHERE behind = 0 AND state IN ('queued', 'waiting_retry') AND persona_id > busy.id)
+        FROM busy WHERE busy.id IS NOT NULL),
+      ready (id, working, first) AS MATERIALIZED (
+        SELECT busy.id, (SELECT count(*) FROM runs w WHERE w.persona_id = busy.id AND w.state = 'running'),
+          (SELECT r.seq FROM runs r
+           WHERE r.persona_id = busy.id AND r.behind = 0 AND r.state IN ('queued', 'waiting_retry')
+             AND coalesce(r.next_attempt_at, '') <= $2 AND r.crashes BETWEEN $6 AND $8
+           ORDER BY r.seq LIMIT 1)
+        FROM busy WHERE busy.id IS NOT NULL AND busy.id NOT IN (SELECT value FROM jsonb_each($9))
+          AND NOT EXISTS (SELECT 1 FROM halts h WHERE h.persona_id IN ('', busy.id))),
+      next (id, working) AS MATERIALIZED (
+        SELECT id, working FROM ready WHERE working < $4 AND first IS NOT NULL ORDER BY working, first LIMIT $3)
+      SELECT seq FROM (
+        SELECT c.seq, row_number() OVER (PARTITION BY next.id ORDER BY c.seq) + next.working AS place
+        FROM next CROSS JOIN LATERAL (
+          SELECT r.seq FROM runs r
+          WHERE r.persona_id = next.id AND r.behind = 0 AND r.state IN ('queued', 'waiting_retry')
+            AND coalesce(r.next_attempt_at, '') <= $2 AND r.crashes BETWEEN $6 AND $8
+          ORDER BY r.seq LIMIT $5) c) AS placed
+      WHERE place <= $4 ORDER BY place, seq LIMIT $3)
+      AND behind = 0 AND state IN ('queued', 'waiting_retry')
+    RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
+      context_report_json IS NOT NULL AS has_journal,
+      attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, budget_micros, attempts_max,
+      (SELECT '[' || json_quote(run_micros_max) || ',' || json_quote(run_tokens_max) || ','
+        || json_quote(day_micros_max) || ',' || json_quote(day_tokens_max) || ']' FROM thread_budgets b
+       WHERE b.thread_id = runs.thread_id) AS thread_budget",
+);
 /// Recomputes `behind`, on which [`CLAIM_RUNS`] depends, at every start.
 pub(in crate::store) const LINE_UP: &str = "
     UPDATE runs SET behind = CASE WHEN trigger <> 'summary' AND EXISTS (SELECT 1 FROM runs o

@@ -104,7 +104,7 @@ async fn refusal(conn: &mut PgConnection, statement: &Statement) -> Option<sqlx:
 }
 
 /// The statements of a text: they end outside of quotes.
-fn pieces(text: &str) -> Vec<String> {
+pub(super) fn pieces(text: &str) -> Vec<String> {
     let (mut pieces, mut quote) = (vec![String::new()], None);
     for c in text.chars() {
         match (quote, c) {
