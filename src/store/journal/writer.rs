@@ -78,7 +78,7 @@ impl PersonaStore {
         let entries = entries.into();
         let (persona, key, epoch) = (self.persona.clone(), key.clone(), self.store.epoch());
         let clock = self.store.clock().clone();
-        let rows: Vec<EntryRow> = entries
+        let mut rows: Vec<EntryRow> = entries
             .iter()
             .map(|entry| EntryRow {
                 id: clock.new_id(),
@@ -91,6 +91,11 @@ impl PersonaStore {
                 },
             })
             .collect();
+        if self.store.has_objects() {
+            for row in &mut rows {
+                self.store.put_packed(&mut row.packed).await?;
+            }
+        }
         let now = clock.now();
         self.write(move |conn| {
             Box::pin(async move {

@@ -28,6 +28,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     84 "0084_functions",
     85 "0085_tables",
     86 "0086_nodes",
+    87 "0087_objects",
 };
 
 /// Gives the name of the table of migrations, or NULL where none was ever applied.

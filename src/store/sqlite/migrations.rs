@@ -115,6 +115,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     84 "0084_one_record_of_backups",
     85 "0085_deliveries_held",
     86 "0086_nodes",
+    87 "0087_objects",
 };
 
 #[cfg(test)]
