@@ -2,6 +2,7 @@
 
 mod folder;
 mod gone;
+mod moved;
 mod server;
 mod bucket;
 mod deaths;
