@@ -12,6 +12,7 @@ pub mod calendar;
 pub mod web;
 pub mod policy;
 pub mod config;
+pub mod objects;
 pub mod store;
 pub mod tools;
 pub mod gateway;

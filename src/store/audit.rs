@@ -13,6 +13,7 @@ mod whole;
 mod hashes;
 use crate::store::db::{self, Connection, Sql};
 use crate::store::maintenance::versions::require_newest;
+use crate::store::objects::room::ObjectRoom;
 use crate::store::postgres::open as server;
 use crate::store::postgres::url::DatabaseUrl;
 use crate::store::sqlite::files::log_of;
@@ -131,6 +132,8 @@ pub struct Audit {
     conn: Connection,
     /// The file, where the database is one.
     path: Option<PathBuf>,
+    /// `None`: it is a copy, and objects are not looked at.
+    objects: Option<ObjectRoom>,
 }
 
 pub(super) const PENDING: &str = "
@@ -183,23 +186,28 @@ impl Audit {
         Ok(Self {
             conn: conn.into(),
             path: Some(path.to_owned()),
+            objects: None,
         })
     }
 
     /// Opens the database of a workspace, which is a file or on a server.
     pub async fn of_workspace(workspace: &Path) -> std::result::Result<Self, OpenError> {
-        match DatabaseUrl::of(workspace)? {
-            None => Self::open(&workspace.join("data/attache.db")).await,
-            Some(url) => Ok(Self {
+        let mut audit = match DatabaseUrl::of(workspace)? {
+            None => Self::open(&workspace.join("data/attache.db")).await?,
+            Some(url) => Self {
                 conn: server::connect_to_read(&url).await?,
                 path: None,
-            }),
-        }
+                objects: None,
+            },
+        };
+        audit.objects = Some(ObjectRoom::of(workspace));
+        Ok(audit)
     }
 
     /// Makes the checks in order.
     pub async fn examine(&mut self, wanted: AuditScope) -> Result<Findings> {
-        let mut findings = examine(&mut self.conn, wanted).await?;
+        let objects = self.objects.as_ref();
+        let mut findings = examine_with(&mut self.conn, objects, wanted).await?;
         findings.made += 1;
         let log = self.log_bytes();
         if log > LOG_BYTES_MAX {
@@ -223,9 +231,17 @@ impl Audit {
     }
 }
 
-/// Makes the checks that need only a connection.
+/// Makes the checks that need only a connection; objects are not looked at.
 pub(in crate::store) async fn examine(
     conn: &mut Connection,
+    wanted: AuditScope,
+) -> Result<Findings> {
+    examine_with(conn, None, wanted).await
+}
+
+async fn examine_with(
+    conn: &mut Connection,
+    objects: Option<&ObjectRoom>,
     wanted: AuditScope,
 ) -> Result<Findings> {
     let (mut findings, mut unread) = (Findings::default(), Vec::new());
@@ -253,7 +269,7 @@ pub(in crate::store) async fn examine(
         }
     }
     if wanted.bytes {
-        hashes::examine(conn, &mut findings, &mut unread).await?;
+        hashes::examine((conn, objects), &mut findings, &mut unread).await?;
     }
     findings.unread(unread);
     let pending = match db::query(PENDING).fetch_one(conn).await {

@@ -6,7 +6,7 @@
 mod answers;
 mod controls;
 mod engine;
-mod letters;
+pub mod letters;
 mod model;
 mod names;
 mod state;

@@ -99,6 +99,8 @@ mod crash_points;
 mod kills;
 mod recovery;
 mod maintenance;
+#[cfg(debug_assertions)]
+mod objects;
 mod week;
 mod doctor;
 mod sql;

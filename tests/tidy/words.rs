@@ -79,6 +79,7 @@ const HOMES: &[Home] = &[
             // URLs that an operator wrote.
             "src/providers/transport/client.rs",
             "src/gateway/ingress/imap/token.rs",
+            "src/objects/http.rs",
             // URLs that a model wrote, behind the guard.
             "src/web/fetcher.rs",
         ],

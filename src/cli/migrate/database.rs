@@ -163,6 +163,11 @@ fn refusal(error: TransferError) -> anyhow::Error {
             Exit::Usage,
             "between two files go `attache backup` and `restore`, between two servers `pg_dump` and `pg_restore`",
         ),
+        TransferError::Objects { .. } => (
+            Exit::Workspace,
+            "give the target's `configs/keeping.json` the same `objects`, with their keys in its `.secrets`: the rows keep the names of \
+             their objects",
+        ),
         TransferError::NoSource => (
             Exit::NoInput,
             "name the workspace with --workspace; a new one has no rows, and needs no move",

@@ -140,6 +140,7 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
             let hint = "the engine needs a folder `data` in which its user may write, on a file system with locks";
             (Exit::CannotCreate, hint)
         }
+        OpenError::Objects(error) => return (Exit::Workspace, Some(error.remedy())),
         OpenError::DatabaseUrl
         | OpenError::TwoDatabases { .. }
         | OpenError::NoServer { .. }
@@ -295,6 +296,13 @@ fn of_store(error: &StoreError) -> (Exit, Option<String>) {
     match error {
         StoreError::Missing { .. } | StoreError::Ambiguous { .. } => (Exit::NoInput, None),
         StoreError::NotCommitted(_) | StoreError::CommitUnanswered(_) => (Exit::TryAgain, None),
+        StoreError::Object(error) => {
+            let exit = match error.is_lost() {
+                true => Exit::Failed,
+                false => Exit::TryAgain,
+            };
+            (exit, Some(error.remedy()))
+        }
         StoreError::Moved(_) => {
             let hint = "put `data/attache.db` back where it was, with its `-wal` beside it, and start again; stop the engine \
                 before you move or restore anything";

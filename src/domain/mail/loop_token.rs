@@ -41,6 +41,13 @@ impl LoopKey {
         Self(block)
     }
 
+    /// Returns 16 hexadecimal digits that tell keys apart and do not give them away.
+    pub fn name(&self) -> String {
+        let mut name = hex(&Sha256::digest(self.mac(0, "name").finalize().into_bytes()));
+        name.truncate(16);
+        name
+    }
+
     /// Formats the token with its seal, on one line.
     pub fn seal(&self, token: &LoopToken) -> String {
         let LoopToken { hops, message_id } = token;

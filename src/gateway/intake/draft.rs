@@ -166,6 +166,7 @@ impl Draft<'_> {
             sha256: sha256_hex(&[&self.bytes]),
             envelope_json: self.envelope_json(),
             bytes: self.bytes.clone(),
+            object: None,
             readers: email.list_id.is_none().then(|| place.participants.clone()),
             place,
             decisions: self.decisions_for(trust),
@@ -394,5 +395,6 @@ fn new_attachment(attachment: &Attachment, clock: &dyn Clock) -> NewAttachment {
         content_id: attachment.content_id.clone(),
         sha256: sha256_hex(&[&attachment.bytes]),
         bytes: attachment.bytes.clone(),
+        object: None,
     }
 }

@@ -64,7 +64,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     ),
     (
         "attachments",
-        "id message_id persona_id content_type sha256 pruned_at",
+        "id message_id persona_id content_type sha256 pruned_at object",
         Keys,
     ),
     (
@@ -114,6 +114,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
         Keys,
     ),
     ("delivery_reports", "diagnostic", Gone("delivery_reports")),
+    ("dropped_objects", "name", Keys),
     (
         "embedding_calls",
         "id persona_id purpose run_id provider model state cost_source price_version accounts_json day created_at",
@@ -278,7 +279,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     ),
     (
         "raw_letters",
-        "id persona_id sha256 envelope_json pruned_at",
+        "id persona_id sha256 envelope_json pruned_at object",
         Keys,
     ),
     ("raw_letters", "bytes trace", Gone("raw_letters")),
@@ -315,7 +316,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     (
         "run_turns",
         "run_id persona_id request_sha256 provider model state error_class started_at finished_at begun_json pruned_at packed_with \
-         redacted_at",
+         packed_object redacted_at",
         Keys,
     ),
     (

@@ -13,6 +13,7 @@ use crate::store::budgets::usage_row::UsageRow;
 use crate::store::db::{self, Connection, Query, Sql};
 use crate::store::journal::contents::NewSources;
 use crate::store::journal::packed::{DigestedText, PackedTurn, PlainTurn};
+use crate::store::objects::room::KeptObject;
 use crate::store::runs::fence::{Frame, fenced};
 use crate::store::sql::to_ms;
 use std::sync::{Arc, LazyLock};
@@ -109,8 +110,9 @@ impl TurnStarted {
 /// A returned row means that the run is this engine's, and names the missing contents.
 pub(in crate::store) const START_TURN: &str = "
     INSERT INTO run_turns (run_id, turn_index, attempt, persona_id, request_json, request_sha256, provider, model,
-      state, started_at, context_json, begun_json, sources_json, packed, packed_with)
-      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10, $14, $15, $17, $18);
+      state, started_at, context_json, begun_json, sources_json, packed, packed_with,
+      packed_object, object_bytes)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10, $14, $15, $17, $18, $19, $20);
     UPDATE runs SET provider = $7, model = $8, context_report_json = coalesce($11, context_report_json),
       limits_json = coalesce($13, limits_json)
     WHERE id = $1 AND ($11 IS NOT NULL OR provider <> $7 OR model <> $8);
@@ -163,7 +165,7 @@ pub(in crate::store) async fn start(
         .bind(run)
         .bind(turn.turn_index)
         .bind(turn.attempt);
-    let is_plain = packed.bytes.is_none();
+    let is_plain = packed.is_plain();
     let plain_context = context.filter(|_| is_plain);
     let start = start
         .bind(frame.persona)
@@ -182,8 +184,7 @@ pub(in crate::store) async fn start(
     let start = start.bind(turn.begun_json.as_deref());
     let start = start.bind(context.map(|context| context.sources.json.as_str()));
     let start = start.bind(sources.map(|sources| sources.digests(packed.shared.as_deref())));
-    let start = start.bind(packed.bytes.as_deref());
-    let start = start.bind(packed.shared.as_ref().map(|shared| shared.sha256.as_str()));
+    let start = with_packed(start, packed);
     let start = match &turn.reservation {
         Some(reservation) => {
             money::with_reservation(start, call, (reservation, part_of(conn, run)))
@@ -209,6 +210,16 @@ pub(in crate::store) async fn start(
         }
         None => Ok(()),
     }
+}
+
+/// Binds the bodies of a turn, where they are not plain.
+fn with_packed(start: Query, packed: &PackedTurn) -> Query {
+    let object = packed.object.as_ref();
+    start
+        .bind(packed.bytes.as_deref())
+        .bind(packed.shared.as_ref().map(|shared| shared.sha256.as_str()))
+        .bind(object.map(|kept| kept.name.as_str()))
+        .bind(object.map(KeptObject::size_column))
 }
 
 pub(in crate::store) async fn answered(

@@ -88,7 +88,13 @@ impl PersonaStore {
                 _ => PackedTurn::default(),
             },
         });
-        let rows = Arc::new(rows.collect::<Vec<_>>());
+        let mut rows: Vec<EntryRow> = rows.collect();
+        if self.store.has_objects() {
+            for row in &mut rows {
+                self.store.put_packed(&mut row.packed).await?;
+            }
+        }
+        let rows = Arc::new(rows);
         let written = self.write_entries(key, (&entries, &rows), false).await;
         match written {
             Err(StoreError::BudgetExhausted(empty)) if empty.is_of_part() => {

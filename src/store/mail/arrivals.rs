@@ -51,6 +51,22 @@ impl Store {
 
     async fn store_letter(
         &self,
+        mut copies: Vec<NewInbound>,
+        releases: Option<MessageId>,
+    ) -> Result<Vec<StoredInbound>> {
+        let put = match self.has_objects() {
+            true => Some(self.put_letter(&mut copies).await?),
+            false => None,
+        };
+        let stored = self.commit_letter(copies, releases).await?;
+        if let Some(put) = put {
+            self.drop_duplicates(put, &stored).await;
+        }
+        Ok(stored)
+    }
+
+    async fn commit_letter(
+        &self,
         copies: Vec<NewInbound>,
         releases: Option<MessageId>,
     ) -> Result<Vec<StoredInbound>> {

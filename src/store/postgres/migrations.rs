@@ -29,6 +29,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     85 "0085_tables",
     86 "0086_nodes",
     87 "0087_engine_parts",
+    88 "0088_objects",
 };
 
 /// Gives the name of the table of migrations, or NULL where none was ever applied.

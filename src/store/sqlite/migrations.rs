@@ -116,6 +116,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     85 "0085_deliveries_held",
     86 "0086_nodes",
     87 "0087_engine_parts",
+    88 "0088_objects",
 };
 
 #[cfg(test)]

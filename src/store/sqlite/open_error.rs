@@ -1,5 +1,6 @@
 //! Reasons why a database could not be opened.
 
+use crate::objects::ObjectError;
 use crate::store::sqlite::migrations::newest_known;
 use crate::store::sqlite::refusal::is_one_of;
 use sqlx::migrate::MigrateError;
@@ -27,6 +28,9 @@ pub enum OpenError {
     /// `ATTACHE_DATABASE_URL` is no address of a database. Its value, which may hold a password, is not repeated.
     #[error("the value of ATTACHE_DATABASE_URL is no address of a PostgreSQL database")]
     DatabaseUrl,
+    /// The object store that the configuration names cannot be used.
+    #[error("the object store of this workspace cannot be used")]
+    Objects(#[source] ObjectError),
     /// The workspace has a file, and names a database on a server.
     #[error("`data/attache.db` is there, and ATTACHE_DATABASE_URL names another database, {place}")]
     TwoDatabases { place: String },
