@@ -192,7 +192,7 @@ async fn an_answer_goes_to_the_owners_or_nowhere() {
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0].to[0].spec, "olga@home.test");
     // What the owner is told is nothing of the sender's thread.
-    let sql = "SELECT (m.thread_id = r.thread_id) || '' FROM messages m JOIN runs r ON r.id = m.run_id WHERE r.id = $1";
+    let sql = "SELECT CASE WHEN m.thread_id = r.thread_id THEN '1' ELSE '0' END FROM messages m JOIN runs r ON r.id = m.run_id WHERE r.id = $1";
     assert_eq!(app.row(sql, &told).await[0].as_deref(), Some("0"));
     let sql = "SELECT disposition FROM messages WHERE run_id = $1";
     assert_eq!(

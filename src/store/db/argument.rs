@@ -66,7 +66,7 @@ pub(in crate::store) fn without_nul(text: &str) -> Cow<'_, str> {
         clean.push_str(before);
         // After an odd number of marks this one is quoted itself.
         clean.push_str(match marks % 2 {
-            0 => ESCAPED_REPLACEMENT,
+            0 => REPLACEMENT,
             _ => ESCAPED_NUL,
         });
         rest = &found[ESCAPED_NUL.len()..];
@@ -76,7 +76,6 @@ pub(in crate::store) fn without_nul(text: &str) -> Cow<'_, str> {
 }
 
 static ESCAPED_NUL: &str = r"\u0000";
-static ESCAPED_REPLACEMENT: &str = r"\ufffd";
 /// REPLACEMENT CHARACTER, of the Unicode Standard.
 static REPLACEMENT: &str = "\u{fffd}";
 
@@ -174,9 +173,9 @@ mod tests {
         for (text, clean) in [
             ("plain \\ text", "plain \\ text"),
             ("a\0b", "a\u{fffd}b"),
-            (r#"["a\u0000b"]"#, r#"["a\ufffdb"]"#),
+            (r#"["a\u0000b"]"#, "[\"a\u{fffd}b\"]"),
             (r#"["a\\u0000b"]"#, r#"["a\\u0000b"]"#),
-            (r#"["\u0000\u0000"]"#, r#"["\ufffd\ufffd"]"#),
+            (r#"["\u0000\u0000"]"#, "[\"\u{fffd}\u{fffd}\"]"),
         ] {
             assert_eq!(without_nul(text), clean, "{text:?}");
         }

@@ -36,7 +36,7 @@ async fn what_was_erased_is_not_claimed_again_and_a_new_letter_is() {
     app.run_of(&carol("c9", again, "Rain", RAIN)).await;
     app.drain().await;
     let workspace = stopped(app).await;
-    let senders = "SELECT group_concat(sender) FROM (SELECT sender FROM messages WHERE direction = 'inbound' ORDER BY seq)";
+    let senders = "SELECT group_concat(sender) FROM (SELECT sender FROM messages WHERE direction = 'inbound' ORDER BY seq) AS letters";
     let mut rows = workspace.rows().await;
     let before: String = db::query_scalar(senders)
         .fetch_one(&mut rows)

@@ -4,6 +4,7 @@ use super::erasure::{CAROL, carol, erase, files, stopped};
 use super::whole_backup::{DAY, backed_up, scripted};
 use super::workspace::attache;
 use crate::app::Workspace;
+use crate::app::database::is_sqlite_only;
 use attache::keeping::{BackupWorker, backups_in};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,9 @@ fn hold_words(folder: &Path) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_report_names_the_backups_that_hold_the_words_and_they_go_when_it_says() {
+    if is_sqlite_only("backups of a file") {
+        return;
+    }
     let (app, place, worker) = scripted(&json!({ "rules": [{ "say": "Thank you." }] }), 2).await;
     let folder = place.path().join("backups");
     app.run_of(&carol("k1", "", "Ferry", WORDS)).await;
@@ -77,6 +81,9 @@ async fn named(workspace: &Path) -> BTreeMap<String, String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn backups_that_lie_here_are_named_also_after_the_workspace_is_moved_or_copied() {
+    if is_sqlite_only("backups of a file") {
+        return;
+    }
     let app = Workspace::new(&json!({ "rules": [{ "say": "Thank you." }] }))
         .start()
         .await;

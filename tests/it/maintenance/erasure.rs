@@ -1,6 +1,7 @@
 //! What a person wrote goes: no byte of it is left in any file, what others wrote is as it was, and a signed report says so.
 
 use super::workspace::attache;
+use crate::app::database::is_sqlite_only;
 use crate::app::db;
 use crate::app::{TestApp, Workspace, proven, proven_note as note};
 use attache::replay::verify::Outcome;
@@ -172,6 +173,9 @@ pub async fn erase(workspace: &Workspace, more: &[&str]) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_byte_of_what_a_person_wrote_is_left_and_other_threads_are_as_they_were() {
+    if is_sqlite_only("bytes of its file") {
+        return;
+    }
     let workspace = stopped(lived().await).await;
     let before = bobs_thread(&workspace).await;
     assert!(before.len() >= 4, "{before:#?}");
@@ -216,6 +220,9 @@ async fn no_byte_of_what_a_person_wrote_is_left_and_other_threads_are_as_they_we
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_others_quote_is_listed_and_stays_unless_it_is_asked_for() {
+    if is_sqlite_only("a copy of its file") {
+        return;
+    }
     let workspace = stopped(lived().await).await;
     let dry = ["erase", "--contact", CAROL, "--json"];
     let (code, stdout, stderr) = attache(workspace.path(), &dry).await;

@@ -1,6 +1,7 @@
 //! Backups of a whole workspace: made and checked, restored, moved; made by the engine by the clock.
 
 use super::workspace::{attache, lived, script};
+use crate::app::database::is_sqlite_only;
 use crate::app::{TestApp, Workspace, proven_note as note};
 use attache::domain::Email;
 use attache::keeping::{BackupWorker, backups_in};
@@ -303,6 +304,9 @@ pub const DAY: Duration = Duration::from_secs(24 * 3600);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_engine_makes_a_backup_a_day_checks_it_and_keeps_so_many() {
+    if is_sqlite_only("backups of a file") {
+        return;
+    }
     let (app, place, worker) = by_the_clock(2).await;
     let folder = place.path().join("backups");
     for day in 1..=4 {
@@ -335,6 +339,9 @@ async fn the_engine_makes_a_backup_a_day_checks_it_and_keeps_so_many() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_that_fails_is_told_once_a_day_tried_again_and_pushes_out_no_good_one() {
+    if is_sqlite_only("backups of a file") {
+        return;
+    }
     let (app, place, worker) = by_the_clock(1).await;
     let folder = place.path().join("backups");
     assert!(worker.work_once().await.expect("tried"));

@@ -261,8 +261,7 @@ async fn parallel_runs_under_kills_never_overspend_the_days_budget() {
     let mut rows = db::Connection::open(dir.path()).await;
     audit(&mut rows).await;
     let billed = bills.total();
-    let account =
-        "SELECT spent_micros FROM budget_accounts WHERE scope = 'engine' AND length(period) = 10";
+    let account = "SELECT sum(spent_micros) FROM budget_accounts WHERE scope = 'engine' AND length(period) = 10";
     let spent = number(&mut rows, account).await;
     let reserved = number(
         &mut rows,

@@ -286,7 +286,7 @@ async fn a_call_that_may_be_billed_is_kept_one_turned_away_is_not() {
         letters(&app, 1).await;
         app.drain().await;
         let sql =
-            "SELECT CAST(spent_micros AS TEXT), CAST(reserved_micros AS TEXT) FROM budget_accounts
+            "SELECT CAST(sum(spent_micros) AS TEXT), CAST(sum(reserved_micros) AS TEXT) FROM budget_accounts
             WHERE scope = 'engine' AND period = $1";
         let account = app.row(sql, "2026-11-20").await;
         assert_eq!(

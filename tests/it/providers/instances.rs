@@ -2,6 +2,7 @@
 //! written down.
 
 use super::server::{Reply, Server};
+use crate::app::database::is_sqlite_only;
 use crate::app::{TestApp, Workspace, proven_note as note};
 use crate::fallback::{says, tries};
 use serde_json::{Value, json};
@@ -77,6 +78,9 @@ fn kept(app: &TestApp) -> Vec<u8> {
 
 #[tokio::test]
 async fn each_instance_has_its_own_server_key_headers_model_and_price() {
+    if is_sqlite_only("bytes of its file") {
+        return;
+    }
     let work = Server::start(vec![
         answer("By work.", &usage()),
         Reply::new(

@@ -90,7 +90,7 @@ async fn an_exported_run_comes_back_whole_and_without_secrets() {
     }
     let raw = app
         .row(
-            "SELECT CAST(bytes AS TEXT) FROM raw_letters WHERE instr(bytes, $1) > 0",
+            "SELECT CAST(bytes AS TEXT) FROM raw_letters WHERE instr(bytes, CAST($1 AS BLOB)) > 0",
             "hunter2",
         )
         .await;

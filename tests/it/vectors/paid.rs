@@ -9,8 +9,9 @@ use std::process::Command;
 
 const CALLS: &str = "SELECT purpose || ' ' || state || ' ' || texts || ' ' || tokens || ' ' || coalesce(CAST(cost_micros AS TEXT), 'unknown') || ' ' \
     || cost_source || ' ' || coalesce(CAST(held_micros AS TEXT), '-') FROM embedding_calls ORDER BY created_at, id";
-const ACCOUNTS: &str = "SELECT scope || ' ' || owner || ' ' || period || ' ' || spent_micros || ' ' || spent_tokens || ' ' \
-    || reserved_micros || ' ' || reserved_tokens FROM budget_accounts WHERE scope IN ('engine', 'persona') ORDER BY scope, period";
+const ACCOUNTS: &str = "SELECT scope || ' ' || period || ' ' || sum(spent_micros) || ' ' || sum(spent_tokens) || ' ' \
+    || sum(reserved_micros) || ' ' || sum(reserved_tokens) FROM budget_accounts WHERE scope IN ('engine', 'persona') \
+    GROUP BY scope, period ORDER BY scope, period";
 
 fn priced(workspace: &Workspace) {
     let price = |provider: &str, input: u32| json!({ "provider": provider, "model": "*", "input": input, "output": 1 });

@@ -16,3 +16,5 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
   RETURN encode(v, 'escape');
 END $$;
+CREATE FUNCTION tests.json_object(key TEXT, v TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE AS $$
+  SELECT json_build_object(key, v)::text $$;
