@@ -105,7 +105,7 @@ pub static PLANTS: &[Plant] = &[
     plant("provider_calls", "last_failure_message",
         "INSERT INTO provider_calls (provider, calls, last_failure_message) VALUES
            ('scripted', 1, '@provider_calls.last_failure_message@')
-         ON CONFLICT (provider) DO UPDATE SET last_failure_message = excluded.last_failure_message"),
+         ON CONFLICT (provider, part) DO UPDATE SET last_failure_message = excluded.last_failure_message"),
     plant("provider_sessions", "session_id folder usage_json",
         "INSERT INTO provider_sessions (persona_id, thread_id, provider, model, session_id, folder, options_sha256, state, run_id,
            seen_seq, usage_json, created_at, used_at)
