@@ -7,6 +7,9 @@ use crate::runs::deps::RunDeps;
 use crate::runs::model_call::fallback::Route;
 use crate::store::Billing;
 
+/// Characters of a model's name in the ledger, whose keys it is part of: a server may call its model anything.
+const MODEL_CHARS_MAX: usize = 200;
+
 /// Reports whether a failed call may still be billed.
 pub fn billing(error: &ProviderError) -> Billing {
     match error.may_be_billed() {
@@ -32,7 +35,7 @@ pub fn priced_failure(
     route: &Route<'_>,
     used: TokenUsage,
 ) -> (TokenUsage, Vec<UsageLine>) {
-    price(deps, route, used, vec![line(&route.model, used)])
+    price(deps, route, used, vec![line(route.model.clone(), used)])
 }
 
 fn price(
@@ -106,6 +109,7 @@ fn lines_of(response: &Response, asked: &str) -> Vec<UsageLine> {
     };
     let mut lines: Vec<UsageLine> = Vec::new();
     for (model, used) in parts {
+        let model: String = model.chars().take(MODEL_CHARS_MAX).collect();
         match lines.iter_mut().find(|line| line.model == model) {
             Some(line) => line.usage = line.usage.plus(used),
             None => lines.push(line(model, used)),
@@ -114,9 +118,9 @@ fn lines_of(response: &Response, asked: &str) -> Vec<UsageLine> {
     lines
 }
 
-fn line(model: &str, used: TokenUsage) -> UsageLine {
+fn line(model: String, used: TokenUsage) -> UsageLine {
     UsageLine {
-        model: model.to_owned(),
+        model,
         usage: used,
         source: CostSource::Unknown,
         price_version: None,
