@@ -89,10 +89,8 @@ impl PersonaStore {
             },
         });
         let mut rows: Vec<EntryRow> = rows.collect();
-        if self.store.has_objects() {
-            for row in &mut rows {
-                self.store.put_packed(&mut row.packed).await?;
-            }
+        for row in &mut rows {
+            self.store.put_packed(&mut row.packed).await?;
         }
         let rows = Arc::new(rows);
         let written = self.write_entries(key, (&entries, &rows), false).await;

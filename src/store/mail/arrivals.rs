@@ -54,14 +54,9 @@ impl Store {
         mut copies: Vec<NewInbound>,
         releases: Option<MessageId>,
     ) -> Result<Vec<StoredInbound>> {
-        let put = match self.has_objects() {
-            true => Some(self.put_letter(&mut copies).await?),
-            false => None,
-        };
+        let put = self.put_letter(&mut copies).await?;
         let stored = self.commit_letter(copies, releases).await?;
-        if let Some(put) = put {
-            self.drop_duplicates(put, &stored).await;
-        }
+        self.drop_duplicates(put, &stored).await;
         Ok(stored)
     }
 

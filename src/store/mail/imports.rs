@@ -43,19 +43,14 @@ impl Store {
         mut copy: NewInbound,
         way: ArchivedWay,
     ) -> Result<StoredInbound> {
-        let put = match self.has_objects() {
-            true => Some(self.put_letter(std::slice::from_mut(&mut copy)).await?),
-            false => None,
-        };
+        let put = self.put_letter(std::slice::from_mut(&mut copy)).await?;
         let stored = self
             .write(Scope::Engine, move |conn| {
                 Box::pin(async move { import(conn, &copy, way).await })
             })
             .await?;
-        if let Some(put) = put {
-            self.drop_duplicates(put, std::slice::from_ref(&stored))
-                .await;
-        }
+        self.drop_duplicates(put, std::slice::from_ref(&stored))
+            .await;
         Ok(stored)
     }
 }

@@ -76,10 +76,8 @@ impl PersonaStore {
 
     /// Stores a question with its queued run; returns the thread.
     pub async fn ask(&self, mut question: NewSynthetic) -> Result<ThreadId> {
-        if self.store.has_objects() {
-            let attachments = &mut question.attachments;
-            self.store.put_attachments(attachments).await?;
-        }
+        let attachments = &mut question.attachments;
+        self.store.put_attachments(attachments).await?;
         let now = self.store.clock().now();
         self.write(move |conn| {
             Box::pin(async move { insert_synthetic(conn, &question, now).await })

@@ -30,6 +30,16 @@ struct ObjectPuts<'a> {
 }
 
 impl Store {
+    /// Returns puts of nothing yet; `None`: no object store is configured.
+    fn object_puts(&self) -> Result<Option<ObjectPuts<'_>>> {
+        let client = self.objects().client()?;
+        Ok(client.map(|client| ObjectPuts {
+            store: self,
+            client,
+            wanted: Vec::new(),
+        }))
+    }
+
     /// Puts what is large of a letter into the object store, whose names take the place of the bytes.
     ///
     /// Errors: [`crate::store::StoreError::Object`] when it does not answer in time; nothing has a row then.
@@ -37,18 +47,13 @@ impl Store {
         &self,
         copies: &mut [NewInbound],
     ) -> Result<PutObjects> {
-        let Some(client) = self.objects().client()? else {
+        let Some(mut puts) = self.object_puts()? else {
             return Ok(PutObjects::default());
-        };
-        let mut puts = ObjectPuts {
-            store: self,
-            client,
-            wanted: Vec::new(),
         };
         let mut names = Vec::with_capacity(copies.len());
         for copy in copies {
             let first = puts.wanted.len();
-            if client.takes(copy.bytes.len()) {
+            if puts.client.takes(copy.bytes.len()) {
                 let bytes = std::mem::replace(&mut copy.bytes, Arc::new([]));
                 copy.object = Some(puts.add(&copy.sha256, Bytes::from_owner(bytes)));
             }
@@ -65,13 +70,8 @@ impl Store {
         &self,
         attachments: &mut [NewAttachment],
     ) -> Result<()> {
-        let Some(client) = self.objects().client()? else {
+        let Some(mut puts) = self.object_puts()? else {
             return Ok(());
-        };
-        let mut puts = ObjectPuts {
-            store: self,
-            client,
-            wanted: Vec::new(),
         };
         puts.add_attachments(attachments);
         Ok(puts.put_all().await?)
@@ -79,16 +79,12 @@ impl Store {
 
     /// Puts the bodies of a turn, where they are large.
     pub(in crate::store) async fn put_packed(&self, packed: &mut PackedTurn) -> Result<()> {
-        let Some(client) = self.objects().client()? else {
+        let Some(mut puts) = self.object_puts()? else {
             return Ok(());
         };
-        let Some(bytes) = packed.bytes.take_if(|bytes| client.takes(bytes.len())) else {
+        let is_large = |bytes: &mut Vec<u8>| puts.client.takes(bytes.len());
+        let Some(bytes) = packed.bytes.take_if(is_large) else {
             return Ok(());
-        };
-        let mut puts = ObjectPuts {
-            store: self,
-            client,
-            wanted: Vec::new(),
         };
         packed.object = Some(puts.add(&sha256_hex(&[&bytes]), bytes.into()));
         puts.put_all().await?;
