@@ -5,11 +5,11 @@
 //! of it in equal shares. So a bound is reached to the last call, and near it calls wait for each other as they would for one
 //! row.
 
-use crate::domain::{BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope};
+use crate::domain::{Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope};
 use crate::store::budgets::engine_parts::{PARTS, owners, part_of};
 use crate::store::budgets::money::{BudgetExhausted, CallReservation, state};
-use crate::store::db::{self, Connection, Row};
-use crate::store::postgres::lock::LOCK_GRANTS;
+use crate::store::db::{self, Connection};
+use crate::store::postgres::lock::{GRANTS, LOCK_GRANTS};
 use crate::store::sql::json_list;
 use crate::store::{Result, StoreError};
 use serde_json::{Value, json};
@@ -32,7 +32,10 @@ static GRANT: &str = "
 
 /// Locks the grants for the transaction; the first statement of one that calls [`grant`].
 pub(in crate::store) async fn lock(conn: &mut Connection) -> Result<()> {
-    db::query(LOCK_GRANTS).execute(conn).await?;
+    db::query(LOCK_GRANTS)
+        .bind(i64::from(GRANTS))
+        .execute(conn)
+        .await?;
     Ok(())
 }
 
@@ -63,19 +66,18 @@ pub(in crate::store) async fn grant(
     let lock = db::query(LOCK_PARTS).bind(owners()).bind(&periods);
     let rows = lock.fetch_all(&mut *conn).await?;
     for account in accounts {
-        let parts: Vec<&Row> = rows
+        let parts: Vec<(&str, BudgetBalance)> = rows
             .iter()
             .filter(|row| row.get::<&str>("period") == account.id.period)
+            .map(|row| (row.get("owner"), state(row)))
             .collect();
-        let Some(grants) = grants(account, &parts, (own, reservation)) else {
-            return Err(StoreError::BudgetExhausted(Box::new(exhausted(
-                account,
-                &parts,
-                reservation,
-            ))));
+        let sum = sum_of(&parts);
+        let Some(shares) = shares(account, sum, reservation) else {
+            let empty = exhausted(account, sum, reservation);
+            return Err(StoreError::BudgetExhausted(Box::new(empty)));
         };
         let grant = db::query(GRANT)
-            .bind(grants.to_string())
+            .bind(grants(&parts, shares, (own, reservation)).to_string())
             .bind(account.cost_micros_max.map(|bound| bound.value))
             .bind(account.tokens_max.map(|bound| bound.value))
             .bind(&account.id.period);
@@ -84,74 +86,74 @@ pub(in crate::store) async fn grant(
     Ok(())
 }
 
-/// Returns the grants of an account as JSON; `None`: it cannot pay the call.
-fn grants(
-    account: &BudgetAccount,
-    parts: &[&Row],
-    (own, reservation): (&str, &CallReservation),
-) -> Option<Value> {
-    let balances: Vec<(&str, BudgetBalance)> = parts
-        .iter()
-        .map(|row| (row.get("owner"), state(row)))
-        .collect();
-    let micros: Vec<i64> = balances
-        .iter()
-        .map(|(_, part)| part.spent_micros + part.reserved_micros)
-        .collect();
-    let tokens: Vec<i64> = balances
-        .iter()
-        .map(|(_, part)| part.spent_tokens + part.reserved_tokens)
-        .collect();
-    let micros_needed = reservation.micros + reservation.left_elsewhere;
-    let micros_share = share(
-        account.cost_micros_max.map(|b| b.value),
-        &micros,
-        micros_needed,
-    )?;
-    let tokens_share = share(
-        account.tokens_max.map(|b| b.value),
-        &tokens,
-        reservation.tokens,
-    )?;
-    let grants = balances.iter().zip(micros.iter().zip(tokens));
-    let grants = grants.filter(|((owner, _), _)| !owner.is_empty());
-    Some(Value::from_iter(grants.map(
-        |((owner, _), (micros, tokens))| {
-            let of_call = |needed| if *owner == own { needed } else { 0 };
-            json!({
-                "owner": owner,
-                "micros": micros + micros_share + of_call(micros_needed),
-                "tokens": tokens + tokens_share + of_call(reservation.tokens),
-            })
-        },
-    )))
-}
-
-/// Returns what each part may spend beside what it has spent and the call needs; `None`: there is too little for the call.
-fn share(bound: Option<i64>, used: &[i64], needed: i64) -> Option<i64> {
-    let Some(bound) = bound else {
-        return Some(0);
-    };
-    let free = bound - used.iter().sum::<i64>() - needed;
-    let parts = i64::try_from(PARTS.len()).unwrap_or(i64::MAX);
-    (free >= 0).then_some(free / 2 / parts)
-}
-
-fn exhausted(
-    account: &BudgetAccount,
-    parts: &[&Row],
-    reservation: &CallReservation,
-) -> BudgetExhausted {
+fn sum_of(parts: &[(&str, BudgetBalance)]) -> BudgetBalance {
     let mut sum = BudgetBalance::default();
-    for part in parts.iter().map(|row| state(row)) {
+    for (_, part) in parts {
         sum.spent_micros += part.spent_micros;
         sum.reserved_micros += part.reserved_micros;
         sum.spent_tokens += part.spent_tokens;
         sum.reserved_tokens += part.reserved_tokens;
     }
+    sum
+}
+
+/// Returns the micro-dollars and tokens that each part may spend beside what it has spent and the call needs; `None`: the whole
+/// account cannot pay the call.
+fn shares(
+    account: &BudgetAccount,
+    sum: BudgetBalance,
+    reservation: &CallReservation,
+) -> Option<(i64, i64)> {
+    let micros = sum.spent_micros + sum.reserved_micros + micros_needed(reservation);
+    let tokens = sum.spent_tokens + sum.reserved_tokens + reservation.tokens;
+    Some((
+        share(account.cost_micros_max, micros)?,
+        share(account.tokens_max, tokens)?,
+    ))
+}
+
+/// `used`: with what the call needs.
+fn share(bound: Option<Bound>, used: i64) -> Option<i64> {
+    let Some(bound) = bound else {
+        return Some(0);
+    };
+    let free = bound.value - used;
+    let parts = i64::try_from(PARTS.len()).unwrap_or(i64::MAX);
+    (free >= 0).then_some(free / 2 / parts)
+}
+
+fn micros_needed(reservation: &CallReservation) -> i64 {
+    reservation.micros + reservation.left_elsewhere
+}
+
+/// Returns the grants of the parts as JSON; what was spent before there were parts gets none.
+fn grants(
+    parts: &[(&str, BudgetBalance)],
+    (micros_share, tokens_share): (i64, i64),
+    (own, reservation): (&str, &CallReservation),
+) -> Value {
+    let parts = parts.iter().filter(|(owner, _)| !owner.is_empty());
+    Value::from_iter(parts.map(|(owner, part)| {
+        let (micros, tokens) = match *owner == own {
+            true => (micros_needed(reservation), reservation.tokens),
+            false => (0, 0),
+        };
+        json!({
+            "owner": owner,
+            "micros": part.spent_micros + part.reserved_micros + micros_share + micros,
+            "tokens": part.spent_tokens + part.reserved_tokens + tokens_share + tokens,
+        })
+    }))
+}
+
+fn exhausted(
+    account: &BudgetAccount,
+    sum: BudgetBalance,
+    reservation: &CallReservation,
+) -> BudgetExhausted {
     let cost_micros_max = account.cost_micros_max.map(|bound| bound.value);
     let tokens_max = account.tokens_max.map(|bound| bound.value);
-    let micros = sum.spent_micros + reservation.micros + reservation.left_elsewhere;
+    let micros = sum.spent_micros + micros_needed(reservation);
     let tokens = sum.spent_tokens + reservation.tokens;
     BudgetExhausted {
         account: BudgetAccountId {

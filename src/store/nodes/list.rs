@@ -91,7 +91,7 @@ impl Store {
     /// Returns the nodes whose leases last; none on SQLite, which has no leases.
     pub(in crate::store) async fn living_nodes(&self) -> Result<Vec<NodeRecord>> {
         let mut nodes = self.nodes().await?;
-        nodes.retain(|node| node.lease_ms.is_some_and(|left| left > 0));
+        nodes.retain(|node| node.lease_ms.is_some() && node.is_alive());
         Ok(nodes)
     }
 

@@ -19,10 +19,12 @@ const WHOLE: i32 = 0x4154_5445;
 const PERSONA: i32 = WHOLE + 1;
 const MAILBOX: i32 = WHOLE + 2;
 const CLAIMS: i32 = WHOLE + 3;
+pub(in crate::store) const GRANTS: i32 = WHOLE + 4;
 
-/// Locks what the parts of the engine's account may spend: number `WHOLE + 4`. Whoever has it may lock all parts; others have
-/// one each, and wait for no other.
-pub(in crate::store) static LOCK_GRANTS: &str = "SELECT pg_advisory_xact_lock(1096045641, 0)";
+/// Locks what the parts of the engine's account may spend, by [`GRANTS`]. Whoever has it may lock all parts; others have one
+/// each, and wait for no other.
+pub(in crate::store) static LOCK_GRANTS: &str =
+    "SELECT pg_advisory_xact_lock(CAST($1 AS INTEGER), 0)";
 
 /// Locks the budget accounts of a provider call, before a text changes them in whatever order.
 pub(in crate::store) const ACCOUNTS_OF_CALL: &str = "
