@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Remedy for an object that is lost.
+pub const LOST_REMEDY: &str = "something else has changed the object store: bring the object back from its versions or a copy";
+
 /// Reason why bytes could not be put or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
@@ -47,7 +50,7 @@ impl ObjectError {
         match self {
             Self::Away { .. } | Self::Late { .. } => {
                 "see whether the object store works, and whether `objects` in `configs/keeping.json` and the keys in `.secrets` \
-                 are right; `attache doctor` tries it"
+                 are right; `attache doctor --online` tries it"
                     .to_owned()
             }
             Self::Folder { folder, .. } => format!(
@@ -58,9 +61,7 @@ impl ObjectError {
             Self::NotConfigured => "write `objects` into `configs/keeping.json` again, as it was when the bytes were stored; rows \
                  name their objects below its `url`"
                 .to_owned(),
-            Self::Missing { .. } | Self::Damaged { .. } => {
-                "something else has changed the object store: bring the object back from its versions or a copy".to_owned()
-            }
+            Self::Missing { .. } | Self::Damaged { .. } => LOST_REMEDY.to_owned(),
         }
     }
 }

@@ -13,5 +13,5 @@ mod http;
 mod client;
 
 pub use client::{ListedObject, ObjectClient};
-pub use error::ObjectError;
+pub use error::{LOST_REMEDY, ObjectError};
 pub use name::ObjectName;

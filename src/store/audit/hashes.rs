@@ -3,6 +3,7 @@
 
 use super::{Broken, Findings, LISTED_MAX};
 use crate::domain::sha256_hex;
+use crate::objects::LOST_REMEDY;
 use crate::store::db::{self, Connection, Row};
 use crate::store::journal::packed::Unpacker;
 use crate::store::objects::room::ObjectRoom;
@@ -185,7 +186,7 @@ impl ObjectReads<'_> {
             group: "AU10",
             name: "object-lost",
             says: "an object that a row names is missing, or is not what was put",
-            hint: "something else has changed the object store: bring the object back from its versions or a copy",
+            hint: LOST_REMEDY,
             count: self.lost_count,
             what: self.lost,
         });

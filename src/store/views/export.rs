@@ -82,7 +82,7 @@ pub(in crate::store) const MAILS: &str = "
     SELECT m.id, m.direction, coalesce(l.bytes, d.bytes) AS bytes, l.object FROM messages m
     LEFT JOIN raw_letters l ON l.id = m.raw_id
     LEFT JOIN deliveries d ON d.message_id = m.id
-    WHERE m.persona_id = $1 AND m.disposition <> 'notice' 
+    WHERE m.persona_id = $1 AND m.disposition <> 'notice'
       AND (coalesce(octet_length(l.bytes), octet_length(d.bytes), 0) > 0 OR l.object IS NOT NULL)
     ORDER BY m.seq";
 /// Personas with rows, those whose folder is gone among them.
