@@ -2,45 +2,14 @@
 
 use super::is_skipped;
 use super::nodes::answers;
+use super::races::{engine_account, paid_call};
 use crate::app::{TestApp, database, db};
-use attache::domain::{Bound, BudgetAccount, BudgetAccountId, BudgetScope, Origin, PersonaId};
-use attache::store::{CallReservation, EmbeddingPurpose, NewEmbeddingCall, StoreError};
+use attache::store::{NewEmbeddingCall, StoreError};
 use tokio::task::JoinHandle;
-
-fn engine_account() -> BudgetAccountId {
-    BudgetAccountId {
-        scope: BudgetScope::Engine,
-        owner: String::new(),
-        period: "2026-11-20".to_owned(),
-    }
-}
 
 /// A call of 100 micro-dollars; its last digit is that of its part.
 fn call(id: &str, bound: i64) -> NewEmbeddingCall {
-    let account = BudgetAccount {
-        id: engine_account(),
-        cost_micros_max: Some(Bound {
-            value: bound,
-            origin: Origin::Global,
-        }),
-        tokens_max: None,
-    };
-    NewEmbeddingCall {
-        id: id.to_owned(),
-        persona: PersonaId::parse("ada").expect("an id"),
-        purpose: EmbeddingPurpose::Letters,
-        run: None,
-        provider: "scripted".to_owned(),
-        model: "test".to_owned(),
-        texts: 1,
-        reservation: CallReservation {
-            micros: 100,
-            tokens: 1,
-            accounts: vec![account],
-            left_in_run: 0,
-            left_elsewhere: 0,
-        },
-    }
+    paid_call(id, "ada", bound)
 }
 
 /// Locks the rows of other parts than 1, and of 1 too if `all`, until it is rolled back.

@@ -114,11 +114,39 @@ async fn one_letter_through_eight_nodes_at_once_is_one_run() {
     assert_eq!(runs, 1);
 }
 
-fn engine_account() -> BudgetAccountId {
+pub(super) fn engine_account() -> BudgetAccountId {
     BudgetAccountId {
         scope: BudgetScope::Engine,
         owner: String::new(),
         period: "2026-11-21".to_owned(),
+    }
+}
+
+/// A call of 100 micro-dollars, by an engine with this bound.
+pub(super) fn paid_call(id: &str, persona: &str, bound: i64) -> NewEmbeddingCall {
+    let account = BudgetAccount {
+        id: engine_account(),
+        cost_micros_max: Some(Bound {
+            value: bound,
+            origin: Origin::Global,
+        }),
+        tokens_max: None,
+    };
+    NewEmbeddingCall {
+        id: id.to_owned(),
+        persona: PersonaId::parse(persona).expect("an id"),
+        purpose: EmbeddingPurpose::Letters,
+        run: None,
+        provider: "scripted".to_owned(),
+        model: "test".to_owned(),
+        texts: 1,
+        reservation: CallReservation {
+            micros: 100,
+            tokens: 1,
+            accounts: vec![account],
+            left_in_run: 0,
+            left_elsewhere: 0,
+        },
     }
 }
 
@@ -131,31 +159,12 @@ async fn eight_nodes_never_spend_more_than_the_budget_of_the_engine() {
     let calls = (0..CALLS_TRIED).map(|number| {
         let store = &nodes[number % NODES].engine.store;
         // Each for a persona of its own, so that no lock of a persona is in the way.
-        let persona = PersonaId::parse(&format!("p{number}")).expect("an id");
-        let account = BudgetAccount {
-            id: engine_account(),
-            cost_micros_max: Some(Bound {
-                value: 100 * CALLS_PAID,
-                origin: Origin::Global,
-            }),
-            tokens_max: None,
-        };
-        store.open_embedding_call(NewEmbeddingCall {
-            id: format!("call {number}"),
-            persona,
-            purpose: EmbeddingPurpose::Letters,
-            run: None,
-            provider: "scripted".to_owned(),
-            model: "test".to_owned(),
-            texts: 1,
-            reservation: CallReservation {
-                micros: 100,
-                tokens: 1,
-                accounts: vec![account],
-                left_in_run: 0,
-                left_elsewhere: 0,
-            },
-        })
+        let persona = format!("p{number}");
+        store.open_embedding_call(paid_call(
+            &format!("call {number}"),
+            &persona,
+            100 * CALLS_PAID,
+        ))
     });
     let opened = join_all(calls).await;
     let paid = opened.iter().filter(|opened| opened.is_ok()).count();
