@@ -3,6 +3,7 @@
 
 use super::place::{Client, Running, Sink, attache, workspace};
 use crate::app::audit;
+use crate::app::database::is_postgres;
 use crate::app::db;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -97,10 +98,12 @@ async fn ends(house: usize) {
         // Once with the ten seconds of a workspace that says nothing about it. The bound leaves room
         // for a disk that three other engines and a build keep busy: an end that waits for the
         // servers that never answer takes a minute at least.
-        let (drain, most) = if (house, round) == (0, 0) {
-            ("10s", 20)
-        } else {
-            ("3s", 15)
+        // A tenth of the time is for putting runs back: of three seconds too little for the round trips of four unoptimised
+        // engines and a server.
+        let (drain, most) = match (house, round) {
+            (0, 0) => ("10s", 20),
+            _ if is_postgres() => ("6s", 18),
+            _ => ("3s", 15),
         };
         set_drain(dir.path(), drain);
         let log = "error,attache::app=warn";

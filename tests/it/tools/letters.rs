@@ -1,6 +1,6 @@
 //! `read_email`: opens what a search found, shows each caller only what they may see, and marks what it read.
 
-use super::search::{as_owner, connection, run_deps};
+use super::search::{as_owner, connection, run_deps, searched};
 use crate::app::db;
 use crate::app::rows;
 use attache::domain::{MessageId, Readers, ThreadId, Trust};
@@ -10,9 +10,7 @@ use serde_json::json;
 async fn a_letter_that_was_found_is_opened_whole() {
     let mut run_deps = run_deps().await;
     as_owner(&mut run_deps);
-    let found = run_deps
-        .result("search_email", json!({"query": "four"}))
-        .await;
+    let found = searched(&run_deps, json!({"query": "four"})).await;
     let id = &found["messages"][0]["id"];
     let opened = run_deps.call("read_email", json!({ "id": id })).await;
     let opened = opened.expect("the letter");

@@ -122,7 +122,7 @@ pub async fn run_deps() -> RunDeps {
 }
 
 /// What the tool answers when all letters are indexed.
-async fn searched(run_deps: &RunDeps, args: Value) -> Value {
+pub async fn searched(run_deps: &RunDeps, args: Value) -> Value {
     index(&run_deps.store).await;
     run_deps.result("search_email", args).await
 }
