@@ -5,7 +5,7 @@
 //! and the order to stop ([`CancellationToken`]) pass through here.
 //!
 //! - `parts`: what is built for a configuration. `recovery`: what a start finds. `reloader`: another configuration while it serves.
-//! - `service_manager`: systemd. `roles`, `node_marks`, `nodes`: an engine that is one of several.
+//! - `service_manager`: systemd. `roles`, `node_marks`, `nodes`, `hints`: an engine that is one of several.
 //! - `restartable_tasks`, `watches`: tasks that depend on the configuration.
 
 mod parts;
@@ -15,6 +15,7 @@ pub mod service_manager;
 mod roles;
 pub mod node_marks;
 mod nodes;
+mod hints;
 mod restartable_tasks;
 mod watches;
 
@@ -373,6 +374,9 @@ impl Engine {
         let (intake, stop) = (parts.intake.clone(), shutdown.clone());
         work.intake
             .spawn(async move { intake.watch_shortages(stop).await });
+        for hint in hints::tasks(&parts, &roles, self.worker.signals()) {
+            work.road.spawn(hint(shutdown.clone()));
+        }
         if roles.has(NodeRole::Runs) {
             let runs_queued = parts.runs_queued.clone();
             work.road

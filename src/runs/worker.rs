@@ -55,6 +55,17 @@ pub struct Worker {
     /// Personas with runs that are not in this engine's configuration: created since its start, or
     /// removed.
     unknown: BTreeSet<PersonaId>,
+    signals: NodeSignals,
+}
+
+/// Signals of a worker to other engines on its database, and of them.
+#[derive(Clone, Default)]
+pub struct NodeSignals {
+    /// Notified by the worker when a run was queued while it had no place free: another engine may have one.
+    pub overflow: Arc<Notify>,
+    /// Wakes the worker for a run of another engine. It has a name of its own, or engines without a place would pass it on to
+    /// each other for ever.
+    pub hinted: Arc<Notify>,
 }
 
 /// State of a run while it is executed.
@@ -78,7 +89,7 @@ impl Worker {
     }
 
     pub fn of(in_force: Arc<Current<WorkerDeps>>) -> Self {
-        let (running, open, unknown, stopped) = Default::default();
+        let (running, open, unknown, stopped, signals) = Default::default();
         Self {
             store: in_force.get().store.clone(),
             in_force,
@@ -88,7 +99,13 @@ impl Worker {
             unsettled: Vec::new(),
             stopped,
             unknown,
+            signals,
         }
+    }
+
+    /// Returns what it tells other engines, and hears of them.
+    pub fn signals(&self) -> NodeSignals {
+        self.signals.clone()
     }
 
     /// Works until `shutdown`, then gives running runs the grace period of a drain to end, and puts
@@ -108,7 +125,8 @@ impl Worker {
             self.claim_or_report().await;
             tokio::select! {
                 () = shutdown.cancelled() => {}
-                () = wake.notified() => {}
+                () = wake.notified() => self.pass_on_overflow(),
+                () = self.signals.hinted.notified() => {}
                 Some(ended) = self.running.join_next(), if !self.running.is_empty() => self.ended(ended),
                 _ = poll.tick() => {
                     self.sweep_approvals().await;
@@ -149,6 +167,13 @@ impl Worker {
                 // another engine has it.
                 None => return Ok(worked),
             }
+        }
+    }
+
+    fn pass_on_overflow(&self) {
+        let places = self.in_force.get().config.inference.concurrent_runs_max;
+        if self.running.len() >= places {
+            self.signals.overflow.notify_one();
         }
     }
 

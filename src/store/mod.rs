@@ -157,6 +157,7 @@ pub use notices::wording::quoted;
 pub use objects::{KeptObject, OrphanPass};
 pub use place::DatabasePlace;
 pub use postgres::heartbeat::NodesSeen;
+pub use postgres::hints::{HintedQueue, QueueHints};
 pub use runs::crashes::RecoveredRuns;
 pub use runs::fence::RunKey;
 pub use runs::forks::{ForkMoney, NewFork, StoredFork};

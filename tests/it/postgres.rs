@@ -3,7 +3,9 @@
 
 mod cut;
 mod engine_parts;
+mod hints;
 mod nodes;
+mod processes;
 mod races;
 mod settings;
 

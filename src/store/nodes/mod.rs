@@ -4,6 +4,7 @@
 //! - `join`: its row, which on SQLite takes the place of the one before.
 //! - `list`: the nodes, for an operator, and their end at an operator's request.
 //! - `lease`: work that one node does for all.
+//! - `hints`: what tells other nodes of new work.
 //! - `burial`: what a node that is gone left, taken over by another.
 //!
 //! Not here: the heartbeat that extends a node's lease, which is in `postgres`. SQLite has one engine at a
@@ -13,4 +14,5 @@ pub(in crate::store) mod identity;
 pub(in crate::store) mod join;
 pub(in crate::store) mod list;
 mod lease;
+mod hints;
 pub(in crate::store) mod burial;

@@ -1,5 +1,6 @@
 //! The heartbeat of a node: it extends the node's lease by the server's clock, and brings back how it is with the other nodes.
 
+use super::hints::QueueHints;
 use super::lane::CLOCK_OFF_MAX_MS;
 use super::lanes::Lanes;
 use crate::clock::Clock;
@@ -95,6 +96,11 @@ impl LeaseHeartbeat {
     /// Returns what the last heartbeat found, and each later one.
     pub fn seen(&self) -> watch::Receiver<NodesSeen> {
         self.seen.clone()
+    }
+
+    /// Returns the hints that other nodes send, from the connection on that their reader makes.
+    pub fn hints(&self) -> QueueHints {
+        QueueHints::new(self.options.clone(), self.epoch)
     }
 
     /// Stops it and removes the row of the node, after its last write.

@@ -9,6 +9,7 @@
 //! - `lane`: a connection that executes writes, one transaction each.
 //! - `lanes`: the queue of writes, and the lanes that work on it.
 //! - `heartbeat`: the lease of a node, extended.
+//! - `hints`: what tells other nodes of new work.
 //! - `open`: the store's connections, its epoch.
 //!
 //! Not here: statements on the tables, which are in the room of each table.
@@ -22,4 +23,5 @@ pub(in crate::store) mod copy_in;
 pub(in crate::store) mod lane;
 pub(in crate::store) mod lanes;
 pub(in crate::store) mod heartbeat;
+pub(in crate::store) mod hints;
 pub(in crate::store) mod open;
