@@ -30,6 +30,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     86 "0086_nodes",
     87 "0087_engine_parts",
     88 "0088_objects",
+    89 "0089_functions_with_plans",
 };
 
 /// Gives the name of the table of migrations, or NULL where none was ever applied.

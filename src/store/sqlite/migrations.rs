@@ -117,6 +117,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     86 "0086_nodes",
     87 "0087_engine_parts",
     88 "0088_objects",
+    89 "0089_functions_with_plans",
 };
 
 #[cfg(test)]
