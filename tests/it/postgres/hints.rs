@@ -2,13 +2,19 @@
 
 use super::is_skipped;
 use super::nodes::{answers, node_beside};
-use crate::app::{TestApp, db};
+use crate::app::{TestApp, Workspace, db, note};
 use crate::recovery::place::{Running, Sink, attache, send, until, workspace};
+use attache::runs::deps::WorkerDeps;
+use attache::runs::worker::Worker;
 use attache::store::HintedQueue;
+use futures_util::FutureExt;
 use serde_json::json;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 const MOST: Duration = Duration::from_secs(60);
 
@@ -73,6 +79,59 @@ async fn a_node_hears_of_others_work_and_not_of_its_own_also_after_its_connectio
     };
     let heard = tokio::time::timeout(MOST, heard).await;
     assert_eq!(heard.expect("in time").expect("a hint"), HintedQueue::Runs);
+}
+
+#[tokio::test]
+async fn a_worker_without_a_place_passes_a_run_of_its_own_on_and_a_hint_of_others_not() {
+    let workspace = Workspace::new(&json!({ "rules": [{ "hang": true }] }));
+    workspace.set(
+        "configs/inference.json",
+        "/concurrency",
+        json!({ "runs_max": 1 }),
+    );
+    workspace.set(
+        "configs/gateway.json",
+        "/limits",
+        json!({ "drain_max": "0s" }),
+    );
+    let app = workspace.start().await;
+    app.receive(&note("first@guest.example", "", "Hello."))
+        .await
+        .expect("taken");
+    let (wake, shutdown) = (Arc::new(Notify::new()), CancellationToken::new());
+    let (store, config) = (app.engine.store.clone(), app.engine.config.clone());
+    let deps = WorkerDeps::set_up(store, config, Arc::default()).expect("its parts");
+    let worker = Worker::new(Arc::new(deps));
+    let signals = worker.signals();
+    let working = worker.run(wake.clone(), shutdown.clone());
+    let mut rows = app.workspace.rows().await;
+    let others = async {
+        while count(
+            &mut rows,
+            "SELECT count(*) FROM runs WHERE state = 'running'",
+        )
+        .await
+            < 1
+        {
+            tokio::task::yield_now().await;
+        }
+        signals.hinted.notify_one();
+        let passed_on = signals.overflow.notified();
+        tokio::pin!(passed_on);
+        // The worker takes the hint before the next one comes.
+        for _ in 0..100 {
+            assert!(
+                (&mut passed_on).now_or_never().is_none(),
+                "a hint was passed on"
+            );
+            tokio::task::yield_now().await;
+        }
+        wake.notify_one();
+        passed_on.await;
+        shutdown.cancel();
+    };
+    let both = async { tokio::join!(working, others) };
+    tokio::time::timeout(MOST, both).await.expect("in time");
 }
 
 /// Counts rows that a condition selects.
