@@ -60,7 +60,10 @@ async fn drain(context: &CommandContext) -> anyhow::Result<Exit> {
             }
         }
     };
-    report(context, &engine.store, drained, began).await
+    let reported = report(context, &engine.store, drained, began).await;
+    // Its node leaves, so that whoever needs the database alone has not to wait for the end of a lease.
+    engine.store.close().await;
+    reported
 }
 
 /// Outcome of a drain.
