@@ -91,7 +91,7 @@ pub use keeping::{KeepingSettings, RetentionAges, ScheduledBackup, objects_of};
 pub use letters::{LetterRule, LetterRules};
 pub use load::{
     ReadAgain, load, load_again, load_beside_secrets, load_for_one, load_foreign, load_snapshot,
-    load_staged, load_with, load_without_secrets,
+    load_staged, load_staged_without_secrets, load_with, load_without_secrets,
 };
 pub use mcp::{
     ApprovedTool, DESCRIPTION_BYTES_MAX, McpHeader, McpOAuth, McpPins, McpServer, McpServerPin,

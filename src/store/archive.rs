@@ -1,5 +1,6 @@
 //! The row that makes a database an archive, in which no engine works: its runs came from elsewhere, or its rows were copied to
-//! another database, or are being copied from one.
+//! another database, or are being copied from one. Beside it the rows of personas that are on their way, with which none works
+//! either.
 
 use crate::store::OpenError;
 use crate::store::db::{self, Connection};
@@ -9,6 +10,10 @@ pub(in crate::store) const ARCHIVE_HEADER: &str = "SELECT header_json FROM archi
 pub(in crate::store) const MARK_ARCHIVE: &str =
     "INSERT INTO archive (id, header_json, imported_at) VALUES (1, $1, $2)";
 pub(in crate::store) const UNMARK_ARCHIVE: &str = "DELETE FROM archive WHERE id = 1";
+
+/// A move of a persona that did not end.
+pub(in crate::store) const OPEN_MOVE: &str = "
+    SELECT persona_id, direction, place FROM persona_moves WHERE state = 'begun' ORDER BY id LIMIT 1";
 
 /// Header of a database that takes part in a transfer of all rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,15 +38,29 @@ impl TransferMark {
 
 /// Returns the reason why no engine works in a database whose epoch cannot be raised.
 pub(in crate::store) async fn refusal(conn: &mut Connection) -> OpenError {
-    let header = db::query_scalar::<String>(ARCHIVE_HEADER).fetch_optional(conn);
-    match header.await {
-        Ok(header) => archive_refusal(&header.unwrap_or_default()),
-        Err(error) => error.into(),
+    match require_none(conn).await {
+        Err(refusal) => refusal,
+        // The engine's row is missing.
+        Ok(()) => OpenError::Archive,
+    }
+}
+
+/// Errors: the reason why no engine works in a database: it is an archive, or a persona is on its way.
+pub(in crate::store) async fn require_none(conn: &mut Connection) -> Result<(), OpenError> {
+    require_no_archive(conn).await?;
+    let open = db::query(OPEN_MOVE).fetch_optional(conn).await?;
+    match open {
+        Some(row) => Err(OpenError::PersonaOnItsWay {
+            persona: row.get("persona_id"),
+            is_out: row.get::<&str>("direction") == "out",
+            place: row.get("place"),
+        }),
+        None => Ok(()),
     }
 }
 
 /// Errors: the reason why no engine works in a database that is an archive.
-pub(in crate::store) async fn require_none(conn: &mut Connection) -> Result<(), OpenError> {
+pub(in crate::store) async fn require_no_archive(conn: &mut Connection) -> Result<(), OpenError> {
     let header = db::query_scalar::<String>(ARCHIVE_HEADER).fetch_optional(conn);
     match header.await? {
         Some(header) => Err(archive_refusal(&header)),

@@ -5,7 +5,7 @@
 //! no query can forget the filter. [`Store`] itself offers the engine's queries across personas:
 //! claims, sweeps, listings for the operator.
 //!
-//! - `sql`: conversions between values and columns. `list_page`: a part of a list.
+//! - `sql`: conversions between values and columns. `list_page`: a part of a list. `persona_tables`: rows of one persona.
 //! - `db`: connections, statements and rows, whichever database it is.
 //! - `writes`: writes, as a queue holds them. `place`: where a database is. `opened`, `handle`: the store, whichever database it has.
 //! - `sqlite`: opening, the one writer, the log, backups. `postgres`: opening, transactions, locks. `nodes`: engines on one
@@ -28,7 +28,7 @@
 //! - `web_access`: sessions of browsers, keys of programs. `webhooks`: programs that are told what happens.
 //! - `views`: read models for lists, pages and exports.
 //! - `audit`, `gc`: checks of all tables, and pruning. `maintenance`: upgrades and copies.
-//! - `transfer`: all rows of a database go to one of the other kind. `archive`: databases in which no engine works.
+//! - `transfer`: all rows of a database go to one of the other kind, or those of a persona to another cell. `archive`: databases in which no engine works.
 //! - `erasure`: what a person wrote goes from every row. `foreign_database`: databases of other programs.
 //!
 //! In each room values stand below transactions: a file with row types imports no transaction.
@@ -37,6 +37,7 @@
 
 mod sql;
 mod list_page;
+mod persona_tables;
 mod db;
 mod writes;
 pub mod sqlite;
@@ -195,7 +196,10 @@ pub use threads::summaries::{
     NewThreadSummary, SUMMARISED_CHARS_MAX, StoredThreadSummary, SummaryInputs, SummarySoFar,
     ThreadSummaryText,
 };
-pub use transfer::{BegunTransfer, ReplacedNul, TableDigest, Transfer, TransferError};
+pub use transfer::{
+    BegunTransfer, PersonaMove, PersonaMoveError, PersonaMovePreview, PersonaMoveReport,
+    ReplacedNul, TableDigest, Transfer, TransferError,
+};
 pub use views::backups::{BackupRow, LastBackup};
 pub use views::bundles::BundleRow;
 pub use views::calls::JudgedCallRow;

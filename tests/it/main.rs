@@ -36,6 +36,7 @@ mod imap;
 mod folder;
 mod import;
 mod migrate;
+mod persona_move;
 mod arrival;
 mod mime;
 mod letter_groups;

@@ -2,7 +2,7 @@
 //! back.
 
 mod database;
-mod every_table;
+pub mod every_table;
 mod fixture;
 mod again;
 mod mistakes;

@@ -31,6 +31,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     87 "0087_engine_parts",
     88 "0088_objects",
     89 "0089_functions_with_plans",
+    90 "0090_persona_moves",
 };
 
 /// Gives the name of the table of migrations, or NULL where none was ever applied.
@@ -96,6 +97,16 @@ pub(in crate::store) async fn require_newest(conn: &mut PgConnection) -> Result<
         std::cmp::Ordering::Less => Err(OpenError::Older(known)),
         std::cmp::Ordering::Greater => Err(newer(newest)),
         std::cmp::Ordering::Equal => Ok(()),
+    }
+}
+
+/// [`require_newest`], for a database that may have no tables yet.
+pub(in crate::store) async fn require_newest_or_none(
+    conn: &mut PgConnection,
+) -> Result<(), OpenError> {
+    match newest_applied(conn).await? {
+        0 => Ok(()),
+        _ => require_newest(conn).await,
     }
 }
 

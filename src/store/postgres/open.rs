@@ -3,7 +3,7 @@
 use super::heartbeat::{LeaseHeartbeat, lease};
 use super::lanes::Lanes;
 use super::lock::Locks;
-use super::migrations::{migrate, require_newest};
+use super::migrations::{self, migrate, require_newest};
 use super::settings;
 use super::url::DatabaseUrl;
 use crate::clock::Clock;
@@ -114,6 +114,18 @@ pub(in crate::store) async fn connect_to_read(url: &DatabaseUrl) -> Result<Conne
         Ok(conn.into())
     };
     connected.await.map_err(|error| url.failed(error))
+}
+
+/// Checks that a database has the tables of this program, or none yet.
+///
+/// Errors: [`OpenError::Older`], [`OpenError::Newer`].
+pub(in crate::store) async fn require_newest_or_none(url: &DatabaseUrl) -> Result<(), OpenError> {
+    let checked = async {
+        let mut conn = PgConnection::connect_with(&url.to_read()).await?;
+        migrations::require_newest_or_none(&mut conn).await?;
+        Ok(conn.close().await?)
+    };
+    checked.await.map_err(|error| url.failed(error))
 }
 
 /// Returns a connection that writes, after the settings of the server were read back and the schema was brought up to date.

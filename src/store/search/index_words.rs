@@ -68,7 +68,17 @@ async fn make(conn: &mut Connection, mut rows: Vec<Row>) -> Result<(), db::Error
         store_words(conn, &rows).await?;
         rows = pending(conn).await?;
     }
-    store_pending(conn).await
+    store_pending(conn).await?;
+    Ok(())
+}
+
+/// Makes the words of all texts that have none, in the open transaction, and the parts of all letters that wait for them.
+pub(in crate::store) async fn make_all(conn: &mut Connection) -> Result<(), db::Error> {
+    if conn.postgres().is_some() {
+        while make_some(conn).await? {}
+    }
+    while store_pending(conn).await? {}
+    Ok(())
 }
 
 /// Makes the words of some texts that have none, in a transaction for itself; `false` when all have theirs.

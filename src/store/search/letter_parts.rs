@@ -52,17 +52,17 @@ impl LetterPartsWriter {
     }
 }
 
-/// Makes the parts of the letters that wait for them.
-pub(super) async fn store_pending(conn: &mut Connection) -> Result<(), db::Error> {
+/// Makes the parts of letters that wait for them; `false` where none waited.
+pub(super) async fn store_pending(conn: &mut Connection) -> Result<bool, db::Error> {
     let pending = db::query(PENDING_PARTS).bind(LETTERS_MAX);
     let rows = pending.fetch_all(&mut *conn).await?;
     if rows.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let letters: Vec<serde_json::Value> = rows.iter().map(letter).collect();
     let store = db::query(STORE_PARTS).bind(serde_json::Value::from(letters).to_string());
     store.execute(conn).await?;
-    Ok(())
+    Ok(true)
 }
 
 fn letter(row: &Row) -> serde_json::Value {

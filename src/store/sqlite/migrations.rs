@@ -118,6 +118,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     87 "0087_engine_parts",
     88 "0088_objects",
     89 "0089_functions_with_plans",
+    90 "0090_persona_moves",
 };
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::error::TransferError;
 use crate::store::db::{self, Connection, Row, Sql};
 
 /// Triggers that name a text to an index of words, or put it there.
-static OF_INDEXES: &[&str] = &[
+pub(super) static OF_INDEXES: &[&str] = &[
     "knowledge_fts_insert",
     "letter_part_texts_insert",
     "letter_words_insert",
@@ -33,6 +33,14 @@ struct Resting {
 impl RestingTriggers {
     /// Has the triggers of a database rest.
     pub async fn rest(conn: &mut Connection) -> Result<Self, TransferError> {
+        Self::rest_those(conn, |name| !OF_INDEXES.contains(&name)).await
+    }
+
+    /// Has the triggers of these names rest.
+    pub async fn rest_those(
+        conn: &mut Connection,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Self, TransferError> {
         let triggers = db::query(TRIGGERS).fetch_all(&mut *conn).await?;
         let resting = |row: &Row| Resting {
             name: row.get("name"),
@@ -40,7 +48,7 @@ impl RestingTriggers {
             sql: row.get("sql"),
         };
         let mut triggers: Vec<Resting> = triggers.iter().map(resting).collect();
-        triggers.retain(|trigger| !OF_INDEXES.contains(&trigger.name.as_str()));
+        triggers.retain(|trigger| is_wanted(&trigger.name));
         for Resting { name, of_table, .. } in &triggers {
             // SQLite cannot switch a trigger off.
             let sql = Sql::built_pair(

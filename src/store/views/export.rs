@@ -5,6 +5,7 @@ use crate::domain::PersonaId;
 use crate::store::db::{self, Connection, Sql, raw_sql};
 use crate::store::journal::packed::Unpacker;
 use crate::store::objects::room::ObjectRoom;
+use crate::store::persona_tables::{PERSONA_TABLES, PersonaTable};
 use crate::store::postgres::open as server;
 use crate::store::postgres::url::DatabaseUrl;
 use crate::store::sql::{from_json, persona_id};
@@ -17,64 +18,6 @@ use sqlx::sqlite::SqliteConnectOptions;
 use std::borrow::Cow;
 use std::io;
 use std::path::Path;
-
-/// Tables, each with the condition that selects the persona's rows. Absent: the search index and vectors, which
-/// can be made again, and rows of the whole engine (budget_accounts, counts, mailboxes, the log of
-/// decisions without a persona).
-const TABLES: &[(&str, &str)] = &[
-    ("conversations", "persona_id = $1"),
-    ("threads", "persona_id = $1"),
-    (
-        "thread_participants",
-        "thread_id IN (SELECT id FROM threads WHERE persona_id = $1)",
-    ),
-    ("thread_memory", "persona_id = $1"),
-    ("thread_instructions", "persona_id = $1 ORDER BY seq"),
-    ("messages", "persona_id = $1"),
-    ("message_links", "persona_id = $1"),
-    ("raw_letters", "persona_id = $1"),
-    ("attachments", "persona_id = $1"),
-    ("runs", "persona_id = $1"),
-    (
-        "run_turns",
-        "persona_id = $1 ORDER BY run_id, turn_index, attempt",
-    ),
-    ("thread_tool_events", "persona_id = $1"),
-    ("run_outputs", "persona_id = $1"),
-    ("forks", "persona_id = $1"),
-    ("approvals", "persona_id = $1"),
-    (
-        "approval_versions",
-        "approval_id IN (SELECT id FROM approvals WHERE persona_id = $1)",
-    ),
-    ("hook_calls", "persona_id = $1 ORDER BY seq"),
-    ("memory", "persona_id = $1"),
-    (
-        "memory_sources",
-        "memory_id IN (SELECT id FROM memory WHERE persona_id = $1)",
-    ),
-    (
-        "memory_events",
-        "memory_id IN (SELECT id FROM memory WHERE persona_id = $1) ORDER BY seq",
-    ),
-    (
-        "memory_replaces",
-        "memory_id IN (SELECT id FROM memory WHERE persona_id = $1)",
-    ),
-    ("deliveries", "persona_id = $1"),
-    (
-        "delivery_recipients",
-        "delivery_id IN (SELECT id FROM deliveries WHERE persona_id = $1)",
-    ),
-    ("delivery_reports", "persona_id = $1"),
-    ("responsibilities", "persona_id = $1"),
-    ("responsibility_slots", "persona_id = $1"),
-    ("usage_ledger", "persona_id = $1"),
-    ("embedding_calls", "persona_id = $1"),
-    ("vector_switches", "persona_id = $1"),
-    ("persona_file_versions", "persona_id = $1 ORDER BY seq"),
-    ("audit_log", "persona_id = $1"),
-];
 
 /// Raw letters as received and mails as handed over, in the order of their threads; without those
 /// whose bytes are pruned.
@@ -95,6 +38,22 @@ pub(in crate::store) const COLUMNS: Sql = Sql::pair(
     SELECT column_name::TEXT AS name FROM information_schema.columns
     WHERE table_schema = current_schema() AND table_name = $1 AND data_type <> 'bytea' ORDER BY ordinal_position",
 );
+
+/// Returns the name of an exported table, and the condition of a persona's rows with their order.
+fn exported(table: &str) -> Option<(&'static str, String)> {
+    let of_name = |of: &&PersonaTable| of.name == table;
+    let PersonaTable {
+        name,
+        whose,
+        exported,
+    } = PERSONA_TABLES.iter().find(of_name)?;
+    let rows = match *exported {
+        None => return None,
+        Some("") => (*whose).to_owned(),
+        Some(order) => format!("{whose} ORDER BY {order}"),
+    };
+    Some((name, rows))
+}
 
 /// Returns the columns from which the bodies of a turn are read; none for other tables.
 fn bodies_of(table: &str) -> &'static str {
@@ -184,9 +143,13 @@ impl ExportSnapshot {
         }))
     }
 
-    /// Returns the names of the exported tables.
+    /// Returns the names of the exported tables. Absent: the search index and vectors, which can be made again, and what only
+    /// an engine can use.
     pub fn tables() -> impl Iterator<Item = &'static str> {
-        TABLES.iter().map(|(table, _)| *table)
+        let exported = PERSONA_TABLES
+            .iter()
+            .filter(|table| table.exported.is_some());
+        exported.map(|table| table.name)
     }
 
     /// Returns the personas that have rows, those whose folder is gone among them.
@@ -205,13 +168,13 @@ impl ExportSnapshot {
         persona: &PersonaId,
         mut each: impl FnMut(&str) -> io::Result<()>,
     ) -> Result<io::Result<u64>> {
-        let Some((table, whose)) = TABLES.iter().find(|(name, _)| *name == table) else {
+        let Some((table, rows)) = exported(table) else {
             return Ok(Ok(0));
         };
-        let columns = db::query_scalar(COLUMNS).bind(*table);
+        let columns = db::query_scalar(COLUMNS).bind(table);
         let columns: Vec<String> = columns.fetch_all(&mut self.conn).await?;
         let bodies = bodies_of(table);
-        let from = format!("AS row_json{bodies} FROM {table} WHERE {whose}");
+        let from = format!("AS row_json{bodies} FROM {table} WHERE {rows}");
         let mut rows = db::query(row_as_json(&columns, &from))
             .bind(persona.as_str())
             .fetch(&mut self.conn);

@@ -141,6 +141,18 @@ const ROWS_MAX: u64 = 5_000;
 
 /// Statements with a look-up that gives many rows of a table which grows, and why that is no harm.
 const WIDE: &[(&str, &str)] = &[
+    (
+        "checks::IN_HAND",
+        "all runs of a persona that moves to another cell, with both engines stopped",
+    ),
+    (
+        "preview::MAIL_SIZE",
+        "all mails of a persona that is to move; an act of the owner",
+    ),
+    (
+        "texts::TEXTS_OF_PERSONA",
+        "all runs of a persona that moves to another cell, with both engines stopped",
+    ),
     ("quotes::CONTENT_PAGE", "ends at its limit"),
     ("usage::USAGE", "a person asked, once per command"),
     ("vectors::NEWEST_VECTORS", "newest first, ends at its limit"),
