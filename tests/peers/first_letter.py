@@ -75,8 +75,11 @@ class Engine:
             self.edit("configs/inference.json", provider="openai", model="stub-1",
                       providers={"openai": {"base_url": model_url}})
         self.run("config", "check")
-        command = [binary, "--workspace", str(folder), "serve"]
-        self.log = open(folder / "serve.log", "w+")
+        self.serve()
+
+    def serve(self):
+        command = [self.binary, "--workspace", str(self.folder), "serve"]
+        self.log = open(self.folder / "serve.log", "w+")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=self.environment)
         line = self.process.stdout.readline()
         spoken = re.search(r"listening on 127\.0\.0\.\d+:(\d+)", line)
