@@ -3,7 +3,7 @@
 
 use super::cells::{Rows, cell, closed, lines, lived, moved, moved_by};
 use crate::app::Workspace;
-use crate::app::db::Connection;
+use crate::app::db::{Connection, query_scalar};
 use crate::migrate::every_table::{copied_tables, plant_a_row_in_each_table};
 use sqlx::AssertSqlSafe;
 use std::collections::BTreeMap;
@@ -167,4 +167,27 @@ async fn numbers_go_behind_those_of_the_cell_and_others_keep_theirs() {
     let news = "SELECT count(*) FROM feed WHERE persona_id = 'ada'";
     assert_eq!(super::cells::count(&second, news).await, 0);
     drop(closed(second.start().await).await);
+}
+
+/// Those of a persona's tables are translated (`src/store/transfer/persona/numbers.rs`); the others do not go along. Columns of
+/// JSON that name numbers are `inputs_json` of summaries and `sources_json` of turns.
+#[tokio::test]
+async fn columns_that_name_numbers_of_letters_are_these() {
+    let workspace = closed(cell(Rows::File, "eva").await.expect("a cell").start().await).await;
+    let sql = "SELECT t.name || '.' || c.name FROM pragma_table_list t JOIN pragma_table_info(t.name) c
+        WHERE t.schema = 'main' AND t.type = 'table' AND c.name <> 'seq' AND (c.name LIKE '%seq%' OR c.name LIKE '%after%') ORDER BY 1";
+    let mut rows = workspace.rows().await;
+    let columns = query_scalar::<String>(sql).fetch_all(&mut rows).await;
+    let known = [
+        // Of iCalendar (RFC 5545, section 3.8.7.4), and no number of a row.
+        "events.sequence",
+        "filed_summaries.through_seq",
+        "provider_sessions.seen_seq",
+        "thread_memory.from_seq",
+        "thread_memory.upto_seq",
+        "thread_participants.joined_after",
+        "thread_resets.after_seq",
+        "webhooks.through_seq",
+    ];
+    assert_eq!(columns.expect("columns"), known);
 }
