@@ -57,10 +57,7 @@ fn forwarding(store: &Store, queue: HintedQueue, queued: Arc<Notify>) -> NodeTas
     };
     Box::new(move |stop| {
         Box::pin(async move {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = forward => {}
-            }
+            stop.run_until_cancelled(forward).await;
         })
     })
 }
