@@ -20,7 +20,8 @@ static PATIENT: &str = "SET idle_in_transaction_session_timeout = 0";
 /// Every engine of a database that is retired.
 pub(in crate::store) const NO_NODES: &str = "DELETE FROM nodes";
 /// SQLite has one writer, and who has begun to write is alone.
-static BEGIN_SNAPSHOT: Sql = Sql::pair("BEGIN IMMEDIATE", "BEGIN ISOLATION LEVEL REPEATABLE READ");
+pub(super) static BEGIN_SNAPSHOT: Sql =
+    Sql::pair("BEGIN IMMEDIATE", "BEGIN ISOLATION LEVEL REPEATABLE READ");
 
 /// Takes the whole database of a server: every write of another program of ours waits, and is given up after a while.
 ///

@@ -19,8 +19,6 @@ use std::path::{Path, PathBuf};
 /// An engine that was stopped, and wakes, stores nothing.
 pub(in crate::store) const FENCE: &str =
     "UPDATE engine SET epoch = epoch + 1 WHERE id = 1 RETURNING loop_key";
-pub(super) static BEGIN: Sql =
-    Sql::pair("BEGIN IMMEDIATE", "BEGIN ISOLATION LEVEL REPEATABLE READ");
 
 /// A cell of which nobody else changes a row.
 pub(super) struct MovingCell {

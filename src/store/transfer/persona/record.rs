@@ -11,23 +11,12 @@ pub(in crate::store) const BEGIN_MOVE: &str = "
 pub(in crate::store) const END_MOVE: &str =
     "UPDATE persona_moves SET state = $2, ended_at = $3, counts_json = $4 WHERE id = $1";
 pub(in crate::store) const FORGET_MOVE: &str = "DELETE FROM persona_moves WHERE id = $1";
-pub(in crate::store) const OPEN_MOVES: &str = "
-    SELECT id, persona_id, direction, place FROM persona_moves WHERE state = 'begun' ORDER BY id";
-pub(in crate::store) const MOVE_STATE: &str =
-    "SELECT direction, state, place FROM persona_moves WHERE id = $1";
+pub(in crate::store) const IS_KNOWN_MOVE: &str =
+    "SELECT EXISTS (SELECT 1 FROM persona_moves WHERE id = $1)";
 /// The last move of a persona away from here.
 pub(in crate::store) const LAST_OUT: &str = "
-    SELECT id, place FROM persona_moves WHERE persona_id = $1 AND direction = 'out' AND state = 'ended'
+    SELECT id FROM persona_moves WHERE persona_id = $1 AND direction = 'out' AND state = 'ended'
     ORDER BY ended_at DESC, id DESC LIMIT 1";
-
-/// A move that has begun and not ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct OpenMove {
-    pub id: String,
-    pub persona: String,
-    pub is_out: bool,
-    pub place: String,
-}
 
 /// Direction of a move, as seen from a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,17 +32,6 @@ impl MoveDirection {
             MoveDirection::In => "in",
         }
     }
-}
-
-pub(super) async fn open_moves(conn: &mut Connection) -> Result<Vec<OpenMove>, db::Error> {
-    let rows = db::query(OPEN_MOVES).fetch_all(conn).await?;
-    let open = |row: &db::Row| OpenMove {
-        id: row.get("id"),
-        persona: row.get("persona_id"),
-        is_out: row.get::<&str>("direction") == "out",
-        place: row.get("place"),
-    };
-    Ok(rows.iter().map(open).collect())
 }
 
 pub(super) async fn begin(
@@ -93,18 +71,17 @@ pub(super) async fn forget(conn: &mut Connection, id: &str) -> Result<(), db::Er
     Ok(())
 }
 
-/// Returns the state of a move in a database that rows come to; `None` where it has no row of it.
-pub(super) async fn state_of(conn: &mut Connection, id: &str) -> Result<Option<String>, db::Error> {
-    let row = db::query(MOVE_STATE).bind(id).fetch_optional(conn).await?;
-    Ok(row.map(|row| row.get("state")))
+/// Reports whether a database has a row of a move.
+pub(super) async fn is_known(conn: &mut Connection, id: &str) -> Result<bool, db::Error> {
+    let known = db::query_scalar::<bool>(IS_KNOWN_MOVE).bind(id);
+    known.fetch_one(conn).await
 }
 
-/// Returns id and place of the last move of a persona away from a database.
+/// Returns the id of the last move of a persona away from a database.
 pub(super) async fn last_out(
     conn: &mut Connection,
     persona: &PersonaId,
-) -> Result<Option<(String, String)>, db::Error> {
-    let last = db::query(LAST_OUT).bind(persona.as_str());
-    let row = last.fetch_optional(conn).await?;
-    Ok(row.map(|row| (row.get("id"), row.get("place"))))
+) -> Result<Option<String>, db::Error> {
+    let last = db::query_scalar::<String>(LAST_OUT).bind(persona.as_str());
+    last.fetch_optional(conn).await
 }

@@ -9,7 +9,7 @@
 //!
 //! So at no instant do engines work with the persona in both cells, and until 5 all rows are in the old one.
 
-use super::cell::{BEGIN, MovingCell, absolute, require_two};
+use super::cell::{MovingCell, absolute, require_two};
 use super::checks::{
     folder_of, require_at_rest, require_config, require_folder, require_no_folder, require_no_rows,
 };
@@ -24,11 +24,13 @@ use super::{money, texts};
 use crate::clock::Clock;
 use crate::config::NameCatalog;
 use crate::domain::PersonaId;
+use crate::store::archive::{OpenMove, open_moves};
 use crate::store::db::{self, Connection};
 use crate::store::persona_tables::{PERSONA_TABLES, PersonaTable};
 use crate::store::search::index_words;
 use crate::store::transfer::TransferError;
 use crate::store::transfer::canonical::TableDigest;
+use crate::store::transfer::source::BEGIN_SNAPSHOT;
 use crate::store::transfer::triggers::{OF_INDEXES, RestingTriggers};
 use serde::Serialize;
 use std::path::Path;
@@ -72,14 +74,12 @@ pub struct PersonaMove<'a> {
 }
 
 /// What begins a move, or goes on with one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MoveStart {
-    Open {
-        is_resumed: bool,
-    },
+    New,
+    Resumed,
     /// The old cell has ended it already.
-    EndedHere {
-        id: String,
-    },
+    EndedHere,
 }
 
 impl<'a> PersonaMove<'a> {
@@ -95,11 +95,8 @@ impl<'a> PersonaMove<'a> {
         require_two(&from, &to)?;
         let mut source = MovingCell::open(&from, clock).await?;
         let mut target = MovingCell::open(&to, clock).await?;
-        let begun = begin((&mut source, &mut target), (persona, names), clock).await?;
-        let (id, is_resumed, is_ended) = match begun {
-            (id, MoveStart::Open { is_resumed }) => (id, is_resumed, false),
-            (_, MoveStart::EndedHere { id }) => (id, true, true),
-        };
+        let cells = (&mut source, &mut target);
+        let (id, start) = begin(cells, (persona, names), clock).await?;
         let mut moving = Self {
             source,
             target,
@@ -115,9 +112,9 @@ impl<'a> PersonaMove<'a> {
             rows: 0,
             texts: 0,
             folder: FolderSize::default(),
-            is_resumed,
+            is_resumed: start != MoveStart::New,
         };
-        if !is_ended {
+        if start != MoveStart::EndedHere {
             moving.bring(&mut report).await?;
         }
         moving.end_there(&report).await?;
@@ -127,7 +124,7 @@ impl<'a> PersonaMove<'a> {
     /// Steps 2 to 5.
     async fn bring(&mut self, report: &mut PersonaMoveReport) -> Result<(), PersonaMoveError> {
         crate::crash::crash_point!("PM1");
-        self.source.execute(&BEGIN).await?;
+        self.source.execute(&BEGIN_SNAPSHOT).await?;
         (report.tables, report.texts) = self.bring_rows().await?;
         report.rows = report.tables.iter().map(|table| table.rows).sum();
         crate::crash::crash_point!("PM2");
@@ -173,9 +170,9 @@ impl<'a> PersonaMove<'a> {
             .iter()
             .any(|cell| matches!(cell.conn, Connection::Postgres(_)));
         let persona = self.persona;
-        self.target.execute(&BEGIN).await?;
+        self.target.execute(&BEGIN_SNAPSHOT).await?;
         let (source, target) = (&mut self.source.conn, &mut self.target.conn);
-        if record::state_of(target, &self.id).await?.is_some() {
+        if record::is_known(target, &self.id).await? {
             remove(target, persona).await?;
             record::forget(target, &self.id).await?;
         }
@@ -227,8 +224,8 @@ impl<'a> PersonaMove<'a> {
     ) -> Result<String, PersonaMoveError> {
         let from = absolute(from)?;
         let mut source = MovingCell::open(&from, clock).await?;
-        let open = record::open_moves(&mut source.conn).await?;
-        let of_persona = |open: &record::OpenMove| open.is_out && open.persona == persona.as_str();
+        let open = open_moves(&mut source.conn).await?;
+        let of_persona = |open: &OpenMove| open.is_out && open.persona == persona.as_str();
         let Some(open) = open.into_iter().find(of_persona) else {
             return Err(PersonaMoveError::NothingToCancel {
                 persona: persona.to_string(),
@@ -242,12 +239,9 @@ impl<'a> PersonaMove<'a> {
         }
         let to = absolute(Path::new(&open.place))?;
         let mut target = MovingCell::open(&to, clock).await?;
-        if record::state_of(&mut target.conn, &open.id)
-            .await?
-            .is_some()
-        {
+        if record::is_known(&mut target.conn, &open.id).await? {
             folder::withdraw(&to, (persona, &open.id))?;
-            target.execute(&BEGIN).await?;
+            target.execute(&BEGIN_SNAPSHOT).await?;
             remove(&mut target.conn, persona).await?;
             record::forget(&mut target.conn, &open.id).await?;
             target.execute("COMMIT").await?;
@@ -266,8 +260,8 @@ async fn begin(
     (persona, names): (&PersonaId, &NameCatalog),
     clock: &dyn Clock,
 ) -> Result<(String, MoveStart), PersonaMoveError> {
-    let there = record::open_moves(&mut target.conn).await?;
-    let here = record::open_moves(&mut source.conn).await?;
+    let there = open_moves(&mut target.conn).await?;
+    let here = open_moves(&mut source.conn).await?;
     let place = target.shown();
     if let Some(open) = here.first() {
         let is_this = open.is_out && open.persona == persona.as_str() && open.place == place;
@@ -279,12 +273,12 @@ async fn begin(
             // Engines may have worked there since.
             require_room((source, target), (persona, names)).await?;
         }
-        return Ok((open.id.clone(), MoveStart::Open { is_resumed: true }));
+        return Ok((open.id.clone(), MoveStart::Resumed));
     }
     if let Some(open) = there.first() {
         let last = record::last_out(&mut source.conn, persona).await?;
         return match last {
-            Some((id, _)) if id == open.id => Ok((id.clone(), MoveStart::EndedHere { id })),
+            Some(id) if id == open.id => Ok((id, MoveStart::EndedHere)),
             _ => Err(other_move(open)),
         };
     }
@@ -300,7 +294,7 @@ async fn begin(
         (clock.now(), "[]"),
     )
     .await?;
-    Ok((id, MoveStart::Open { is_resumed: false }))
+    Ok((id, MoveStart::New))
 }
 
 /// Checks that the target can take the persona.
@@ -314,7 +308,7 @@ async fn require_room(
     require_config((from, to), persona, names)
 }
 
-fn other_move(open: &record::OpenMove) -> PersonaMoveError {
+fn other_move(open: &OpenMove) -> PersonaMoveError {
     PersonaMoveError::OtherMove {
         persona: open.persona.clone(),
         place: open.place.clone(),
