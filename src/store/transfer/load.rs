@@ -95,61 +95,90 @@ impl<'c> RowReader<'c> {
     }
 }
 
-/// A table that rows are written to.
-enum TableSink<'c> {
+/// A table that rows are written to, in the open transaction.
+pub(super) enum RowSink<'c> {
     Copy(CopyIn<'c>),
     Insert {
         conn: &'c mut Connection,
         insert: Sql,
-        rows: usize,
-        bytes: usize,
     },
 }
 
-impl<'c> TableSink<'c> {
-    async fn begin(conn: &'c mut Connection, shape: &TableShape) -> Result<Self, TransferError> {
+impl<'c> RowSink<'c> {
+    /// `table`: its name and those of `columns` columns, as they stand in an INSERT.
+    pub async fn begin(
+        conn: &'c mut Connection,
+        (table, columns): (&str, usize),
+    ) -> Result<Self, db::Error> {
         if conn.postgres().is_some() {
-            let copy = CopyIn::begin(conn, &shape.insert_columns()).await?;
-            return Ok(Self::Copy(copy));
+            return Ok(Self::Copy(CopyIn::begin(conn, table).await?));
         }
-        let values: Vec<String> = (1..=shape.columns.len()).map(|n| format!("${n}")).collect();
-        let (columns, values) = (shape.insert_columns(), values.join(", "));
-        db::raw_sql("BEGIN").execute(conn).await?;
-        Ok(Self::Insert {
-            conn,
-            insert: Sql::built(format!("INSERT INTO {columns} VALUES ({values})")),
-            rows: 0,
-            bytes: 0,
-        })
+        let values: Vec<String> = (1..=columns).map(|n| format!("${n}")).collect();
+        let values = values.join(", ");
+        let insert = Sql::built(format!("INSERT INTO {table} VALUES ({values})"));
+        Ok(Self::Insert { conn, insert })
     }
 
-    async fn row(&mut self, cells: Vec<Cell>) -> Result<(), TransferError> {
+    pub async fn row(&mut self, cells: Vec<Cell>) -> Result<(), db::Error> {
         match self {
-            Self::Copy(copy) => Ok(copy.row(&cells).await?),
-            Self::Insert {
-                conn,
-                insert,
-                rows,
-                bytes,
-            } => {
-                *rows += 1;
-                *bytes += cells.iter().map(size).sum::<usize>();
+            Self::Copy(copy) => copy.row(&cells).await,
+            Self::Insert { conn, insert } => {
                 let bound = cells.into_iter().fold(db::query(&*insert), db::Query::bind);
                 bound.execute(&mut **conn).await?;
-                if *rows >= BATCH_ROWS || *bytes >= BATCH_BYTES {
-                    db::raw_sql("COMMIT; BEGIN").execute(conn).await?;
-                    (*rows, *bytes) = (0, 0);
-                }
                 Ok(())
             }
         }
     }
 
-    async fn end(self) -> Result<(), TransferError> {
+    pub async fn end(self) -> Result<(), db::Error> {
         match self {
-            Self::Copy(copy) => Ok(copy.end().await?),
-            Self::Insert { conn, .. } => Ok(db::raw_sql("COMMIT").execute(conn).await?),
+            Self::Copy(copy) => copy.end().await,
+            Self::Insert { .. } => Ok(()),
         }
+    }
+
+    /// Executes a statement between rows on SQLite; PostgreSQL, which is in the middle of a COPY, gets none.
+    async fn execute_on_file(&mut self, sql: &'static str) -> Result<(), db::Error> {
+        match self {
+            Self::Copy(_) => Ok(()),
+            Self::Insert { conn, .. } => db::raw_sql(sql).execute(conn).await,
+        }
+    }
+}
+
+/// A table that rows are written to, on SQLite in several transactions.
+struct TableSink<'c> {
+    sink: RowSink<'c>,
+    rows: usize,
+    bytes: usize,
+}
+
+impl<'c> TableSink<'c> {
+    async fn begin(conn: &'c mut Connection, shape: &TableShape) -> Result<Self, db::Error> {
+        let table = (&*shape.insert_columns(), shape.columns.len());
+        let mut sink = RowSink::begin(conn, table).await?;
+        sink.execute_on_file("BEGIN").await?;
+        Ok(Self {
+            sink,
+            rows: 0,
+            bytes: 0,
+        })
+    }
+
+    async fn row(&mut self, cells: Vec<Cell>) -> Result<(), db::Error> {
+        self.rows += 1;
+        self.bytes += cells.iter().map(size).sum::<usize>();
+        self.sink.row(cells).await?;
+        if self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES {
+            self.sink.execute_on_file("COMMIT; BEGIN").await?;
+            (self.rows, self.bytes) = (0, 0);
+        }
+        Ok(())
+    }
+
+    async fn end(mut self) -> Result<(), db::Error> {
+        self.sink.execute_on_file("COMMIT").await?;
+        self.sink.end().await
     }
 }
 

@@ -42,16 +42,25 @@ pub(super) async fn go_on(
     }
     for table in tables {
         for column in table.columns.iter().filter(|column| column.is_identity) {
-            let (name, column) = (&table.name, &column.name);
-            let sql = format!(
-                "SELECT setval(pg_get_serial_sequence('\"{name}\"', '{column}'), greatest(n.last, 1), n.last > 0)
-                 FROM (SELECT greatest(coalesce(max(\"{column}\"), 0), $1) AS last FROM \"{name}\") n"
-            );
-            let highest = given.get(name).copied().unwrap_or(0);
-            let set = db::query(Sql::built(sql)).bind(highest);
-            set.fetch_all(&mut *target).await?;
+            let highest = given.get(&table.name).copied().unwrap_or(0);
+            go_on_behind(target, (&table.name, &column.name), highest).await?;
         }
     }
     db::query(FEED_PRUNED).execute(target).await?;
+    Ok(())
+}
+
+/// Has PostgreSQL number the next rows of a table behind the highest that it has, and behind `given`.
+pub(super) async fn go_on_behind(
+    conn: &mut Connection,
+    (table, column): (&str, &str),
+    given: i64,
+) -> Result<(), db::Error> {
+    let sql = format!(
+        "SELECT setval(pg_get_serial_sequence('\"{table}\"', '{column}'), greatest(n.last, 1), n.last > 0)
+         FROM (SELECT greatest(coalesce(max(\"{column}\"), 0), $1) AS last FROM \"{table}\") n"
+    );
+    let set = db::query(Sql::built(sql)).bind(given);
+    set.fetch_all(conn).await?;
     Ok(())
 }

@@ -6,6 +6,7 @@
 use crate::store::db::{self, Cell, Connection, Sql};
 use crate::store::persona_tables::PersonaTable;
 use crate::store::transfer::TransferError;
+use crate::store::transfer::numbers::go_on_behind;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -243,17 +244,9 @@ pub(super) async fn go_on(conn: &mut Connection, table: &str) -> Result<(), db::
     if conn.postgres().is_none() {
         return Ok(());
     }
-    let sql = format!(
-        "SELECT setval(pg_get_serial_sequence('{table}', 'seq'), greatest(n.last, 1), n.last > 0)
-         FROM (SELECT greatest(coalesce(max(seq), 0), $1) AS last FROM {table}) n"
-    );
-    let given: i64 = db::query_scalar::<i64>(GIVEN_IN_TABLE)
-        .bind(table)
-        .fetch_one(&mut *conn)
-        .await?;
-    let set = db::query(Sql::built(sql)).bind(given);
-    set.fetch_all(conn).await?;
-    Ok(())
+    let given = db::query_scalar::<i64>(GIVEN_IN_TABLE).bind(table);
+    let given: i64 = given.fetch_one(&mut *conn).await?;
+    go_on_behind(conn, (table, SEQ), given).await
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use super::objects::{ObjectPlaces, ObjectRooms};
 use crate::domain::PersonaId;
 use crate::store::db::{self, Cell, Connection, Row, Sql, without_nul};
 use crate::store::persona_tables::PersonaTable;
-use crate::store::postgres::copy_in::CopyIn;
 use crate::store::transfer::TransferError;
 use crate::store::transfer::canonical::{TableDigest, TableHasher};
+use crate::store::transfer::load::RowSink;
 use futures_util::TryStreamExt;
 use std::borrow::Cow;
 
@@ -159,7 +159,8 @@ impl RowTranslation {
         (persona, rooms): (&PersonaId, &ObjectRooms<'_>),
     ) -> Result<TableDigest, PersonaMoveError> {
         let mut hasher = TableHasher::default();
-        let mut sink = RowSink::begin(target, moving).await?;
+        let table = format!("\"{}\" ({})", moving.table.name, moving.column_list());
+        let mut sink = RowSink::begin(target, (&table, moving.columns.len())).await?;
         let select = db::query(moving.select()).bind(persona.as_str());
         let mut rows = select.fetch(source);
         while let Some(row) = rows.try_next().await? {
@@ -196,48 +197,4 @@ impl RowTranslation {
 fn cells_of(row: &Row) -> Result<Vec<Cell>, db::Error> {
     let cells = row.cells()?;
     Ok(cells.into_iter().map(|(_, cell)| cell).collect())
-}
-
-/// A table that rows are written to, in the open transaction.
-enum RowSink<'c> {
-    Copy(CopyIn<'c>),
-    Insert {
-        conn: &'c mut Connection,
-        insert: Sql,
-    },
-}
-
-impl<'c> RowSink<'c> {
-    async fn begin(conn: &'c mut Connection, moving: &MovingTable) -> Result<Self, db::Error> {
-        let columns = format!("\"{}\" ({})", moving.table.name, moving.column_list());
-        if conn.postgres().is_some() {
-            return Ok(Self::Copy(CopyIn::begin(conn, &columns).await?));
-        }
-        let values: Vec<String> = (1..=moving.columns.len())
-            .map(|n| format!("${n}"))
-            .collect();
-        let insert = Sql::built(format!(
-            "INSERT INTO {columns} VALUES ({})",
-            values.join(", ")
-        ));
-        Ok(Self::Insert { conn, insert })
-    }
-
-    async fn row(&mut self, cells: Vec<Cell>) -> Result<(), db::Error> {
-        match self {
-            Self::Copy(copy) => copy.row(&cells).await,
-            Self::Insert { conn, insert } => {
-                let bound = cells.into_iter().fold(db::query(&*insert), db::Query::bind);
-                bound.execute(&mut **conn).await?;
-                Ok(())
-            }
-        }
-    }
-
-    async fn end(self) -> Result<(), db::Error> {
-        match self {
-            Self::Copy(copy) => copy.end().await,
-            Self::Insert { .. } => Ok(()),
-        }
-    }
 }
