@@ -77,13 +77,6 @@ async fn found(store: &Store, word: &str) -> Vec<String> {
     found.iter().map(|message| message.id.to_string()).collect()
 }
 
-async fn count(conn: &mut db::Connection, sql: &'static str) -> i64 {
-    db::query_scalar(sql)
-        .fetch_one(conn)
-        .await
-        .expect("a number")
-}
-
 #[tokio::test]
 async fn letters_of_an_older_database_are_indexed_in_steps_and_once() {
     let workspace = tempfile::tempdir().expect("a folder");
@@ -104,7 +97,7 @@ async fn letters_of_an_older_database_are_indexed_in_steps_and_once() {
     stopped.cancel();
     store.clone().index_older_letters(stopped).await;
     assert_eq!(
-        count(&mut conn, "SELECT count(*) FROM letter_words_docsize").await,
+        db::number(&mut conn, "SELECT count(*) FROM letter_words_docsize").await,
         1
     );
     store
@@ -123,17 +116,17 @@ async fn letters_of_an_older_database_are_indexed_in_steps_and_once() {
     assert_eq!(found(&store, "w9").await, Vec::<String>::new());
     let letters = i64::from(LETTERS);
     assert_eq!(
-        count(&mut conn, "SELECT count(*) FROM letter_words_docsize").await,
+        db::number(&mut conn, "SELECT count(*) FROM letter_words_docsize").await,
         letters
     );
     let old = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'messages_fts%'";
-    assert_eq!(count(&mut conn, old).await, 0);
+    assert_eq!(db::number(&mut conn, old).await, 0);
     assert_eq!(
-        count(&mut conn, "SELECT count(*) FROM letter_words_build").await,
+        db::number(&mut conn, "SELECT count(*) FROM letter_words_build").await,
         0
     );
     let open = "SELECT (SELECT count(*) FROM letter_parts_build) + (SELECT count(*) FROM letter_parts_pending)";
-    assert_eq!(count(&mut conn, open).await, 0);
+    assert_eq!(db::number(&mut conn, open).await, 0);
     // The words of the index are those of the letters, as FTS5 itself compares them.
     for check in [
         "INSERT INTO letter_words (letter_words, rank) VALUES ('integrity-check', 1)",
@@ -158,8 +151,8 @@ async fn a_deleted_letter_leaves_no_word_in_the_index() {
         .await;
     let held =
         "SELECT count(*) FROM letter_words_data WHERE instr(block, CAST('quagga' AS BLOB)) > 0";
-    assert_eq!(count(&mut conn, held).await, 1);
+    assert_eq!(db::number(&mut conn, held).await, 1);
     let delete = db::query("DELETE FROM messages WHERE id = 'm7'");
     delete.execute(&mut conn).await.expect("deleted");
-    assert_eq!(count(&mut conn, held).await, 0);
+    assert_eq!(db::number(&mut conn, held).await, 0);
 }

@@ -230,13 +230,6 @@ fn letter(folder: &Path, number: usize) -> String {
     file
 }
 
-async fn number(rows: &mut db::Connection, sql: &'static str) -> i64 {
-    db::query_scalar(sql)
-        .fetch_one(rows)
-        .await
-        .expect("a number")
-}
-
 #[tokio::test]
 async fn parallel_runs_under_kills_never_overspend_the_days_budget() {
     let (runs, kills) = (
@@ -262,23 +255,23 @@ async fn parallel_runs_under_kills_never_overspend_the_days_budget() {
     audit(&mut rows).await;
     let billed = bills.total();
     let account = "SELECT sum(spent_micros) FROM budget_accounts WHERE scope = 'engine' AND length(period) = 10";
-    let spent = number(&mut rows, account).await;
-    let reserved = number(
+    let spent = db::number(&mut rows, account).await;
+    let reserved = db::number(
         &mut rows,
         "SELECT sum(reserved_micros) FROM budget_accounts",
     )
     .await;
-    let succeeded = number(
+    let succeeded = db::number(
         &mut rows,
         "SELECT count(*) FROM runs WHERE state = 'succeeded'",
     )
     .await;
-    let waiting = number(
+    let waiting = db::number(
         &mut rows,
         "SELECT count(*) FROM runs WHERE state = 'waiting_retry' AND error_class = 'budget'",
     )
     .await;
-    let lost = number(
+    let lost = db::number(
         &mut rows,
         "SELECT count(*) FROM usage_ledger WHERE state = 'lost'",
     )
@@ -299,7 +292,7 @@ async fn parallel_runs_under_kills_never_overspend_the_days_budget() {
         "nothing was tried: {succeeded} {waiting} {lost}"
     );
     assert_settled_calls_are_what_was_billed(&mut rows, &bills).await;
-    let told = number(
+    let told = db::number(
         &mut rows,
         "SELECT count(*) FROM notices WHERE kind = 'budget_reached'",
     )

@@ -106,7 +106,7 @@ async fn a_worker_without_a_place_passes_a_run_of_its_own_on_and_a_hint_of_other
     let working = worker.run(wake.clone(), shutdown.clone());
     let mut rows = app.workspace.rows().await;
     let others = async {
-        while count(
+        while db::number(
             &mut rows,
             "SELECT count(*) FROM runs WHERE state = 'running'",
         )
@@ -134,12 +134,6 @@ async fn a_worker_without_a_place_passes_a_run_of_its_own_on_and_a_hint_of_other
     tokio::time::timeout(MOST, both).await.expect("in time");
 }
 
-/// Counts rows that a condition selects.
-async fn count(rows: &mut db::Connection, sql: &'static str) -> i64 {
-    let counted = db::query_scalar(sql).fetch_one(rows).await;
-    counted.expect("a count")
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_role_does_its_part_and_tells_the_next_of_its_work() {
     if is_skipped() {
@@ -157,18 +151,18 @@ async fn each_role_does_its_part_and_tells_the_next_of_its_work() {
     send(taking.port, "first@guest.example", "When?");
     let mut rows = db::Connection::open(gateway).await;
     let queued = "SELECT count(*) FROM runs WHERE state = 'queued' AND attempt = 0";
-    assert_eq!(count(&mut rows, queued).await, 1);
+    assert_eq!(db::number(&mut rows, queued).await, 1);
 
     let _running = Node::start(runs, "runs");
     let answered = "SELECT count(*) FROM runs WHERE state = 'succeeded'";
     let ended = async {
-        while count(&mut rows, answered).await < 1 {
+        while db::number(&mut rows, answered).await < 1 {
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(MOST, ended).await.expect("in time");
     let unsent = "SELECT count(*) FROM deliveries WHERE state = 'queued' AND attempts = 0";
-    assert_eq!(count(&mut rows, unsent).await, 1);
+    assert_eq!(db::number(&mut rows, unsent).await, 1);
     assert_eq!(sink.mails.lock().expect("a lock").len(), 0);
 
     let _sending = Node::start(outbound, "outbound");

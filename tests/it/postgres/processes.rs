@@ -98,11 +98,6 @@ fn raced(folders: &[TempDir]) {
     all_at_once(folders, &["drain".to_owned()]);
 }
 
-async fn number(rows: &mut db::Connection, sql: &'static str) -> i64 {
-    let number = db::query_scalar(sql).fetch_one(rows).await;
-    number.expect("a number")
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_processes_take_each_letter_once_and_answer_it_once_in_its_order() {
     if is_skipped() {
@@ -115,21 +110,21 @@ async fn eight_processes_take_each_letter_once_and_answer_it_once_in_its_order()
     let mut rows = db::Connection::open(folders[0].path()).await;
     let once =
         "SELECT count(*) FROM runs WHERE state = 'succeeded' AND attempt = 1 AND crashes = 0";
-    assert_eq!(number(&mut rows, once).await, letters);
+    assert_eq!(db::number(&mut rows, once).await, letters);
     assert_eq!(
-        number(&mut rows, "SELECT count(*) FROM runs").await,
+        db::number(&mut rows, "SELECT count(*) FROM runs").await,
         letters
     );
     let inbound = "SELECT count(*) FROM messages WHERE direction = 'inbound'";
-    assert_eq!(number(&mut rows, inbound).await, letters);
+    assert_eq!(db::number(&mut rows, inbound).await, letters);
     assert_eq!(
-        number(&mut rows, "SELECT count(*) FROM threads").await,
+        db::number(&mut rows, "SELECT count(*) FROM threads").await,
         i64::try_from(THREADS).expect("few")
     );
     let overtaken = "SELECT count(*) FROM runs early JOIN runs late
         ON late.thread_id = early.thread_id AND late.seq > early.seq WHERE late.started_at < early.finished_at";
-    assert_eq!(number(&mut rows, overtaken).await, 0);
-    let nodes = number(&mut rows, "SELECT count(DISTINCT epoch) FROM runs").await;
+    assert_eq!(db::number(&mut rows, overtaken).await, 0);
+    let nodes = db::number(&mut rows, "SELECT count(DISTINCT epoch) FROM runs").await;
     assert!(nodes > 1, "one process did everything, and nothing raced");
     let sent = sink.mails.lock().expect("a lock").len();
     assert_eq!(i64::try_from(sent).expect("few"), letters);
@@ -146,10 +141,10 @@ async fn eight_processes_never_spend_more_than_the_budget_of_a_day() {
     raced(&folders);
     let mut rows = db::Connection::open(folders[0].path()).await;
     let spent = "SELECT CAST(sum(cost_micros) AS BIGINT) FROM usage_ledger";
-    let spent = number(&mut rows, spent).await;
+    let spent = db::number(&mut rows, spent).await;
     // The account ends where a call that may cost 1,000 finds less than that.
     assert!((9_000..=10_000).contains(&spent), "{spent}");
-    let answered = number(
+    let answered = db::number(
         &mut rows,
         "SELECT count(*) FROM runs WHERE state = 'succeeded'",
     )
@@ -157,7 +152,7 @@ async fn eight_processes_never_spend_more_than_the_budget_of_a_day() {
     assert_eq!(spent, 500 * answered);
     let waiting = "SELECT count(*) FROM runs WHERE state IN ('queued', 'waiting_retry')";
     let letters = i64::try_from(THREADS * LETTERS).expect("few");
-    assert_eq!(number(&mut rows, waiting).await, letters - answered);
+    assert_eq!(db::number(&mut rows, waiting).await, letters - answered);
     // Runs wait for the next day, so that it is not at rest.
     let scope = AuditScope {
         bytes: true,

@@ -4,7 +4,7 @@
 use super::place::{Client, Running, Sink, attache, workspace};
 use crate::app::audit;
 use crate::app::database::is_postgres;
-use crate::app::db;
+use crate::app::db::{self, number};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -59,13 +59,6 @@ fn set_drain(folder: &Path, span: &str) {
         serde_json::from_slice(&std::fs::read(&path).expect("a file")).expect("json");
     config["limits"]["drain_max"] = json!(span);
     std::fs::write(path, config.to_string()).expect("a file");
-}
-
-async fn number(rows: &mut db::Connection, sql: &'static str) -> i64 {
-    db::query_scalar(sql)
-        .fetch_one(rows)
-        .await
-        .expect("a number")
 }
 
 #[test]

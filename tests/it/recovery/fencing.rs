@@ -19,13 +19,6 @@ async fn rows(folder: &Path) -> db::Connection {
     db::Connection::open(folder).await
 }
 
-async fn number(rows: &mut db::Connection, sql: &'static str) -> i64 {
-    db::query_scalar(sql)
-        .fetch_one(rows)
-        .await
-        .expect("a number")
-}
-
 async fn replaced(app: &TestApp) -> Engine {
     let names = attache::cli::name_catalog();
     let config = config::load(app.workspace.path(), &names).expect("a good configuration");
@@ -145,7 +138,7 @@ async fn a_stopped_replaced_engine_writes_and_sends_nothing_on_waking() {
     let mut half = Client::begin(first.port).expect("a dialogue");
     let mut rows = rows(dir.path()).await;
     let asked = "SELECT count(*) FROM run_turns WHERE state = 'started'";
-    while number(&mut rows, asked).await == 0 {
+    while db::number(&mut rows, asked).await == 0 {
         crate::app::glance().await;
     }
     first.signal(Signal::STOP);
@@ -190,7 +183,7 @@ async fn a_stopped_replaced_engine_writes_and_sends_nothing_on_waking() {
     );
     audit(&mut rows).await;
     assert_eq!(
-        number(
+        db::number(
             &mut rows,
             "SELECT count(*) FROM runs WHERE state = 'succeeded'"
         )

@@ -19,3 +19,9 @@ mod row;
 pub use connection::Connection;
 pub use query::{query, query_as, query_scalar, raw_sql};
 pub use row::Row;
+
+/// The one number that a statement gives.
+pub async fn number(rows: &mut Connection, sql: &'static str) -> i64 {
+    let number = query_scalar(sql).fetch_one(rows).await;
+    number.expect("a number")
+}
