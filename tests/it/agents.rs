@@ -28,6 +28,8 @@ const SESSION: &str = "01939a5c-7b1e-7c3a-9f00-0123456789ab";
 /// A folder with a script in it, and the agent that runs it.
 struct Fake {
     dir: tempfile::TempDir,
+    /// Time between SIGTERM and SIGKILL.
+    grace: Duration,
 }
 
 impl Fake {
@@ -38,7 +40,10 @@ impl Fake {
         let script =
             format!("printf '%s' \"${{ATTACHE_AGENT_GROUP##*:}}\" > \"$OUT/group\"\n{script}\n");
         std::fs::write(dir.path().join("script"), script).expect("the script");
-        Self { dir }
+        Self {
+            dir,
+            grace: Duration::from_millis(300),
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -66,7 +71,7 @@ impl Fake {
             environment: environment
                 .map(|(name, value)| (name.to_owned(), SecretString::from(value)))
                 .into(),
-            stop_grace: Some(Duration::from_millis(300)),
+            stop_grace: Some(self.grace),
             workspace: None,
         };
         ProviderSettings {

@@ -7,6 +7,7 @@ use attache::providers::child::program::Program;
 use attache::providers::transport::lines::OutputLimits;
 use attache::providers::{CallContext, Phase, build};
 use futures_util::StreamExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -94,7 +95,8 @@ async fn the_prompt_and_instructions_come_over_standard_input_alone() {
 
 #[tokio::test]
 async fn what_hangs_is_ended_by_whichever_bound_comes_first() {
-    let short = Duration::from_millis(150);
+    // Long enough that a busy machine has started the script by then.
+    let short = Duration::from_secs(2);
     // The second one does not mind being asked to end.
     for stubborn in ["", "trap '' TERM INT"] {
         let fake = script(&[
@@ -109,7 +111,7 @@ async fn what_hangs_is_ended_by_whichever_bound_comes_first() {
                 ..context()
             },
             CallContext {
-                deadline: Duration::from_millis(400),
+                deadline: short,
                 ..context()
             },
         ] {
@@ -126,12 +128,7 @@ async fn what_hangs_is_ended_by_whichever_bound_comes_first() {
         };
         let hanging = fake.path("hanging");
         std::fs::remove_file(&hanging).expect("it was hanging");
-        let cancelling = async {
-            while !hanging.exists() {
-                crate::app::glance().await;
-            }
-            cancel.cancel();
-        };
+        let cancelling = cancel_when_there(&cancel, &hanging);
         let (answer, ()) = tokio::join!(fake.ask("claude", context), cancelling);
         assert_eq!(
             answer.expect_err("it was cancelled").class,
@@ -143,22 +140,28 @@ async fn what_hangs_is_ended_by_whichever_bound_comes_first() {
 
 #[tokio::test]
 async fn an_agent_is_asked_before_it_is_killed() {
-    let fake = script(&[
-        "trap 'echo asked > $OUT/asked' TERM",
-        CLAUDE_BEGINS,
-        // Reads to the end of its input, whatever it is asked meanwhile.
-        "(trap '' TERM; cat > $OUT/words)",
-    ]);
+    // The grace period is longer than any machine needs: the agent ends because it is asked.
+    let fake = Fake {
+        grace: Duration::from_secs(30),
+        ..script(&[
+            "trap 'echo asked > $OUT/asked' TERM",
+            CLAUDE_BEGINS,
+            "touch $OUT/reading",
+            // Reads to the end of its input, whatever it is asked meanwhile.
+            "(trap '' TERM; cat > $OUT/words)",
+        ])
+    };
+    let cancel = CancellationToken::new();
     let context = CallContext {
-        idle: Duration::from_millis(500),
+        cancel: cancel.clone(),
         ..context()
     };
+    let reading = fake.path("reading");
+    let cancelling = cancel_when_there(&cancel, &reading);
+    let (answer, ()) = tokio::join!(fake.ask("claude", context), cancelling);
     assert_eq!(
-        fake.ask("claude", context)
-            .await
-            .expect_err("it hangs")
-            .class,
-        ErrorClass::Timeout
+        answer.expect_err("it was cancelled").class,
+        ErrorClass::Cancelled
     );
     assert_eq!(fake.text("asked"), "asked\n");
     assert!(
@@ -167,6 +170,14 @@ async fn an_agent_is_asked_before_it_is_killed() {
         fake.text("words")
     );
     fake.assert_gone().await;
+}
+
+/// Cancels a call as soon as its script has made this file.
+async fn cancel_when_there(cancel: &CancellationToken, file: &Path) {
+    while !file.exists() {
+        crate::app::glance().await;
+    }
+    cancel.cancel();
 }
 
 #[tokio::test]
