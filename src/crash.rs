@@ -220,6 +220,10 @@ mod armed {
             "rows that went; their objects are deleted, and stand among those to be deleted",
         ),
         (
+            "OB4",
+            "a token that is noted, and the one before it in the object store",
+        ),
+        (
             "PM1",
             "a persona with all its rows, and the word that it goes to another cell",
         ),

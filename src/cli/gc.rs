@@ -105,7 +105,7 @@ async fn prune_kind(context: &CommandContext, args: &ArgMatches) -> anyhow::Resu
             let left = store.delete_all_dropped().await?;
             if left > 0 {
                 screen::remark(&format!(
-                    "{} not deleted yet, because the object store cannot be used: the engine goes on with it",
+                    "{} not deleted yet, for the reason above: the engine goes on with it",
                     plural(left, "object")
                 ));
             }

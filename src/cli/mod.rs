@@ -5,7 +5,7 @@
 //! - setup: `init`, `setup`, `config`, `persona`, `workspace`, `schedule`, `providers`
 //! - work: `demo`, `serve`, `nodes`, `reload`, `ingest`, `import`, `migrate`, `drain`, `ask`, `chat`
 //! - inspection: `status`, `tail`, `top`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
-//! - maintenance: `doctor`, `backup`, `restore`, `upgrade`, `export`, `gc`, `erase`
+//! - maintenance: `doctor`, `backup`, `restore`, `upgrade`, `export`, `gc`, `erase`, `objects`
 //! - permission: `approvals`, `drafts`, `memory`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
 //! - for browsers and programs: `web`, `webhooks`; for agents: `mcp`; for packages: `packaging`
 //!
@@ -45,6 +45,7 @@ mod backup;
 mod restore;
 mod upgrade;
 mod erase;
+mod objects;
 mod export;
 mod gc;
 mod halt;
@@ -131,6 +132,7 @@ static COMMANDS: &[&dyn Command] = &[
     &export::Export,
     &gc::Gc,
     &erase::EraseCommand,
+    &objects::ObjectsCommand,
     // Permission.
     &approvals::ApprovalsCommand,
     &drafts::DraftsCommand,

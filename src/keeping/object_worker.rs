@@ -1,12 +1,14 @@
 //! Deletes objects whose rows went, and once a day those that never had a row, a bounded look at a time.
 
 use crate::domain::Timestamp;
-use crate::store::{OrphanPass, Result, Store};
+use crate::store::{OrphanPass, Result, Store, StoreError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Interval between the beginnings of two passes over all objects.
 const PASS_EVERY: Duration = Duration::from_secs(24 * 3600);
+/// Interval between two new tokens of this database in the object store.
+const RENEW_EVERY: Duration = Duration::from_secs(3600);
 /// Pause between two steps, and between two looks when nothing is to be done.
 const PAUSE: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_secs(60);
@@ -16,6 +18,7 @@ pub struct ObjectWorker {
     store: Store,
     pass: OrphanPass,
     began: Option<Timestamp>,
+    renewed: Option<Timestamp>,
 }
 
 impl ObjectWorker {
@@ -24,6 +27,7 @@ impl ObjectWorker {
             store: store.clone(),
             pass: OrphanPass::default(),
             began: None,
+            renewed: None,
         }
     }
 
@@ -37,7 +41,11 @@ impl ObjectWorker {
                 Ok(true) => PAUSE,
                 Ok(false) => LOOK,
                 Err(error) => {
-                    tracing::warn!(%error, "objects without rows cannot be deleted; trying again");
+                    let remedy = match &error {
+                        StoreError::Object(error) => error.remedy(),
+                        _ => String::new(),
+                    };
+                    tracing::warn!(%error, remedy, "objects without rows cannot be deleted; trying again");
                     LOOK
                 }
             };
@@ -50,13 +58,16 @@ impl ObjectWorker {
 
     /// Makes one step; `false`: nothing more is to be done now.
     pub async fn work_once(&mut self) -> Result<bool> {
+        let now = self.store.clock().now();
+        if is_due(self.renewed, RENEW_EVERY, now) {
+            self.store.renew_object_token().await?;
+            self.renewed = Some(now);
+        }
         if self.store.delete_dropped_objects().await? {
             return Ok(true);
         }
-        let now = self.store.clock().now();
-        let is_due = |began: Timestamp| began > now || now.since(began) >= PASS_EVERY;
         if self.pass.is_over() || self.began.is_none() {
-            if !self.began.is_none_or(is_due) {
+            if !is_due(self.began, PASS_EVERY, now) {
                 return Ok(false);
             }
             (self.pass, self.began) = (OrphanPass::default(), Some(now));
@@ -71,4 +82,9 @@ impl ObjectWorker {
         }
         Ok(true)
     }
+}
+
+/// Reports whether something that was done at an instant, or never, is to be done again; also after the clock went back.
+fn is_due(done: Option<Timestamp>, every: Duration, now: Timestamp) -> bool {
+    done.is_none_or(|done| done > now || now.since(done) >= every)
 }

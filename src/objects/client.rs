@@ -79,7 +79,7 @@ impl ObjectClient {
         bytes >= self.bytes_min
     }
 
-    /// Stores bytes under a name that was never used. They are durable when this returns.
+    /// Stores bytes under a name, in place of those that it may have. They are durable when this returns.
     pub async fn put(&self, name: &ObjectName, bytes: impl Into<Bytes>) -> Result<()> {
         let path = self.path(name.as_str())?;
         let payload = PutPayload::from(bytes.into());
@@ -93,30 +93,33 @@ impl ObjectClient {
     ///
     /// Errors: [`ObjectError::Missing`], [`ObjectError::Damaged`]; others may pass.
     pub async fn get(&self, name: &ObjectName) -> Result<Bytes> {
-        let path = self.path(name.as_str())?;
-        let read = async {
-            let found = self.objects.get_opts(&path, GetOptions::default()).await?;
-            found.bytes().await
-        };
-        let bytes = match self.in_time(read).await {
-            Err(ObjectError::Away {
-                source: object_store::Error::NotFound { .. },
-                ..
-            }) => {
-                self.require_folder().await?;
-                return Err(ObjectError::Missing {
-                    name: name.to_string(),
-                    place: self.place.clone(),
-                });
-            }
-            read => read?,
-        };
+        let bytes = self.read(name).await?;
+        let bytes = bytes.ok_or_else(|| ObjectError::Missing {
+            name: name.to_string(),
+            place: self.place.clone(),
+        })?;
         match name.sha256() == Some(sha256_hex(&[&bytes]).as_str()) {
             true => Ok(bytes),
             false => Err(ObjectError::Damaged {
                 name: name.to_string(),
                 place: self.place.clone(),
             }),
+        }
+    }
+
+    /// Reads whatever bytes a name has; `None`: it has none.
+    pub async fn read(&self, name: &ObjectName) -> Result<Option<Bytes>> {
+        let path = self.path(name.as_str())?;
+        let read = async {
+            let found = self.objects.get_opts(&path, GetOptions::default()).await?;
+            found.bytes().await
+        };
+        match self.in_time(read).await {
+            Err(ObjectError::Away {
+                source: object_store::Error::NotFound { .. },
+                ..
+            }) => self.require_folder().await.map(|()| None),
+            read => read.map(Some),
         }
     }
 

@@ -34,6 +34,12 @@ pub enum ObjectError {
     /// No object has the name.
     #[error("the object `{name}` is missing in {place}")]
     Missing { name: String, place: String },
+    /// Its objects may be those of another database's rows.
+    #[error(
+        "nothing is deleted in the object store {place}: another database of the same name has used it, which is a copy of this one \
+         or of which this one is a copy"
+    )]
+    NotHolder { place: String },
     /// The bytes are not those that were put.
     #[error("the object `{name}` in {place} is not what was put there")]
     Damaged { name: String, place: String },
@@ -43,6 +49,11 @@ impl ObjectError {
     /// Reports whether the object itself is lost; other errors may pass.
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Missing { .. } | Self::Damaged { .. })
+    }
+
+    /// Reports whether the object store works, and another database deletes there.
+    pub fn is_not_holder(&self) -> bool {
+        matches!(self, Self::NotHolder { .. })
     }
 
     /// Returns a remedy for the operator.
@@ -60,6 +71,9 @@ impl ObjectError {
             Self::Settings(_) => "`attache config check` says what to write".to_owned(),
             Self::NotConfigured => "write `objects` into `configs/keeping.json` again, as it was when the bytes were stored; rows \
                  name their objects below its `url`"
+                .to_owned(),
+            Self::NotHolder { .. } => "let one of the two use another `url`, in `objects` of `configs/keeping.json`; when this one alone \
+                 uses it (the other is gone, or this one was restored from a backup, moved or migrated), `attache objects claim`"
                 .to_owned(),
             Self::Missing { .. } | Self::Damaged { .. } => LOST_REMEDY.to_owned(),
         }

@@ -161,6 +161,7 @@ static OF_THE_CELL: &[(&str, &str)] = &[
     ("maintenance", "of the database"),
     ("mcp_tools_off", "tools are the cell's"),
     ("nodes", "engines of the cell"),
+    ("object_tokens", "of this cell's object store"),
     ("persona_moves", "each cell has its own record of a move"),
     ("policy_uses", "rules are the cell's"),
     ("program_versions", "of the database"),

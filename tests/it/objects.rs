@@ -6,6 +6,7 @@ mod moved;
 mod server;
 mod bucket;
 mod deaths;
+mod token;
 
 use crate::app::{TestApp, Workspace, note};
 use attache::domain::sha256_hex;
@@ -55,7 +56,7 @@ impl Kept {
     }
 }
 
-/// The files of all objects, in the order of their names.
+/// The files of all objects, in the order of their names, without the tokens of databases.
 pub fn objects(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -63,6 +64,7 @@ pub fn objects(folder: &Path) -> Vec<PathBuf> {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             match entry.path() {
                 path if path.is_dir() => folders.push(path),
+                path if path.ends_with("token") => {}
                 path => found.push(path),
             }
         }

@@ -1,5 +1,6 @@
 //! `attache migrate --to URL|FOLDER`: all rows of the workspace's database go to one of the other kind.
 
+use crate::cli::objects::{CLAIM_STEP, has_objects};
 use crate::cli::screen::progress;
 use crate::cli::setup::secrets_file;
 use crate::cli::{CommandContext, Exit, Failure, screen};
@@ -35,6 +36,9 @@ pub(super) async fn migrate(context: &CommandContext, args: &ArgMatches) -> anyh
             record.is_switched = true;
         }
         false => record.next = switch.steps(),
+    }
+    if has_objects(workspace) {
+        record.next.push(CLAIM_STEP.to_owned());
     }
     print(context, &record)?;
     Ok(Exit::Ok)

@@ -244,6 +244,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
         Keys,
     ),
     ("notices", "summary hint", Gone("notices")),
+    ("object_tokens", "token database", Keys),
     ("pending_redactions", "run_id since", Keys),
     (
         "persona_moves",

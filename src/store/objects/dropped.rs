@@ -32,7 +32,7 @@ impl Store {
 
     /// Deletes some of the objects whose rows went; `false`: there are no more.
     ///
-    /// Errors: [`crate::store::StoreError::Object`]; what is left is deleted by a later call.
+    /// Errors: [`crate::store::StoreError::Object`], also where another database deletes; what is left is deleted by a later call.
     pub async fn delete_dropped_objects(&self) -> Result<bool> {
         let names = db::query_scalar(DROPPED_OBJECTS).bind(BATCH_OBJECTS);
         let names: Vec<String> = names.fetch_all(self.readers()).await?;
@@ -43,6 +43,7 @@ impl Store {
             .objects()
             .client()?
             .ok_or(crate::objects::ObjectError::NotConfigured)?;
+        self.require_object_token(client).await?;
         let objects: Vec<ObjectName> = names
             .iter()
             .map(|name| ObjectName::of_row(name.as_str()))
@@ -64,14 +65,15 @@ impl Store {
         Ok(true)
     }
 
-    /// Deletes all objects whose rows went; returns the number that stays because the object store cannot be used.
+    /// Deletes all objects whose rows went; returns the number that stays for now, and logs why.
     pub async fn delete_all_dropped(&self) -> Result<u64> {
         loop {
             match self.delete_dropped_objects().await {
                 Ok(true) => {}
                 Ok(false) => return Ok(0),
-                Err(error @ crate::store::StoreError::Object(_)) => {
-                    tracing::warn!(%error, "objects of rows that went are not deleted yet");
+                Err(crate::store::StoreError::Object(error)) => {
+                    let remedy = error.remedy();
+                    tracing::warn!(%error, remedy, "objects of rows that went are not deleted yet");
                     return self.dropped_objects().await;
                 }
                 Err(error) => return Err(error),

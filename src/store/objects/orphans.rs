@@ -50,7 +50,11 @@ impl Store {
         let shard = format!("{:02x}", pass.shard);
         let listed = client.list((&owner, &shard), pass.after.as_ref(), LOOK_OBJECTS);
         let listed = listed.await?;
-        for orphan in self.orphans_of(&listed).await? {
+        let orphans = self.orphans_of(&listed).await?;
+        if !orphans.is_empty() {
+            self.require_object_token(client).await?;
+        }
+        for orphan in orphans {
             client.delete(orphan).await?;
             pass.deleted += 1;
         }

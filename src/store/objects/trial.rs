@@ -7,6 +7,8 @@ use crate::store::{Result, Store};
 
 impl Store {
     /// Puts an object, reads it and deletes it. Returns words for its place; `None`: none is configured.
+    ///
+    /// Errors: those of the object store; [`crate::objects::ObjectError::NotHolder`] after them.
     pub async fn try_objects(&self) -> Result<Option<String>> {
         let Some(client) = self.objects().client()? else {
             return Ok(None);
@@ -17,6 +19,7 @@ impl Store {
         client.put(&name, bytes).await?;
         client.get(&name).await?;
         client.delete(&name).await?;
+        self.look_at_object_token(client).await?;
         Ok(Some(client.place().to_owned()))
     }
 }

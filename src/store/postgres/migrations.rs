@@ -32,6 +32,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     88 "0088_objects",
     89 "0089_functions_with_plans",
     90 "0090_persona_moves",
+    91 "0091_object_tokens",
 };
 
 /// Gives the name of the table of migrations, or NULL where none was ever applied.

@@ -119,6 +119,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     88 "0088_objects",
     89 "0089_functions_with_plans",
     90 "0090_persona_moves",
+    91 "0091_object_tokens",
 };
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use sqlx::AssertSqlSafe;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Tables that are copied: all of the schema but the indexes of words, the migrations, and the marks of a transfer.
+/// Tables that are copied: all of the schema but the indexes of words, the migrations, the marks of a transfer, and what
+/// tells a database from its copies.
 const COPIED: &str = "
     SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite%'
-      AND name NOT IN ('_sqlx_migrations', 'archive', 'leases', 'nodes') ORDER BY name";
+      AND name NOT IN ('_sqlx_migrations', 'archive', 'leases', 'nodes', 'object_tokens') ORDER BY name";
 /// Those whose rows an opening changes.
 const OF_OPENING: [&str; 2] = ["engine", "program_versions"];
 

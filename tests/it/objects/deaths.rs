@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// Points that these tests come to, in place of a workload of the sweep.
-pub const POINTS: &[&str] = &["OB1", "OB2", "OB3"];
+pub const POINTS: &[&str] = &["OB1", "OB2", "OB3", "OB4"];
 
 const DAYS: Duration = Duration::from_secs(3 * 24 * 3600);
 
@@ -24,7 +24,7 @@ async fn count(workspace: &Path, sql: &'static str) -> i64 {
 }
 
 /// What the audit says of a workspace, its objects included.
-async fn complaints(workspace: &Path) -> Vec<&'static str> {
+pub async fn complaints(workspace: &Path) -> Vec<&'static str> {
     let audit = Audit::of_workspace(workspace).await;
     let scope = AuditScope {
         bytes: true,
@@ -141,7 +141,11 @@ async fn objects_whose_rows_went_are_deleted_again_after_a_death() {
     app.run_of(&large("q1@guest.example")).await;
     app.drain().await;
     let workspace = crate::maintenance::whole_backup::stopped(app).await;
+    // Of the token, which is put before the first deletion, none is there yet.
+    dies(&workspace, "OB4:1", &["gc", "--older-than", "0s"]);
     dies(&workspace, "OB3:1", &["gc", "--older-than", "0s"]);
+    // A new token is noted, and the one before it is still there.
+    dies(&workspace, "OB4:1", &["objects", "claim"]);
     let listed = "SELECT count(*) FROM dropped_objects";
     assert!(count(workspace.path(), listed).await >= 2);
     let (code, _, said) =

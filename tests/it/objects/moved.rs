@@ -46,6 +46,7 @@ async fn a_move_keeps_the_names_of_objects_and_refuses_a_target_without_their_st
     };
     let (code, _, said) = attache(workspace.path(), &["migrate", "--to", &url, "--switch"]).await;
     assert_eq!(code, 0, "{said}");
+    assert!(said.contains("attache objects claim"), "{said}");
     let store = Store::open_to_read(workspace.path(), workspace.clock.clone()).await;
     let store = store.expect("on the server");
     let letter = store.raw_letter(&message).await.expect("its object");

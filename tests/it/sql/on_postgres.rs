@@ -15,6 +15,7 @@ const SQLITE_ALONE: &[&str] = &[
     "foreign_database::CHECK",
     "foreign_database::COLUMNS",
     "foreign_database::TABLES",
+    "identity::DATABASE_FILE",
     "index_merge::MERGE_LETTER_INDEXES",
     "log::COPY_BACK",
     "log::CUT",
