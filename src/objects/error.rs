@@ -36,8 +36,8 @@ pub enum ObjectError {
     Missing { name: String, place: String },
     /// Its objects may be those of another database's rows.
     #[error(
-        "nothing is deleted in the object store {place}: another database of the same name has used it, which is a copy of this one \
-         or of which this one is a copy"
+        "nothing is deleted in the object store {place}: another database has used it for the same objects, which is a copy of this \
+         one or of which this one is a copy"
     )]
     NotHolder { place: String },
     /// The bytes are not those that were put.
@@ -72,8 +72,9 @@ impl ObjectError {
             Self::NotConfigured => "write `objects` into `configs/keeping.json` again, as it was when the bytes were stored; rows \
                  name their objects below its `url`"
                 .to_owned(),
-            Self::NotHolder { .. } => "let one of the two use another `url`, in `objects` of `configs/keeping.json`; when this one alone \
-                 uses it (the other is gone, or this one was restored from a backup, moved or migrated), `attache objects claim`"
+            Self::NotHolder { .. } => "copy the objects to another place, and name that as the `url` of one of the two, under `objects` in \
+                 `configs/keeping.json`; where this one alone uses them (the other is gone, or this one was restored, moved or \
+                 migrated), `attache objects claim --yes`"
                 .to_owned(),
             Self::Missing { .. } | Self::Damaged { .. } => LOST_REMEDY.to_owned(),
         }

@@ -64,13 +64,19 @@ pub fn objects(folder: &Path) -> Vec<PathBuf> {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             match entry.path() {
                 path if path.is_dir() => folders.push(path),
-                path if path.ends_with("token") => {}
+                // Also one that is half written, `token#1`.
+                path if name_of(&path).starts_with("token") => {}
                 path => found.push(path),
             }
         }
     }
     found.sort();
     found
+}
+
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    name.unwrap_or_default().into_owned()
 }
 
 /// Text that no compressor makes much smaller.
@@ -103,6 +109,14 @@ pub fn reads() -> Value {
         { "call": [{ "tool": "read_attachment", "args": { "name": "plan.txt" } }] },
         { "say": "I have read it." },
     ] })
+}
+
+/// An engine that has answered a large letter, `q1@guest.example`.
+pub async fn answered(workspace: Workspace) -> TestApp {
+    let app = workspace.start().await;
+    app.run_of(&large("q1@guest.example")).await;
+    app.drain().await;
+    app
 }
 
 /// Names of objects in rows, and bytes that are in rows all the same.

@@ -54,6 +54,17 @@ impl Store {
         self.put_new_token(client).await
     }
 
+    /// Reports whether another database has used the object store, and this one does not delete there.
+    ///
+    /// Errors: those of the object store.
+    pub async fn is_not_object_holder(&self) -> Result<bool> {
+        let Some(client) = self.objects().client()? else {
+            return Ok(false);
+        };
+        let state = self.token_state(client).await?;
+        Ok(matches!(state, TokenState::Foreign | TokenState::Disputed))
+    }
+
     /// Makes this the database that deletes in the object store, whichever did before. Returns words for its place; `None`:
     /// no object store is configured.
     pub async fn claim_objects(&self) -> Result<Option<String>> {

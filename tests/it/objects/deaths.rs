@@ -1,6 +1,6 @@
 //! The engine dies between an object and its row: an object may be left over, and no row is ever without its object.
 
-use super::{Kept, large, noise, objects, reads};
+use super::{Kept, answered, large, noise, objects, reads};
 use crate::app::database;
 use crate::app::{dated_now, db, proven_note};
 use crate::crash_points::letters::hand_in;
@@ -137,9 +137,7 @@ async fn a_run_whose_request_is_an_object_without_a_row_is_answered_once_after_a
 async fn objects_whose_rows_went_are_deleted_again_after_a_death() {
     let kept = Kept::new(&reads());
     let path = kept.path();
-    let app = kept.workspace.start().await;
-    app.run_of(&large("q1@guest.example")).await;
-    app.drain().await;
+    let app = answered(kept.workspace).await;
     let workspace = crate::maintenance::whole_backup::stopped(app).await;
     // Of the token, which is put before the first deletion, none is there yet.
     dies(&workspace, "OB4:1", &["gc", "--older-than", "0s"]);

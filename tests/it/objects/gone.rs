@@ -1,7 +1,6 @@
 //! What goes from the object store: objects whose rows are pruned or erased, and objects that never had a row.
 
-use super::{Kept, large, named, objects, reads};
-use crate::app::{TestApp, Workspace};
+use super::{Kept, answered, named, objects, reads};
 use crate::maintenance::gc::kind;
 use crate::maintenance::workspace::attache;
 use attache::clock::Clock;
@@ -11,13 +10,6 @@ use serde_json::Value;
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-
-async fn answered(workspace: Workspace) -> TestApp {
-    let app = workspace.start().await;
-    app.run_of(&large("q1@guest.example")).await;
-    app.drain().await;
-    app
-}
 
 #[tokio::test]
 async fn what_is_pruned_goes_from_the_object_store_after_the_commit() {

@@ -1,6 +1,6 @@
 //! Rows that move to another database keep the names of their objects, and move only to where these are found.
 
-use super::{Kept, large, objects, reads};
+use super::{Kept, answered, objects, reads};
 use crate::app::database::{self, is_sqlite_only};
 use crate::maintenance::whole_backup::stopped;
 use crate::maintenance::workspace::attache;
@@ -28,9 +28,7 @@ async fn a_move_keeps_the_names_of_objects_and_refuses_a_target_without_their_st
     }
     let kept = Kept::new(&reads());
     let (path, folder) = (kept.path(), kept.folder.path().to_owned());
-    let app = kept.workspace.start().await;
-    app.run_of(&large("q1@guest.example")).await;
-    app.drain().await;
+    let app = answered(kept.workspace).await;
     let row = app
         .row(
             "SELECT id FROM messages WHERE message_id = $1",
@@ -46,7 +44,7 @@ async fn a_move_keeps_the_names_of_objects_and_refuses_a_target_without_their_st
     };
     let (code, _, said) = attache(workspace.path(), &["migrate", "--to", &url, "--switch"]).await;
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("attache objects claim"), "{said}");
+    assert!(said.contains("attache objects claim --yes"), "{said}");
     let store = Store::open_to_read(workspace.path(), workspace.clock.clone()).await;
     let store = store.expect("on the server");
     let letter = store.raw_letter(&message).await.expect("its object");

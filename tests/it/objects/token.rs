@@ -1,7 +1,7 @@
 //! Of a database and its copies one deletes in an object store: whichever an operator says, or neither.
 
 use super::deaths::complaints;
-use super::{Kept, large, objects, reads};
+use super::{Kept, answered, large, objects, reads};
 use crate::app::database::is_sqlite_only;
 use crate::app::db;
 use crate::maintenance::whole_backup::stopped;
@@ -40,9 +40,7 @@ async fn a_copy_deletes_no_object_of_the_first_database() {
     }
     let kept = Kept::new(&reads());
     let (path, folder) = (kept.path(), kept.folder.path().to_owned());
-    let app = kept.workspace.start().await;
-    app.run_of(&large("q1@guest.example")).await;
-    app.drain().await;
+    let app = answered(kept.workspace).await;
     let mut worker = ObjectWorker::new(&app.engine.store);
     while worker.work_once().await.expect("a step") {}
     drop(worker);
@@ -52,7 +50,7 @@ async fn a_copy_deletes_no_object_of_the_first_database() {
 
     let copy = copied(first.path(), &folder);
     let said = pruned(&copy).await;
-    assert!(said.contains("another database of the same name"), "{said}");
+    assert!(said.contains("another database has used it"), "{said}");
     assert!(said.contains("attache objects claim"), "{said}");
     assert_eq!(objects(&path), before);
     assert_eq!(complaints(first.path()).await, Vec::<&str>::new());
@@ -60,8 +58,13 @@ async fn a_copy_deletes_no_object_of_the_first_database() {
     assert!(pruned(first.path()).await.contains("another database"));
     assert_eq!(objects(&path), before);
     let (_, said, _) = attache(first.path(), &["doctor", "--online", "--json"]).await;
-    assert!(said.contains("another database of the same name"), "{said}");
-    let (code, said, _) = attache(first.path(), &["objects", "claim"]).await;
+    assert!(said.contains("another database has used it"), "{said}");
+    // A claim without a second look is refused, and changes nothing.
+    let (code, _, said) = attache(first.path(), &["objects", "claim"]).await;
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("objects at once"), "{said}");
+    assert!(pruned(first.path()).await.contains("another database"));
+    let (code, said, _) = attache(first.path(), &["objects", "claim", "--yes"]).await;
     assert_eq!(code, 0, "{said}");
     assert!(!pruned(first.path()).await.contains("another database"));
     assert_eq!(objects(&path), Vec::<PathBuf>::new());
@@ -75,9 +78,7 @@ async fn the_control_a_copy_that_claims_takes_objects_of_the_first_database() {
     }
     let kept = Kept::new(&reads());
     let (path, folder) = (kept.path(), kept.folder.path().to_owned());
-    let app = kept.workspace.start().await;
-    app.run_of(&large("q1@guest.example")).await;
-    app.drain().await;
+    let app = answered(kept.workspace).await;
     let first = stopped(app).await;
     let copy = copied(first.path(), &folder);
     let (code, _, said) = attache(&copy, &["objects", "claim"]).await;
@@ -91,9 +92,7 @@ async fn the_control_a_copy_that_claims_takes_objects_of_the_first_database() {
 async fn a_database_deletes_only_while_the_token_is_its_own() {
     let kept = Kept::new(&reads());
     let path = kept.path();
-    let app = kept.workspace.start().await;
-    app.run_of(&large("q1@guest.example")).await;
-    app.drain().await;
+    let app = answered(kept.workspace).await;
     let mut worker = ObjectWorker::new(&app.engine.store);
     while worker.work_once().await.expect("a step") {}
     let is_refused = |step: Result<bool, StoreError>| match step {
