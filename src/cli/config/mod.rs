@@ -5,6 +5,7 @@ pub(in crate::cli) mod vectors;
 mod summary;
 
 use super::args::in_force::{self, NotInForce};
+use super::process::exit::of_open;
 use super::{Command, CommandContext, Exit, Failure, name_catalog, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigErrors, Problem, effective, load_beside_secrets, schema};
@@ -12,6 +13,8 @@ use crate::gateway::ingress::smtp::ListenerFactory;
 use crate::runs::preflight::{self, ScheduleRequirements};
 use crate::scheduler::schedule_file::WorkspaceNames;
 use crate::scheduler::{self, Asks};
+use crate::store::DatabasePlace;
+use crate::text::with_causes;
 use crate::tools;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -159,6 +162,10 @@ fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
         let hint = "`certificate` is a PEM file that begins with `-----BEGIN CERTIFICATE-----`, `key` the private key of its \
                     first certificate; see that they are not exchanged";
         problems.push(problem.hint(hint));
+    }
+    if let Err(error) = DatabasePlace::of(&config.workspace) {
+        let problem = Problem::of_file(".secrets", with_causes(&error));
+        problems.push(problem.hint(of_open(&error).1.unwrap_or_default()));
     }
     let names = WorkspaceNames::of(config, tools::of_config(config).names());
     let survey = scheduler::survey(config.personas.iter(), &names, clock.now());

@@ -142,7 +142,9 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
             (Exit::CannotCreate, hint)
         }
         OpenError::Objects(error) => return (Exit::Workspace, Some(error.remedy())),
-        OpenError::DatabaseUrl
+        OpenError::LeaseSeconds
+        | OpenError::NotMade
+        | OpenError::DatabaseUrl(_)
         | OpenError::TwoDatabases { .. }
         | OpenError::NoServer { .. }
         | OpenError::Server { .. } => {
@@ -165,11 +167,8 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
         OpenError::Gone { .. }
         | OpenError::HalfRestored { .. }
         | OpenError::Empty { .. }
+        | OpenError::LogUnread { .. }
         | OpenError::ForeignLog { .. } => return of_leftovers(error),
-        OpenError::LogUnread { .. } => {
-            let hint = "copy the whole folder `data` to where this user may write, and look there";
-            (Exit::NoInput, hint)
-        }
         OpenError::Damaged { .. } => {
             let hint = "keep a copy of `data` as it is, and put a backup in place of `attache.db`, without the `-wal` and `-shm` of the old one; SQLite's `.recover` saves what can be read";
             (Exit::BadData, hint)
@@ -215,8 +214,8 @@ fn of_move(error: &OpenError) -> (Exit, Option<String>) {
 fn of_archive(error: &OpenError) -> &'static str {
     match error {
         OpenError::MovedAway { .. } => {
-            "give the workspace that database: write its address into `.secrets` as `ATTACHE_DATABASE_URL` and move this file away, or \
-                take that line out where it is `data/attache.db`"
+            "give the workspace that database: write its address into `.secrets` as `ATTACHE_DATABASE_URL`, and move `data/attache.db` \
+                out of `data`; or take that line out, where the rows are in `data/attache.db`"
         }
         OpenError::HalfMoved { .. } => {
             "begin the move again, by the same `attache migrate --to`; until it ends, the rows are where they were"
@@ -233,13 +232,20 @@ fn of_server(error: &OpenError) -> (Exit, Option<String>) {
                 at its senders meanwhile";
             return (Exit::TryAgain, Some(hint.to_owned()));
         }
-        OpenError::Server { remedy, .. } => remedy.clone(),
-        OpenError::TwoDatabases { .. } => "take the line out of `.secrets` to go on with the file; to begin anew on the server, \
-            move the file away with its `-wal` and `-shm`; `attache migrate --to` moves rows, and begins a move \
-            that was cut off anew"
+        OpenError::NotMade => {
+            let hint = "the first start of an engine makes them: `attache serve`, or `attache drain`";
+            return (Exit::NoInput, Some(hint.to_owned()));
+        }
+        OpenError::LeaseSeconds => "write a number from 2 to 60 into the environment of every node, the same one, or leave it out \
+            for 10"
             .to_owned(),
-        _ => "write `ATTACHE_DATABASE_URL=postgres://USER:PASSWORD@HOST/NAME` into `.secrets`; without it the database is \
-            the file `data/attache.db`"
+        OpenError::Server { remedy, .. } => remedy.clone(),
+        OpenError::TwoDatabases { .. } => "after a move to the server, move the file out of `data`, with its `-wal` and `-shm`; to go on \
+            with the file, take the line out of `.secrets`; a move that was cut off begins anew by the same `attache migrate --to`"
+            .to_owned(),
+        _ => "write `ATTACHE_DATABASE_URL=postgres://USER:PASSWORD@HOST/NAME` into `.secrets`, with `?sslmode=verify-full` where TLS \
+            is wanted, and `/`, `#`, `?`, `@` and `%` of the password as `%2F`, `%23`, `%3F`, `%40` and `%25`; without it the \
+            database is the file `data/attache.db`"
             .to_owned(),
     };
     (Exit::Workspace, Some(hint))
@@ -248,6 +254,10 @@ fn of_server(error: &OpenError) -> (Exit, Option<String>) {
 /// Exit code and hint of what another database or a restore has left.
 fn of_leftovers(error: &OpenError) -> (Exit, Option<String>) {
     let hint = match error {
+        OpenError::LogUnread { .. } => {
+            let hint = "copy the whole folder `data` to where this user may write, and look there";
+            return (Exit::NoInput, Some(hint.to_owned()));
+        }
         OpenError::Gone { .. } => {
             "put `data/attache.db` back, from a backup for example; to begin anew, move the whole folder `data` away"
         }

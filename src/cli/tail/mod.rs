@@ -146,7 +146,7 @@ pub(super) async fn store_to_read(context: &CommandContext) -> anyhow::Result<St
     let workspace = context.require_workspace()?;
     if DatabasePlace::of(workspace)?.is_made() {
         match Store::open_to_read(workspace, Arc::new(SystemClock::new())).await {
-            Err(OpenError::Older(_)) => {}
+            Err(OpenError::Older(_) | OpenError::NotMade) => {}
             opened => return Ok(opened?),
         }
     }

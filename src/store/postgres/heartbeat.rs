@@ -5,6 +5,7 @@ use super::lane::CLOCK_OFF_MAX_MS;
 use super::lanes::Lanes;
 use crate::clock::Clock;
 use crate::config::environment;
+use crate::store::OpenError;
 use crate::store::db::{Connection, query};
 use crate::store::nodes::join::{END_SESSIONS, LEAVE};
 use crate::store::sql::to_ms;
@@ -47,12 +48,21 @@ pub struct NodesSeen {
 }
 
 /// Returns the length of a lease: the environment may say it, in seconds.
-pub(super) fn lease() -> Duration {
-    let said = environment("ATTACHE_NODE_LEASE_SECONDS");
-    let seconds = said.and_then(|text| text.parse::<u64>().ok());
-    seconds.map_or(LEASE, |seconds| {
-        Duration::from_secs(seconds.clamp(LEASE_BOUNDS.0, LEASE_BOUNDS.1))
-    })
+///
+/// Errors: [`OpenError::LeaseSeconds`].
+pub(super) fn lease() -> Result<Duration, OpenError> {
+    lease_of(environment("ATTACHE_NODE_LEASE_SECONDS").as_deref())
+}
+
+fn lease_of(said: Option<&str>) -> Result<Duration, OpenError> {
+    let Some(said) = said.filter(|said| !said.is_empty()) else {
+        return Ok(LEASE);
+    };
+    let seconds = said.parse().ok();
+    let bounded = seconds.filter(|seconds| (LEASE_BOUNDS.0..=LEASE_BOUNDS.1).contains(seconds));
+    bounded
+        .map(Duration::from_secs)
+        .ok_or(OpenError::LeaseSeconds)
 }
 
 /// The heartbeat of this process's node.
@@ -231,5 +241,24 @@ impl BeatingNode {
         }
         self.clock_off_ms = off_ms;
         self.lanes.note_clock_off(off_ms);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_has_a_length_within_its_bounds_or_the_node_does_not_start() {
+        for (said, seconds) in [(None, 10), (Some(""), 10), (Some("2"), 2), (Some("60"), 60)] {
+            let lease = lease_of(said).expect("a length");
+            assert_eq!(lease, Duration::from_secs(seconds));
+        }
+        for said in ["1", "61", "ten", "-5", "5s"] {
+            assert!(
+                matches!(lease_of(Some(said)), Err(OpenError::LeaseSeconds)),
+                "{said}"
+            );
+        }
     }
 }

@@ -94,6 +94,9 @@ async fn refuse_beside_nodes(conn: &mut PgConnection) -> Result<(), OpenError> {
 /// Errors: [`OpenError::Older`], [`OpenError::Newer`].
 pub(in crate::store) async fn require_newest(conn: &mut PgConnection) -> Result<(), OpenError> {
     let (newest, known) = (newest_applied(conn).await?, newest_known());
+    if newest == 0 {
+        return Err(OpenError::NotMade);
+    }
     match newest.cmp(&known) {
         std::cmp::Ordering::Less => Err(OpenError::Older(known)),
         std::cmp::Ordering::Greater => Err(newer(newest)),

@@ -61,7 +61,7 @@ async fn open_for_engine(
     let _opening = turn_to_open(&data).await?;
     let lock = lock(&data.join("engine.lock"))?;
     let mut conn = connect_to_write(url, &**clock).await?;
-    let (node, lease) = (NodeIdentity::of(workspace), lease());
+    let (node, lease) = (NodeIdentity::of(workspace), lease()?);
     let engine = join(&mut conn, (&node, lease), &**clock).await?;
     conn.close().await?;
     let epoch = engine.get("epoch");

@@ -11,6 +11,28 @@ use std::str::FromStr;
 /// Prepared statements kept per connection; more than there are SQL constants.
 const STATEMENTS_CACHED: usize = 1024;
 
+/// Parameters of an address that the library reads (`sqlx::postgres::PgConnectOptions`).
+const PARAMETERS: [&str; 18] = [
+    "sslmode",
+    "ssl-mode",
+    "sslrootcert",
+    "ssl-root-cert",
+    "ssl-ca",
+    "sslcert",
+    "ssl-cert",
+    "sslkey",
+    "ssl-key",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+    "options",
+    "statement-cache-capacity",
+];
+
 /// Address of a database of PostgreSQL, as `postgres://user:password@host:port/name?sslmode=…`.
 #[derive(Clone)]
 pub(in crate::store) struct DatabaseUrl(PgConnectOptions);
@@ -43,13 +65,29 @@ impl DatabaseUrl {
 
     /// Errors: [`OpenError::DatabaseUrl`].
     pub fn parse(text: &str) -> Result<Self, OpenError> {
-        let is_address = text.starts_with("postgres://") || text.starts_with("postgresql://");
-        let options = PgConnectOptions::from_str(text);
-        match options {
-            Ok(options) if is_address => Ok(Self(options)),
-            // The cause would repeat the password.
-            Ok(_) | Err(_) => Err(OpenError::DatabaseUrl),
+        if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
+            return Err(OpenError::DatabaseUrl(
+                "it does not begin with `postgres://`",
+            ));
         }
+        // The library only warns of what it does not know, which may be a misspelled `sslmode`.
+        let asked = text.split_once('?').map_or("", |(_, asked)| asked);
+        let mut names = asked.split('&').filter_map(|one| one.split('=').next());
+        let is_known = |name: &str| {
+            name.is_empty() || name.starts_with("options[") || PARAMETERS.contains(&name)
+        };
+        if !names.all(is_known) {
+            return Err(OpenError::DatabaseUrl(
+                "it has a parameter behind `?` that is not known here",
+            ));
+        }
+        // The cause would repeat the password.
+        let options = PgConnectOptions::from_str(text).map_err(|_| {
+            OpenError::DatabaseUrl(
+                "it cannot be read as `postgres://USER:PASSWORD@HOST:PORT/NAME?sslmode=…`",
+            )
+        })?;
+        Ok(Self(options))
     }
 
     /// Returns words for an operator, without a password.
@@ -113,6 +151,7 @@ mod tests {
         for good in [
             "postgres://mail@127.0.0.1:21400/mail",
             "postgresql:///mail?host=/run/postgresql",
+            "postgres://mail@db.test/mail?sslmode=verify-full&sslrootcert=/etc/ssl/db-ca.pem",
         ] {
             assert!(DatabaseUrl::parse(good).is_ok(), "{good}");
         }
@@ -120,6 +159,9 @@ mod tests {
             "mysql://mail:hunter2@db.test/mail",
             "hunter2",
             "postgres://mail:hunter2@[/mail",
+            "postgres://mail:hunter2@db.test/mail?sslmood=require",
+            "postgres://mail:hunter2@db.test/mail?sslmode=disabled",
+            "postgres://mail:hunter2/x@db.test/mail",
         ] {
             let refusal = DatabaseUrl::parse(bad).map(|_| ()).expect_err(bad);
             assert!(!format!("{refusal:?} {refusal}").contains("hunter2"));

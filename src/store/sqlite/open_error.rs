@@ -25,9 +25,16 @@ pub enum OpenError {
     /// SQLite cannot follow the database from page to page; `found` is where it gave up.
     #[error("the database is damaged: {found}")]
     Damaged { found: String },
-    /// `ATTACHE_DATABASE_URL` is no address of a database. Its value, which may hold a password, is not repeated.
-    #[error("the value of ATTACHE_DATABASE_URL is no address of a PostgreSQL database")]
-    DatabaseUrl,
+    /// What `ATTACHE_DATABASE_URL` or a command names is no address of a database; why. It may hold a password, and is not
+    /// repeated.
+    #[error("the address of the database cannot be used: {0}")]
+    DatabaseUrl(&'static str),
+    /// The lease of a node has a length that it may not have.
+    #[error("ATTACHE_NODE_LEASE_SECONDS is no number of seconds from 2 to 60")]
+    LeaseSeconds,
+    /// A database on a server has no tables yet.
+    #[error("the database has no tables yet")]
+    NotMade,
     /// The object store that the configuration names cannot be used.
     #[error("the object store of this workspace cannot be used")]
     Objects(#[source] ObjectError),

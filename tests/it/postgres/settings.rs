@@ -1,9 +1,12 @@
 //! A database that does not keep what is promised is refused, with the statement that mends it.
 
 use super::is_skipped;
-use crate::app::database;
+use crate::app::{Workspace, database};
+use crate::maintenance::workspace::attache;
 use attache::clock::SystemClock;
 use attache::store::{OpenError, Store};
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 #[tokio::test]
@@ -45,6 +48,37 @@ async fn an_address_that_is_none_is_refused_without_its_password() {
     std::fs::write(folder.path().join(".secrets"), secrets).expect("a file");
     let refused = Store::open(folder.path(), Arc::new(SystemClock::new())).await;
     let refusal = refused.map(|_| ()).expect_err("a refusal");
-    assert!(matches!(refusal, OpenError::DatabaseUrl), "{refusal:?}");
+    assert!(matches!(refusal, OpenError::DatabaseUrl(_)), "{refusal:?}");
     assert!(!format!("{refusal:?}").contains("hunter2"));
+}
+
+#[tokio::test]
+async fn a_check_of_the_configuration_finds_an_address_that_is_none() {
+    let workspace = Workspace::new(&json!({ "turns": [{ "say": "Yes." }] }));
+    let check = ["config", "check"];
+    for (address, words) in [
+        (
+            "postgres//mail:hunter2@db.test/mail",
+            "does not begin with `postgres://`",
+        ),
+        (
+            "postgres://mail:hunter2@db.test/mail?sslmood=require",
+            "a parameter behind `?`",
+        ),
+        ("postgres://mail:hun/ter2@db.test/mail", "`%2F`"),
+    ] {
+        workspace.write(".secrets", &format!("ATTACHE_DATABASE_URL={address}\n"));
+        let path = workspace.path().join(".secrets");
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o600)).expect("a mode");
+        let (code, said, _) = attache(workspace.path(), &check).await;
+        assert_eq!(code, 65, "{said}");
+        assert!(said.contains(words) && !said.contains("ter2"), "{said}");
+    }
+    // The control.
+    workspace.write(
+        ".secrets",
+        "ATTACHE_DATABASE_URL=postgres://mail@db.test/mail\n",
+    );
+    let (code, said, _) = attache(workspace.path(), &check).await;
+    assert_eq!(code, 0, "{said}");
 }
