@@ -2,6 +2,7 @@
 
 use crate::store::OpenError;
 use crate::store::postgres::url::DatabaseUrl;
+use crate::store::sqlite::leftovers::refuse_leftovers;
 use std::path::{Path, PathBuf};
 
 /// Place of a workspace's database.
@@ -31,6 +32,16 @@ impl DatabasePlace {
     /// it is opened.
     pub fn is_made(&self) -> bool {
         self.url.is_some() || self.file.is_file()
+    }
+
+    /// Refuses what another database or a restore has left in a file's place.
+    ///
+    /// Errors: [`OpenError::Gone`] and others; none where the database is on a server.
+    pub fn refuse_leftovers(&self) -> Result<(), OpenError> {
+        match (self.file(), self.file.parent()) {
+            (Some(_), Some(data)) => refuse_leftovers(data),
+            _ => Ok(()),
+        }
     }
 
     /// Returns words for an operator, without a password.

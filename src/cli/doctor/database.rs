@@ -21,7 +21,11 @@ const JOURNAL: &str = "data/attache.db-journal";
 pub enum DatabaseState {
     /// There is none, and nothing is left of one.
     Missing,
-    Opened(InstallRecords),
+    Opened {
+        records: Box<InstallRecords>,
+        /// Reason why no engine starts in it.
+        refusal: Option<OpenError>,
+    },
     Unopened(OpenError),
     Unread(StoreError),
 }
@@ -39,12 +43,18 @@ impl DatabaseState {
             Ok(store) => store,
             // What another database has left is told before SQLite is asked.
             Err(OpenError::Sql(_)) if !data.join("attache.db").exists() => return Self::Missing,
+            Err(OpenError::NotMade) => return Self::Missing,
             Err(error) => return Self::Unopened(error),
         };
-        let records = store.install_records().await;
+        let read = async {
+            let records = Box::new(store.install_records().await?);
+            let refusal = store.engine_refusal().await?;
+            Ok(Self::Opened { records, refusal })
+        };
+        let read = read.await;
         store.close().await;
-        match records {
-            Ok(records) => Self::Opened(records),
+        match read {
+            Ok(opened) => opened,
             Err(error) => Self::Unread(error),
         }
     }
@@ -53,14 +63,30 @@ impl DatabaseState {
         match self {
             Self::Unopened(error) => matches!(error, OpenError::Damaged { .. }),
             Self::Unread(error) => error.is_damage(),
-            Self::Missing | Self::Opened(_) => false,
+            Self::Missing | Self::Opened { .. } => false,
         }
     }
 
     /// Returns what the records tell; `None`: they cannot be read.
     pub fn records(&self) -> Option<&InstallRecords> {
         match self {
-            Self::Opened(records) => Some(records),
+            Self::Opened { records, .. } => Some(records),
+            _ => None,
+        }
+    }
+
+    /// Returns the reason why no engine starts in a database that can be read.
+    pub fn refusal(&self) -> Option<&OpenError> {
+        match self {
+            Self::Opened { refusal, .. } => refusal.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the persona that is on its way to or from another cell.
+    pub fn moving_persona(&self) -> Option<&str> {
+        match self.refusal() {
+            Some(OpenError::PersonaOnItsWay { persona, .. }) => Some(persona),
             _ => None,
         }
     }
@@ -74,8 +100,14 @@ pub struct DatabaseFacts<'a> {
     pub repair: Option<String>,
 }
 
-static CHECKS: &[fn(&DatabaseFacts<'_>) -> Vec<InstallFinding>] =
-    &[missing, unopened, journal, free_pages, half_erased];
+static CHECKS: &[fn(&DatabaseFacts<'_>) -> Vec<InstallFinding>] = &[
+    missing,
+    unopened,
+    journal,
+    free_pages,
+    half_erased,
+    without_engine,
+];
 
 /// Says what to do with a damaged database, with the newest good backup that lies here.
 pub fn repair(workspace: &Path, config: Option<&Config>, state: &DatabaseState) -> String {
@@ -147,19 +179,33 @@ fn unopened(facts: &DatabaseFacts<'_>) -> Vec<InstallFinding> {
             facts.repair.clone(),
         ),
         DatabaseState::Unopened(error) => {
-            let severity = match error {
-                OpenError::Older(_) | OpenError::Archive | OpenError::MovedAway { .. } => {
-                    FindingSeverity::Warning
-                }
-                _ => FindingSeverity::Fault,
-            };
-            (severity, with_causes(error), of_open(error).1)
+            (severity_of(error), with_causes(error), of_open(error).1)
         }
         DatabaseState::Unread(error) => (FindingSeverity::Fault, with_causes(error), None),
         _ => return Vec::new(),
     };
     let found = finding(severity, what, &remedy.unwrap_or_else(usual));
     vec![found.of_file("data/attache.db")]
+}
+
+/// What a move or an import left in it: it can be read, and no engine starts.
+fn without_engine(facts: &DatabaseFacts<'_>) -> Vec<InstallFinding> {
+    let Some(error) = facts.state.refusal() else {
+        return Vec::new();
+    };
+    let what = format!("no engine starts here: {}", with_causes(error));
+    let remedy = of_open(error).1.unwrap_or_default();
+    let found = finding(severity_of(error), what, &remedy);
+    vec![found.of_file("data/attache.db")]
+}
+
+fn severity_of(error: &OpenError) -> FindingSeverity {
+    match error {
+        OpenError::Older(_) | OpenError::Archive | OpenError::MovedAway { .. } => {
+            FindingSeverity::Warning
+        }
+        _ => FindingSeverity::Fault,
+    }
 }
 
 fn journal(facts: &DatabaseFacts<'_>) -> Vec<InstallFinding> {

@@ -2,7 +2,7 @@
 //! database: whether they have the same files.
 
 use super::finding::{ExaminedArea, FindingArea, FindingSeverity, InstallFinding};
-use crate::app::node_marks;
+use crate::app::{NodeRole, node_marks};
 use crate::cli::process::other::is_stopped;
 use crate::config::Config;
 use crate::domain::Timestamp;
@@ -26,6 +26,8 @@ pub struct EngineFacts<'a> {
     pub has_take_over: bool,
     /// Nodes that have had the time to leave their marks.
     pub nodes: Vec<&'a NodeRecord>,
+    /// There are others, which may have roles that these lack.
+    pub has_new_nodes: bool,
     /// Digests of the configurations of nodes that share this folder of personas.
     pub marks: BTreeMap<i64, String>,
     /// Digest of the configuration here; `None`: it is faulty.
@@ -39,6 +41,7 @@ static CHECKS: &[fn(&EngineFacts<'_>) -> Vec<InstallFinding>] = &[
     take_over,
     other_personas,
     other_configuration,
+    role_of_none,
 ];
 
 pub fn examine(
@@ -50,6 +53,7 @@ pub fn examine(
     let is_marked = |node: &&NodeRecord| now.since(node.started_at) > MARK_WAIT;
     let facts = EngineFacts {
         nodes: nodes.iter().filter(is_marked).collect(),
+        has_new_nodes: !nodes.iter().all(|node| is_marked(&node)),
         marks: node_marks::read(workspace).unwrap_or_default(),
         config_sha256: config.map(|config| config.snapshot.sha256()),
         engine: engine.cloned(),
@@ -155,6 +159,26 @@ fn other_configuration(facts: &EngineFacts<'_>) -> Vec<InstallFinding> {
     found.collect()
 }
 
+/// Roles that no node has: their work waits. A node without names has all.
+fn role_of_none(facts: &EngineFacts<'_>) -> Vec<InstallFinding> {
+    let nodes = &facts.nodes;
+    let is_had = |role: &str| {
+        (nodes.iter()).any(|node| node.roles.is_empty() || node.roles.iter().any(|had| had == role))
+    };
+    let mut missing = NodeRole::ALL
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|role| *role != "http" && !is_had(role))
+        .peekable();
+    if nodes.is_empty() || facts.has_new_nodes || missing.peek().is_none() {
+        return Vec::new();
+    }
+    let roles = missing.collect::<Vec<_>>().join(", ");
+    let what = format!("no node has the roles {roles}: what they are for waits");
+    let remedy = "name them in `attache serve --roles` of a node, or start one without --roles, which has all".to_owned();
+    finding(FindingSeverity::Warning, what, remedy)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +208,7 @@ mod tests {
             opening: None,
             has_take_over: false,
             nodes: nodes.iter().collect(),
+            has_new_nodes: false,
             marks: BTreeMap::from([(8, "other".to_owned()), (9, "own".to_owned())]),
             config_sha256: Some("own"),
         };
@@ -198,5 +223,35 @@ mod tests {
             said(other_configuration(&facts)),
             ["node 8 (host-8) works by another configuration than the files here"]
         );
+    }
+
+    #[test]
+    fn a_role_that_no_node_has_is_named() {
+        let with = |roles: &[&str]| NodeRecord {
+            roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+            ..node(7)
+        };
+        let said = |nodes: &[NodeRecord], has_new_nodes| {
+            let facts = EngineFacts {
+                engine: None,
+                is_stopped: false,
+                opening: None,
+                has_take_over: false,
+                nodes: nodes.iter().collect(),
+                has_new_nodes,
+                marks: BTreeMap::new(),
+                config_sha256: None,
+            };
+            let found = role_of_none(&facts).into_iter();
+            found.map(|one| one.what).collect::<Vec<_>>()
+        };
+        let some = [with(&["gateway"]), with(&["runs", "http"])];
+        assert_eq!(
+            said(&some, false),
+            ["no node has the roles outbound, clock: what they are for waits"]
+        );
+        assert!(said(&some, true).is_empty(), "a new one may have them");
+        assert!(said(&[with(&["gateway"]), with(&[])], false).is_empty());
+        assert!(said(&[], false).is_empty(), "SQLite has no nodes");
     }
 }

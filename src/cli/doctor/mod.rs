@@ -35,7 +35,7 @@ use crate::config::Config;
 use crate::domain::Timestamp;
 use crate::http::{ExaminedInstallation, InstallationExaminer, InstallationFinding};
 use crate::store::audit::{Audit, AuditScope};
-use crate::store::{DatabasePlace, EngineAtWork, engine_at_work, refuse_leftovers};
+use crate::store::{DatabasePlace, EngineAtWork, engine_at_work};
 use crate::text::plural;
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -127,8 +127,9 @@ impl Command for Doctor {
 
 /// Examines the records alone, and the room for more of them.
 async fn audit(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Result<Exit> {
-    refuse_leftovers(&context.workspace.join("data"))?;
-    if !DatabasePlace::of(&context.workspace)?.is_made() {
+    let place = DatabasePlace::of(&context.workspace)?;
+    place.refuse_leftovers()?;
+    if !place.is_made() {
         let failure = Failure::new(Exit::NoInput, "there is no database yet");
         return Err(failure.hint("the first start of an engine makes it").into());
     }
@@ -200,7 +201,7 @@ async fn examine(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Resul
         areas.extend(<[ExaminedArea; 2]>::from(asked));
     }
     let made = match database {
-        DatabaseState::Opened(_) => Some(make_audit(context, wanted.scope, &database).await?),
+        DatabaseState::Opened { .. } => Some(make_audit(context, wanted.scope, &database).await?),
         _ => None,
     };
     let checks = areas.iter().map(|area| area.checks).sum();
@@ -273,7 +274,11 @@ async fn installation(
         disk::examine(workspace, config),
         database::examine(workspace, database, config),
         engine::examine(workspace, engine, (nodes, now), config),
-        personas::examine(workspace, records.map(|records| records.personas.clone())),
+        personas::examine(
+            workspace,
+            records.map(|records| records.personas.clone()),
+            database.moving_persona(),
+        ),
         programs::examine(config).await,
         backups::examine(&backup_facts(config, database, now)),
     ]

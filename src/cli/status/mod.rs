@@ -10,7 +10,7 @@ use super::screen::{one_line, quoted};
 use super::{Command, CommandContext, Exit};
 use crate::clock::{Clock, SystemClock};
 use crate::config::dollars;
-use crate::store::{BudgetRecord, DatabasePlace, Store, refuse_leftovers};
+use crate::store::{BudgetRecord, DatabasePlace, Store};
 use crate::text::{plural, shortened};
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
@@ -44,11 +44,7 @@ async fn status(context: &CommandContext) -> anyhow::Result<Exit> {
     let now = clock.now();
     // No migration is made: whoever only looks must not change a database beside an older engine.
     let place = DatabasePlace::of(workspace)?;
-    let left = match place.file() {
-        Some(_) => refuse_leftovers(&workspace.join("data")),
-        None => Ok(()),
-    };
-    let store = match left {
+    let store = match place.refuse_leftovers() {
         Err(error) => Some(Err(error)),
         Ok(()) if place.is_made() => Some(Store::open_to_read(workspace, clock).await),
         Ok(()) => None,

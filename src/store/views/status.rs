@@ -1,10 +1,11 @@
 //! What waits and what failed, as counts: cheap whatever the size of the database.
 
 use crate::domain::{PersonaId, Timestamp};
+use crate::store::archive;
 use crate::store::db::{self, Row, Sql};
 use crate::store::nodes::list::NodeRecord;
 use crate::store::sql::persona_id;
-use crate::store::{Result, Store};
+use crate::store::{OpenError, Result, Store};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -190,5 +191,15 @@ impl Store {
             interrupted_erasures: self.open_erasures().await?.len(),
             nodes: self.living_nodes().await?,
         })
+    }
+
+    /// Returns the reason why no engine starts in this database: it is an archive, or rows of it are on their way.
+    pub async fn engine_refusal(&self) -> Result<Option<OpenError>> {
+        let mut conn = self.readers().acquire().await?;
+        match archive::require_none(&mut conn).await {
+            Ok(()) => Ok(None),
+            Err(OpenError::Sql(error)) => Err(error.into()),
+            Err(refusal) => Ok(Some(refusal)),
+        }
     }
 }

@@ -159,6 +159,10 @@ async fn the_command_moves_a_workspace_that_answers_and_replays_as_before() {
         let after = verdicts(&workspace).await;
         assert_eq!(after.len(), before.len() + number);
         assert!(before.iter().all(|verdict| after.contains(verdict)));
+        // Mail in the outbox is nothing that a file of a database has left.
+        workspace.write("data/outbox/0.eml", "Subject: an answer\n\nYes.\n");
+        let (code, _, stderr) = attache(workspace.path(), &["doctor", "--audit"]);
+        assert_eq!(code, 0, "{stderr}");
 
         let engine = workspace.engine().await;
         let reply = "In-Reply-To: <0@guest.example>\n";
@@ -341,6 +345,8 @@ async fn an_engine_at_work_keeps_its_rows_and_a_retired_file_says_where_they_are
         matches!(&refusal, OpenError::MovedAway { to: there } if *there == to),
         "{refusal:?}"
     );
+    let (_, said, _) = attache(workspace.path(), &["doctor", "--quick"]);
+    assert!(said.contains("no engine starts here"), "{said}");
 }
 
 #[tokio::test]

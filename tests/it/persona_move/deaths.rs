@@ -79,6 +79,11 @@ async fn the_same_command_finishes_what_died_at_any_step() {
                 "{stderr}"
             ),
         }
+        // Whoever examines the old cell hears of the move, and not of a folder that is to be put back.
+        let (_, examined, _) = attache(from.path(), &["doctor", "--quick"]);
+        let is_told = examined.contains("no engine starts here: a move of the persona `ada`");
+        assert_eq!(is_told, *point != "PM5", "{point}: {examined}");
+        assert!(!examined.contains("folder is gone"), "{point}: {examined}");
         let (code, stdout, stderr) = attache(from.path(), &args);
         assert_eq!(code, 0, "{point}: {stdout}{stderr}");
         assert_eq!(
