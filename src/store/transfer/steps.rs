@@ -20,8 +20,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// PostgreSQL plans by statistics that it has not gathered yet.
-static GATHER_STATISTICS: &str = "ANALYZE";
+/// PostgreSQL plans by statistics that it has not gathered yet. It warns of each table of its own that an ordinary role may not
+/// look at.
+static GATHER_STATISTICS: &str =
+    "SET client_min_messages = error; ANALYZE; RESET client_min_messages";
 
 /// A transfer that was begun.
 pub enum BegunTransfer {
