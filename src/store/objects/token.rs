@@ -41,6 +41,12 @@ enum TokenState {
     Disputed,
 }
 
+impl TokenState {
+    fn allows_deletion(self) -> bool {
+        matches!(self, Self::Absent | Self::Own)
+    }
+}
+
 impl Store {
     /// Checks that this is the database that deletes in the object store, and puts a new token there, so that a copy which
     /// was made before does not have it. Does nothing where no object store is configured.
@@ -50,7 +56,7 @@ impl Store {
         let Some(client) = self.objects().client()? else {
             return Ok(());
         };
-        self.require_object_token(client).await?;
+        self.refuse_other_holder(client).await?;
         self.put_new_token(client).await
     }
 
@@ -58,11 +64,10 @@ impl Store {
     ///
     /// Errors: those of the object store.
     pub async fn is_not_object_holder(&self) -> Result<bool> {
-        let Some(client) = self.objects().client()? else {
-            return Ok(false);
-        };
-        let state = self.token_state(client).await?;
-        Ok(matches!(state, TokenState::Foreign | TokenState::Disputed))
+        match self.objects().client()? {
+            Some(client) => Ok(!self.token_state(client).await?.allows_deletion()),
+            None => Ok(false),
+        }
     }
 
     /// Makes this the database that deletes in the object store, whichever did before. Returns words for its place; `None`:
@@ -76,26 +81,26 @@ impl Store {
     }
 
     /// Checks that this is the database that deletes in the object store; one in which none ever deleted becomes its own.
-    /// Another one's token is marked as disputed, so that neither deletes.
     ///
     /// Errors: [`ObjectError::NotHolder`], and those of the object store.
     pub(in crate::store) async fn require_object_token(&self, client: &ObjectClient) -> Result<()> {
-        match self.token_state(client).await? {
-            TokenState::Own => Ok(()),
+        match self.refuse_other_holder(client).await? {
             TokenState::Absent => self.put_new_token(client).await,
-            TokenState::Foreign => {
-                client.put(&self.token_name(), DISPUTED).await?;
-                Err(not_holder(client))
-            }
-            TokenState::Disputed => Err(not_holder(client)),
+            _ => Ok(()),
         }
     }
 
-    /// Checks like [`Store::require_object_token`], and changes nothing.
-    pub(in crate::store) async fn look_at_object_token(&self, client: &ObjectClient) -> Result<()> {
-        match self.token_state(client).await? {
-            TokenState::Own | TokenState::Absent => Ok(()),
-            TokenState::Foreign | TokenState::Disputed => Err(not_holder(client)),
+    /// Marks the token of another database as disputed, so that neither deletes. Returns a state that allows it.
+    ///
+    /// Errors: [`ObjectError::NotHolder`], and those of the object store.
+    async fn refuse_other_holder(&self, client: &ObjectClient) -> Result<TokenState> {
+        let state = self.token_state(client).await?;
+        if state == TokenState::Foreign {
+            client.put(&self.token_name(), DISPUTED).await?;
+        }
+        match state.allows_deletion() {
+            true => Ok(state),
+            false => Err(not_holder(client)),
         }
     }
 
@@ -152,7 +157,7 @@ impl Store {
     }
 }
 
-fn not_holder(client: &ObjectClient) -> StoreError {
+pub(super) fn not_holder(client: &ObjectClient) -> StoreError {
     let place = client.place().to_owned();
     ObjectError::NotHolder { place }.into()
 }

@@ -1,6 +1,7 @@
 //! Whether the object store takes, returns and deletes an object.
 
 use super::room::owner_of;
+use super::token::not_holder;
 use crate::domain::sha256_hex;
 use crate::objects::ObjectName;
 use crate::store::{Result, Store};
@@ -19,7 +20,9 @@ impl Store {
         client.put(&name, bytes).await?;
         client.get(&name).await?;
         client.delete(&name).await?;
-        self.look_at_object_token(client).await?;
+        if self.is_not_object_holder().await? {
+            return Err(not_holder(client));
+        }
         Ok(Some(client.place().to_owned()))
     }
 }
