@@ -162,18 +162,17 @@ fn other_configuration(facts: &EngineFacts<'_>) -> Vec<InstallFinding> {
 /// Roles that no node has: their work waits. A node without names has all.
 fn role_of_none(facts: &EngineFacts<'_>) -> Vec<InstallFinding> {
     let nodes = &facts.nodes;
-    let is_had = |role: &str| {
-        (nodes.iter()).any(|node| node.roles.is_empty() || node.roles.iter().any(|had| had == role))
+    let has = |node: &&NodeRecord, role: &str| {
+        node.roles.is_empty() || node.roles.iter().any(|had| had == role)
     };
-    let mut missing = NodeRole::ALL
-        .iter()
-        .map(|(name, _)| *name)
-        .filter(|role| *role != "http" && !is_had(role))
-        .peekable();
-    if nodes.is_empty() || facts.has_new_nodes || missing.peek().is_none() {
+    let names = NodeRole::ALL.iter().map(|(name, _)| *name);
+    let missing: Vec<&str> = names
+        .filter(|role| *role != "http" && !nodes.iter().any(|node| has(node, role)))
+        .collect();
+    if nodes.is_empty() || facts.has_new_nodes || missing.is_empty() {
         return Vec::new();
     }
-    let roles = missing.collect::<Vec<_>>().join(", ");
+    let roles = missing.join(", ");
     let what = format!("no node has the roles {roles}: what they are for waits");
     let remedy = "name them in `attache serve --roles` of a node, or start one without --roles, which has all".to_owned();
     finding(FindingSeverity::Warning, what, remedy)
@@ -199,18 +198,26 @@ mod tests {
         }
     }
 
-    #[test]
-    fn nodes_with_other_files_are_named() {
-        let nodes = [node(7), node(8), node(9)];
-        let facts = EngineFacts {
+    fn of_nodes(nodes: &[NodeRecord]) -> EngineFacts<'_> {
+        EngineFacts {
             engine: None,
             is_stopped: false,
             opening: None,
             has_take_over: false,
             nodes: nodes.iter().collect(),
             has_new_nodes: false,
+            marks: BTreeMap::new(),
+            config_sha256: None,
+        }
+    }
+
+    #[test]
+    fn nodes_with_other_files_are_named() {
+        let nodes = [node(7), node(8), node(9)];
+        let facts = EngineFacts {
             marks: BTreeMap::from([(8, "other".to_owned()), (9, "own".to_owned())]),
             config_sha256: Some("own"),
+            ..of_nodes(&nodes)
         };
         let said = |found: Vec<InstallFinding>| -> Vec<String> {
             found.into_iter().map(|one| one.what).collect()
@@ -233,14 +240,8 @@ mod tests {
         };
         let said = |nodes: &[NodeRecord], has_new_nodes| {
             let facts = EngineFacts {
-                engine: None,
-                is_stopped: false,
-                opening: None,
-                has_take_over: false,
-                nodes: nodes.iter().collect(),
                 has_new_nodes,
-                marks: BTreeMap::new(),
-                config_sha256: None,
+                ..of_nodes(nodes)
             };
             let found = role_of_none(&facts).into_iter();
             found.map(|one| one.what).collect::<Vec<_>>()

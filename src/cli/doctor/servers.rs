@@ -115,13 +115,13 @@ async fn objects(config: &Config, workspace: &Path) -> Option<RefusingServer> {
     store.close().await;
     let error = tried.err()?;
     let words = with_causes(&error);
-    let (what, remedy) = match &error {
-        StoreError::Object(error) if error.is_not_holder() => (words, error.remedy()),
-        StoreError::Object(error) => (format!("objects cannot be stored: {words}"), error.remedy()),
-        _ => (
-            format!("objects cannot be stored: {words}"),
-            "see `objects` in configs/keeping.json".to_owned(),
-        ),
+    let what = match &error {
+        StoreError::Object(error) if error.is_not_holder() => words,
+        _ => format!("objects cannot be stored: {words}"),
+    };
+    let remedy = match &error {
+        StoreError::Object(error) => error.remedy(),
+        _ => "see `objects` in configs/keeping.json".to_owned(),
     };
     Some(RefusingServer {
         what,
