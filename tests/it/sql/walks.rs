@@ -39,11 +39,11 @@ pub const WALKS: &[(&str, &str)] = &[
         "steps::HAS_PENDING",
         "one row; a persona moves to another cell, with both engines stopped",
     ),
-    ("token::FORGET_TOKENS", "a hundred rows, once an hour"),
     (
         "steps::ALL_NOTIFIED",
         "the last entry of the key; a persona moves to another cell, with both engines stopped",
     ),
+    ("token::FORGET_TOKENS", "a hundred rows, once an hour"),
     (
         "numbers::GIVEN",
         "SQLite's own table, with a row for each table that never gives a number again; once in a move",
