@@ -47,7 +47,7 @@ pub use id::{
 pub use mail::address::{Address, Mailbox, is_listed};
 pub use mail::command::{CommandLine, CommandRefusal, MailCommand};
 pub use mail::email::{
-    Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, MailboxUid, Trust, Via,
+    Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, MailboxUid, Quotation, Trust, Via,
 };
 pub use mail::identity::{Coverage, DomainPolicy, Identity};
 pub use mail::label::{Readers, TextLabel};

@@ -44,9 +44,10 @@ pub fn parse_letter(bytes: &[u8], limits: &ParseLimits) -> Result<ParsedLetter, 
         defects.push("HTML was too large or too deep to be rendered".to_owned());
     }
     let mut email = headers(letter, limits);
-    let fresh = quotes::fresh_text(&read.own, &email.subject);
+    let (fresh, quotations) = quotes::split(&read.own, &email.subject);
     email.text = bounded(with_forwarded(read.own, &read.forwarded), &mut defects);
     email.fresh_text = bounded(with_forwarded(fresh, &read.forwarded), &mut Vec::new());
+    email.quotations = quotations;
     email.html = read.html;
     let indices = [read.attachments.as_slice(), &read.inner_attachments].concat();
     email.attachments = attachments::build(&parts, &indices);

@@ -114,3 +114,60 @@ async fn what_knowledge_leaves_out_stands_in_the_report_by_name() {
     );
     app.check().await;
 }
+
+/// Of a quotation only that is left out which the thread holds, in the letter that is answered and in its history.
+#[tokio::test]
+async fn a_quoted_letter_that_never_came_here_is_shown() {
+    let answer = "The lake room is free from the fourth of December on.";
+    let app = TestApp::start(json!({ "rules": [{ "say": answer }] })).await;
+    let ask = async |id: &str, more: &str, text: &str| {
+        let fields = format!("{PROVEN}{more}");
+        let run = app.run_of(&note(id, &fields, text)).await;
+        app.drain().await;
+        app.prompts(&run).await[0].to_string()
+    };
+    let first = ask(
+        "q1@guest.example",
+        "",
+        "Please arrange what Bob asks below.\n\nFrom: Bob <bob@other.example>\nSent: Friday, 20 November 2026 08:00\n\
+         To: Anna\nSubject: the door\n\nThe code of the door is ZEBRA-77.",
+    )
+    .await;
+    assert!(first.contains("ZEBRA-77"), "{first}");
+    let second = ask(
+        "q2@guest.example",
+        "In-Reply-To: <q1@guest.example>\n",
+        "Which code did Bob name?",
+    )
+    .await;
+    assert!(second.contains("ZEBRA-77"), "{second}");
+    let third = ask(
+        "q3@guest.example",
+        "In-Reply-To: <q2@guest.example>\n",
+        &format!(
+            "Carla has answered, see below.\n\nOn Fri, 20 Nov 2026 at 08:30, Carla <carla@other.example> wrote:\n\
+             > My room is GIRAFFE-88.\n>\n> On Fri, 20 Nov 2026 at 08:00, Ada <ada@engine.test> wrote:\n>> {answer}"
+        ),
+    )
+    .await;
+    assert!(
+        third.contains("GIRAFFE-88") && third.contains("left out: this thread"),
+        "{third}"
+    );
+    let fourth = ask(
+        "q4@guest.example",
+        "In-Reply-To: <q3@guest.example>\n",
+        &format!("15:30 is fine.\n\nOn Fri, 20 Nov 2026 at 08:30, Ada <ada@engine.test> wrote:\n> {answer}"),
+    )
+    .await;
+    assert!(
+        fourth.contains("15:30 is fine.") && fourth.contains("GIRAFFE-88"),
+        "{fourth}"
+    );
+    let input = fourth.rsplit("<letter>").next().unwrap_or_default();
+    assert!(
+        !input.contains("lake room") && input.contains("3 lines of quotation left out"),
+        "{input}"
+    );
+    app.check().await;
+}

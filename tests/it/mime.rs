@@ -4,5 +4,6 @@ mod composing;
 mod consensus;
 mod damaged;
 mod hostile;
+mod own_answers;
 mod reading;
 mod replies;

@@ -3,7 +3,7 @@
 
 use super::{
     Contribution, Piece, ResolveError, Resolver, ResolverCall, calendar_facts, cut_to_tokens,
-    letter_images, letter_pdfs,
+    letter_images, letter_pdfs, thread_history::left_out_note,
 };
 use futures_util::future::BoxFuture;
 
@@ -20,17 +20,19 @@ impl Resolver for CurrentInput {
     ) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move {
             let message = &call.subject.message;
-            // The thread's history holds what a reply quotes; the quotes of a first letter are
-            // nowhere else.
+            // The thread's history holds what its fresh text leaves out, unless a reset hides it.
             let whole = message.text_body.as_str();
             let fresh = message
                 .fresh_text
                 .as_deref()
                 .filter(|text| !text.trim().is_empty());
-            let text = if call.subject.has_past {
-                fresh.unwrap_or(whole)
-            } else {
-                whole
+            let quoted = fresh.map_or(0, |fresh| {
+                (whole.lines().count() as u32).saturating_sub(fresh.lines().count() as u32)
+            });
+            let text = match fresh.filter(|_| call.subject.has_past) {
+                Some(fresh) if quoted > 0 => &format!("{fresh}\n{}", left_out_note(quoted)),
+                Some(fresh) => fresh,
+                None => whole,
             };
             let text = if text.trim().is_empty() {
                 "(the letter has no text)"

@@ -85,6 +85,9 @@ pub struct PastRow {
     /// Recipients that it did not reach.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
+    /// Quoted lines that its text leaves out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<u32>,
 }
 
 impl PastRow {
@@ -93,6 +96,7 @@ impl PastRow {
             seq: found.seq,
             disposition: found.disposition.clone(),
             lost: found.lost.clone(),
+            left_out: found.left_out,
         }
     }
 }

@@ -342,6 +342,7 @@ impl RecordedSources {
                 Some(message) => past.push(PastMessage {
                     disposition: row.disposition.clone(),
                     lost: row.lost.clone(),
+                    left_out: row.left_out,
                     ..message
                 }),
                 None => self.damages.push(Damage {

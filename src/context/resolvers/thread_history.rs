@@ -349,6 +349,15 @@ fn is_reply_by_tool(step: &Step) -> bool {
     is_result && parsed().is_some_and(is_sent)
 }
 
+/// Says that quoted lines are left out.
+pub(super) fn left_out_note(lines: u32) -> String {
+    let lines = match lines {
+        1 => "1 line of quotation".to_owned(),
+        lines => format!("{lines} lines of quotation"),
+    };
+    format!("\n[{lines} left out: this thread holds them]")
+}
+
 /// Renders a past message under a short heading that tells it from its neighbours.
 fn headed(message: &PastMessage) -> String {
     let when = message.received_at.to_utc().format("%a, %d %b %Y %H:%M");
@@ -364,7 +373,8 @@ fn headed(message: &PastMessage) -> String {
         ""
     };
     // A letter of the past stands in no frame, and must not look like one.
-    let text = defuse(&format!("{}{rest}", message.text.trim()));
+    let quoted = message.left_out.map(left_out_note).unwrap_or_default();
+    let text = defuse(&format!("{}{rest}{quoted}", message.text.trim()));
     let subject = defuse(&subject);
     match message.direction.as_str() {
         "inbound" if message.trust == Trust::Unauthenticated => {
@@ -437,6 +447,7 @@ mod tests {
             lost: Vec::new(),
             trust: Trust::Unknown,
             letters: None,
+            left_out: None,
         }
     }
 

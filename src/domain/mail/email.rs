@@ -218,6 +218,16 @@ impl AutomaticSigns {
     }
 }
 
+/// Lines that were cut from a text because somebody else wrote them before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quotation {
+    /// Line of the fresh text before which they stood.
+    pub at: usize,
+    pub lines: Vec<String>,
+    /// How many of the first lines are the attribution (`On … wrote:`).
+    pub attribution: usize,
+}
+
 /// A parsed letter.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Email {
@@ -245,6 +255,8 @@ pub struct Email {
     pub text: String,
     /// `text` without quoted history and reply headers; equal to `text` when nothing is quoted.
     pub fresh_text: String,
+    /// What `fresh_text` leaves out.
+    pub quotations: Vec<Quotation>,
     /// The original HTML body, when there was one.
     pub html: Option<String>,
     pub attachments: Vec<Attachment>,

@@ -4,7 +4,7 @@
 //! later line takes back. A no may go on with its reason.
 
 use crate::domain::Email;
-use crate::mime::{fresh_text, html_to_text};
+use crate::mime::{html_to_text, split_quotes};
 use crate::store::ApprovalVerdict;
 
 /// Words of yes by language, each a whole line.
@@ -172,14 +172,22 @@ pub struct ReadVerdict {
 /// Reads the verdict of a letter. `None`: it holds none, or its text and its HTML do not both say yes.
 pub fn read_letter(email: &Email) -> Option<ReadVerdict> {
     let read = read_own(&email.text, &email.fresh_text)?;
-    let html = email.html.as_deref();
-    let Some(html) = html.filter(|_| read.verdict == ApprovalVerdict::Approve) else {
+    if read.verdict != ApprovalVerdict::Approve {
         return Some(read);
-    };
+    }
+    let mut cut = email.quotations.clone();
     // What its writer saw while writing is the HTML, where there is one.
-    let shown = html_to_text(html);
-    let also = read_own(&shown, &fresh_text(&shown, &email.subject))?;
-    (also.verdict == ApprovalVerdict::Approve).then_some(read)
+    if let Some(html) = email.html.as_deref() {
+        let shown = html_to_text(html);
+        let (fresh, also_cut) = split_quotes(&shown, &email.subject);
+        if read_own(&shown, &fresh)?.verdict != ApprovalVerdict::Approve {
+            return None;
+        }
+        cut.extend(also_cut);
+    }
+    // A doubt about where the quotation begins is a doubt about the yes.
+    let mut attributions = cut.iter().flat_map(|cut| &cut.lines[..cut.attribution]);
+    (!attributions.any(|line| takes_back(line.trim()))).then_some(read)
 }
 
 /// Reads the verdict of a text and of what is new in it. A text that begins with an attribution holds somebody's words, and
@@ -246,7 +254,9 @@ fn read_verdict(fresh_text: &str) -> Option<ReadVerdict> {
         });
     }
     if is_yes(first) {
-        return (!below.iter().any(|line| takes_back(line))).then(|| ReadVerdict {
+        let is_taken_back = below.iter().any(|line| takes_back(line))
+            || below.split(|line| line.is_empty()).any(doubts);
+        return (!is_taken_back).then(|| ReadVerdict {
             verdict: ApprovalVerdict::Approve,
             words: String::new(),
         });
@@ -293,7 +303,7 @@ pub(super) fn is_yes(line: &str) -> bool {
     let Some((ahead, behind)) = line.split_once(word).filter(|_| !word.is_empty()) else {
         return false;
     };
-    contains(YES, &plain(line))
+    contains(YES, &plain(line).replace([',', '，', '、', '،'], ""))
         && ahead
             .chars()
             .all(|c| before.contains(&c) || cheers(c) || is_silent(c))
@@ -335,6 +345,33 @@ const BUT: &[&str] = &[
     "ただし",
     "하지만",
 ];
+
+/// Words by which a paragraph below a yes takes it back, puts it off or changes it.
+const DOUBTS: &str = "not don't dont never wait actually hold instead later cancel unless until rather nicht kein keine \
+    keinen warte warten erst doch stattdessen lieber stornieren pas attends attendez plutôt finalement \
+    jamais aucun espera espere mejor todavía nunca non aspetta aspetti anzi piuttosto não niet geen wacht \
+    toch liever inte vänta istället ikke vent älä odota ei nie poczekaj jednak ne počkej nem várj nu \
+    așteaptă μην δεν περίμενε не подожди лучше почекай bekle değil 待って やめて 等等 不要 别 잠깐 لا انتظر חכה मत";
+/// A paragraph with more words is a disclaimer, not an answer.
+const DOUBT_WORDS_MAX: usize = 20;
+
+/// Reports whether a paragraph below a yes is a question, or holds a word of doubt.
+fn doubts(paragraph: &[&str]) -> bool {
+    let own: Vec<&str> = paragraph
+        .iter()
+        .copied()
+        .filter(|line| !is_quoted(line))
+        .collect();
+    let folded = own.join(" ").to_lowercase().replace('’', "'");
+    let words = folded.split(|c: char| !c.is_alphanumeric() && c != '\'');
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let asks = folded.trim_end().ends_with(['?', '？', '؟']);
+    words.len() <= DOUBT_WORDS_MAX
+        && (asks
+            || words
+                .iter()
+                .any(|word| DOUBTS.split(' ').any(|doubt| doubt == *word)))
+}
 
 /// Reports whether a line below a yes says that it is none after all.
 pub(super) fn takes_back(line: &str) -> bool {
@@ -458,5 +495,91 @@ mod tests {
         ] {
             assert_eq!(read(text), None, "{text}");
         }
+    }
+
+    /// Answers as owners write them, above the question that their program quotes; `None`: a person would ask back.
+    #[test]
+    fn an_owners_answer_is_read_as_a_person_would_read_it() {
+        use ApprovalVerdict::{Approve, Edit, Reject};
+        let (yes, no, edit) = (Some(Approve), Some(Reject), Some(Edit));
+        let cases = [
+            ("yes", yes),
+            ("Yes!\n\nOlga", yes),
+            ("ok 👍\n\nSent from my phone", yes),
+            ("Ja.\n\nViele Grüße\nOlga\nAm Markt 3\n80331 München", yes),
+            ("Ja, bitte\n\nOlga", yes),
+            ("Yes please.\n\nOn Monday the 3rd I am away.", yes),
+            ("Oui\n\nLe 3 décembre je suis absente.", yes),
+            ("sí\n\nEl 3 llego tarde.", yes),
+            ("send it\n\n15:30", yes),
+            ("approved\n\n1. price\n2. date", yes),
+            (
+                "yes\n\nOlga Meier\nHome GmbH, 4 Mill Lane\n+49 89 123456",
+                yes,
+            ),
+            (
+                "yes\n\nThis e-mail is confidential and meant for its recipient alone. If you are not that person, you must not copy, use or forward it.",
+                yes,
+            ),
+            ("kyllä\n\nTerveisin\nOlga", yes),
+            ("はい\n\n山田", yes),
+            ("yes\n\nno, do not send it", None),
+            ("yes\n\nOn the 3rd he has left.\nNo, do not send it", None),
+            ("yes\n\n2nd thought:\nno, do not send it", None),
+            ("yes\n\nActually, wait until Monday.", None),
+            ("yes\n\n15:30 is too early, so not like this.", None),
+            ("yes\n\nOn second thought, don't.", None),
+            ("Ja\n\nAm 3. ist er weg.\nNein, nicht senden.", None),
+            ("ja\n\nDoch nicht, warte.", None),
+            ("ja\n\n3. Gedanke: lieber morgen.", None),
+            ("oui\n\nLe 3 il est parti.\nFinalement, attends.", None),
+            ("sí\n\n2 cosas: mejor no.", None),
+            ("sì\n\nAnzi, aspetta.", None),
+            ("ja\n\nWacht toch even.", None),
+            ("yes\n\nIs the price right?", None),
+            ("yes?", None),
+            ("yes, but only on the 3rd", None),
+            ("1. yes", None),
+            ("Maybe on the 3rd.", None),
+            ("no", no),
+            ("No, on the 3rd he has left.", no),
+            ("nein\n\nAm 3. ist er weg.", no),
+            ("Non.\n\nLe 3 il est parti.", no),
+            ("no\n\n15:30 is wrong", no),
+            ("edit: say 15:30", edit),
+            ("edit: say\n1. yes\n2. no\n3. the blue one", edit),
+            ("ändern: am 3. Dezember\nund 15:30 Uhr", edit),
+        ];
+        let quotes = [
+            "\n\nOn Fri, 27 Nov 2026 at 10:00, The bot <bot@persona.test> wrote:\n\n> May I send this?\n> No, never\n",
+            "\n\nOn Fri, 27 Nov 2026 at 10:00, The bot\n<bot@persona.test> wrote:\n> May I send this?\n",
+            "\n\nAm 27.11.2026 um 10:00 schrieb The bot <bot@persona.test>:\n> May I send this?\n",
+            "\n\nFrom: The bot <bot@persona.test>\nSent: 27 November 2026 10:00\nTo: Olga\nSubject: May I?\n\nMay I send this?\nNo, never\n",
+            "",
+        ];
+        let mut wrong = Vec::new();
+        for (own, wanted) in cases {
+            for quote in quotes {
+                let text = format!("{own}{quote}");
+                let (fresh_text, quotations) = split_quotes(&text, "Re: May I?");
+                let email = Email {
+                    subject: "Re: May I?".to_owned(),
+                    text: text.clone(),
+                    fresh_text,
+                    quotations,
+                    ..Email::default()
+                };
+                let read = read_letter(&email);
+                let last = own.split(['\n', ':', ',']).next_back().unwrap_or_default();
+                let has_words = |read: &ReadVerdict| {
+                    read.verdict == Approve || own == "no" || read.words.ends_with(last.trim())
+                };
+                let verdict = read.as_ref().map(|read| read.verdict);
+                if verdict != wanted || !read.as_ref().is_none_or(has_words) {
+                    wrong.push(format!("{text}\n=> {read:?}, not {wanted:?}\n"));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 }

@@ -171,6 +171,7 @@ impl Draft<'_> {
             place,
             decisions: self.decisions_for(trust),
             content: self.content(persona, trust),
+            quotations: email.quotations.clone(),
             attachments: email
                 .attachments
                 .iter()

@@ -1,5 +1,6 @@
 //! The fields that link a reply to its original, and Message-IDs of our own.
 
+use crate::mime::text::quotes::folded;
 use std::collections::HashSet;
 
 /// Ids kept in a `References` field: RFC 5322 sets no bound, mail systems choke on long ones.
@@ -11,9 +12,33 @@ const REPLY_PREFIXES: [&str; 16] = [
     "返信", "отв", "απ",
 ];
 
-/// Prefixes of forwarded mail.
-const FORWARD_PREFIXES: [&str; 13] = [
-    "fw", "fwd", "wg", "tr", "rv", "enc", "pd", "vl", "doorst", "i", "转发", "轉寄", "πρθ",
+/// Prefixes of forwarded mail. `VS:` is an answer in Finnish, and forwarded mail in Danish and Norwegian: what no thread
+/// holds is kept there, too ([`crate::mime::with_unknown`]).
+const FORWARD_PREFIXES: &[&str] = &[
+    "fw",
+    "fwd",
+    "wg",
+    "tr",
+    "rv",
+    "enc",
+    "pd",
+    "vl",
+    "vb",
+    "videresend",
+    "videresendt",
+    "doorst",
+    "i",
+    "ilt",
+    "fs",
+    "továbbítás",
+    "fwd.",
+    "пер",
+    "转发",
+    "轉寄",
+    "転送",
+    "전달",
+    "πρθ",
+    "הועבר",
 ];
 
 /// Returns the subject of a reply: one `Re:`, whatever reply prefix the original had.
@@ -31,7 +56,7 @@ pub fn reply_subject(original: &str) -> String {
 
 /// Reports whether a subject says that the mail was forwarded.
 pub(in crate::mime) fn is_forward_subject(subject: &str) -> bool {
-    starts_with_prefix(subject.trim(), &FORWARD_PREFIXES)
+    starts_with_prefix(subject.trim(), FORWARD_PREFIXES)
 }
 
 /// Reports whether the text before the first colon is one of the prefixes, with an optional
@@ -43,7 +68,7 @@ fn starts_with_prefix(subject: &str, prefixes: &[&str]) -> bool {
     let word = before
         .trim_end()
         .trim_end_matches(|c: char| c.is_ascii_digit() || "[]()^ ".contains(c));
-    let word = word.to_lowercase();
+    let word = folded(word);
     prefixes.contains(&word.as_str())
 }
 

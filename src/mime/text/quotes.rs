@@ -5,7 +5,12 @@
 //! shortened, because the answer means nothing without them; forwarded mail stays, because it is
 //! the subject of the letter; signatures stay, because they are the writer's, except below the
 //! history, where they cannot be told from it.
+//!
+//! A line above a quotation is the writer's unless it is an attribution for certain: an answer that
+//! is lost is worse than an attribution that stays. What was cut is kept as [`Quotation`]s, and
+//! [`with_unknown`] puts back what a thread does not hold.
 
+use crate::domain::Quotation;
 use crate::mime::body::joined;
 use crate::mime::headers::threading::is_forward_subject;
 
@@ -13,8 +18,12 @@ use crate::mime::headers::threading::is_forward_subject;
 const QUOTE_LINES_MAX: usize = 8;
 const QUOTE_LINES_KEPT: usize = 4;
 /// Most lines of an attribution that a mail program wrapped.
-const ATTRIBUTION_LINES_MAX: usize = 6;
+const ATTRIBUTION_LINES_MAX: usize = 4;
 const ATTRIBUTION_CHARS_MAX: usize = 400;
+/// Quoted lines that are looked up in a thread; of a longer quotation the rest is judged by them.
+const LOOKED_UP_MAX: usize = 400;
+/// Stands for lines that were cut between others.
+const GAP: &str = "> […]";
 
 /// Returns `text` without quoted history; `text` itself when nothing is quoted, or when it holds
 /// only quotes.
@@ -22,25 +31,152 @@ const ATTRIBUTION_CHARS_MAX: usize = 400;
 /// Empty only when there is no text at any depth of quoting. A subject that says the mail was
 /// forwarded keeps everything.
 pub fn fresh_text(text: &str, subject: &str) -> String {
+    split(text, subject).0
+}
+
+/// Returns what [`fresh_text`] does, and what was cut.
+pub fn split(text: &str, subject: &str) -> (String, Vec<Quotation>) {
     if is_forward_subject(subject) {
-        return text.to_owned();
+        return (text.to_owned(), Vec::new());
     }
     let lines: Vec<&str> = text.lines().collect();
-    let mut cutter = Cutter {
-        lines: &lines,
-        kept: Vec::new(),
-        has_cut: false,
-    };
+    let mut cutter = Cutter::new(&lines);
     cutter.run();
-    if !cutter.has_cut {
-        return text.to_owned();
+    if cutter.cut.is_empty() {
+        return (text.to_owned(), Vec::new());
     }
+    let blank = cutter.kept.iter().take_while(|line| line.trim().is_empty());
+    let blank = blank.count();
     let fresh = joined([cutter.kept.join("\n")]);
     if fresh.is_empty() && holds_words(&lines) {
-        text.to_owned()
-    } else {
-        fresh
+        return (text.to_owned(), Vec::new());
     }
+    let mut cut = cutter.cut;
+    cut.iter_mut()
+        .for_each(|quotation| quotation.at = quotation.at.saturating_sub(blank));
+    (fresh, cut)
+}
+
+/// Returns a text in which each character of a line that its writer quotes or forwards is U+FFFD, so
+/// that places in it are those in the text.
+pub fn own_words(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut cutter = Cutter::new(&lines);
+    cutter.run();
+    let own = cutter.own;
+    let mut is_own = own.into_iter();
+    let blanked = |line: &str| {
+        line.chars()
+            .map(|c| if c == '\n' { c } else { '\u{fffd}' })
+            .collect()
+    };
+    text.split_inclusive('\n')
+        .map(|line| match is_own.next() {
+            Some(false) => blanked(line),
+            _ => line.to_owned(),
+        })
+        .collect()
+}
+
+/// Puts back, into a fresh text, the quoted lines that none of `thread` holds, each behind a `>`: the
+/// letter that they quote never came here. `None`: nothing of what was quoted is held, so the whole
+/// text is to be read.
+pub fn with_unknown(fresh: &str, quotations: &[Quotation], thread: &[String]) -> Option<String> {
+    let known: Vec<String> = thread.iter().map(|text| squeezed(text)).collect();
+    let is_held = |line: &str| {
+        let line = squeezed(line);
+        line.is_empty() || known.iter().any(|text| text.contains(&line))
+    };
+    let mut kept: Vec<String> = fresh.lines().map(str::to_owned).collect();
+    let (mut any_held, mut room) = (false, LOOKED_UP_MAX);
+    // From the last one on, so that the places of the others stay what they are.
+    for quotation in quotations.iter().rev() {
+        let lines: Vec<&str> = quotation.lines.iter().map(String::as_str).collect();
+        let back = unknown_lines(&lines, &is_held, &mut room);
+        any_held |= back.len() < lines.len();
+        let at = quotation.at.min(kept.len());
+        let gap = usize::from(!back.is_empty() && at > 0 && !kept[at - 1].trim().is_empty());
+        kept.splice(at..at, std::iter::repeat_n(String::new(), gap).chain(back));
+    }
+    any_held.then(|| kept.join("\n"))
+}
+
+/// Returns the lines of a quotation that are to be put back, with the attributions above them. A block
+/// of which most is not held is put back whole, also lines so short that any text has them.
+fn unknown_lines(lines: &[&str], is_held: &dyn Fn(&str) -> bool, room: &mut usize) -> Vec<String> {
+    let bare = |line: &str| {
+        line.trim_start_matches(|c: char| c == '>' || c.is_whitespace())
+            .to_owned()
+    };
+    let shown = |line: &str| match is_quoted(line) {
+        true => line.trim_end().to_owned(),
+        false => format!("> {}", line.trim_end()).trim_end().to_owned(),
+    };
+    let inner: Vec<String> = lines.iter().map(|line| bare(line)).collect();
+    let inner: Vec<&str> = inner.iter().map(String::as_str).collect();
+    let mut back: Vec<String> = Vec::new();
+    let (mut at, mut head): (usize, Vec<String>) = (0, Vec::new());
+    while at < inner.len() {
+        let header = head_lines(&inner[at..]);
+        if header > 0 {
+            head = lines[at..at + header]
+                .iter()
+                .map(|line| shown(line))
+                .collect();
+            at += header;
+            continue;
+        }
+        let end = (at + 1..inner.len())
+            .find(|next| head_lines(&inner[*next..]) > 0)
+            .unwrap_or(inner.len());
+        let (mut size, mut unknown, mut verdicts) = (0, 0, Vec::new());
+        for line in &inner[at..end] {
+            let held = *room == 0 && unknown * 2 <= size || *room > 0 && is_held(line);
+            *room = room.saturating_sub(1);
+            size += line.len();
+            unknown += if held { 0 } else { line.len() };
+            verdicts.push(held);
+        }
+        if unknown > 0 {
+            back.append(&mut head);
+            let whole = unknown * 2 > size;
+            for (line, held) in lines[at..end].iter().zip(verdicts) {
+                if whole || !held {
+                    back.push(shown(line));
+                } else if back.last().is_some_and(|last| last != GAP) && !bare(line).is_empty() {
+                    back.push(GAP.to_owned());
+                }
+            }
+        }
+        head.clear();
+        at = end;
+    }
+    back
+}
+
+/// Returns the number of lines of the attribution or of the header block that begins here.
+fn head_lines(lines: &[&str]) -> usize {
+    if lines[0].trim().is_empty() {
+        return 0;
+    }
+    if is_original_marker(lines[0]) || is_ruler(lines[0]) {
+        return 1;
+    }
+    if is_header_block(lines) {
+        return lines
+            .iter()
+            .take_while(|line| header_label(line).is_some_and(is_known_label))
+            .count();
+    }
+    attribution_lines(lines).unwrap_or(0)
+}
+
+/// Letters and digits in lower case, without what programs change: blanks, line ends, marks.
+fn squeezed(text: &str) -> String {
+    text.chars()
+        .filter(|c| c.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 /// Reports whether there is text at any depth of quoting; attributions do not count.
@@ -52,13 +188,15 @@ fn holds_words(lines: &[&str]) -> bool {
     lines
         .iter()
         .map(inner)
-        .any(|line| !line.is_empty() && !is_attribution(&line))
+        .any(|line| !line.is_empty() && !is_attribution(&line, true))
 }
 
 struct Cutter<'t> {
     lines: &'t [&'t str],
     kept: Vec<&'t str>,
-    has_cut: bool,
+    cut: Vec<Quotation>,
+    /// For each line, whether its writer wrote it.
+    own: Vec<bool>,
 }
 
 /// Kind of the block that begins at a line.
@@ -75,18 +213,28 @@ enum LineKind {
 }
 
 impl<'t> Cutter<'t> {
+    fn new(lines: &'t [&'t str]) -> Self {
+        Self {
+            lines,
+            kept: Vec::new(),
+            cut: Vec::new(),
+            own: vec![false; lines.len()],
+        }
+    }
+
     fn run(&mut self) {
         let mut at = 0;
         while at < self.lines.len() {
             at = match self.look(at) {
                 LineKind::Own => {
                     self.kept.push(self.lines[at]);
+                    self.own[at] = true;
                     at + 1
                 }
                 LineKind::Forward => self.keep_rest(at),
-                LineKind::Copy if self.has_own() => self.cut_rest(),
+                LineKind::Copy if self.has_own() => self.cut_rest(at, at),
                 LineKind::Copy => self.keep_rest(at),
-                LineKind::Attribution(end) => self.attribution(end),
+                LineKind::Attribution(end) => self.attribution(at, end),
                 LineKind::Quote(end) => self.quote(at, end),
             };
         }
@@ -132,58 +280,90 @@ impl<'t> Cutter<'t> {
         self.lines.len()
     }
 
-    /// Drops everything that follows and the ruler that announced it.
-    fn cut_rest(&mut self) -> usize {
-        self.has_cut = true;
+    /// Notes lines that are left out.
+    fn cut(&mut self, from: usize, to: usize, attribution: usize) {
+        self.cut.push(Quotation {
+            at: self.kept.len(),
+            lines: self.lines[from..to]
+                .iter()
+                .map(|line| (*line).to_owned())
+                .collect(),
+            attribution,
+        });
+    }
+
+    /// Drops everything from a line on, and the ruler that announced it; up to `quoted` stands an
+    /// attribution.
+    fn cut_rest(&mut self, from: usize, quoted: usize) -> usize {
         while self.kept.last().is_some_and(|line| is_ruler(line)) {
             self.kept.pop();
         }
+        self.cut(from, self.lines.len(), quoted - from);
         self.lines.len()
     }
 
     /// Handles an attribution: a quote with marks follows, or, below own words, an unmarked copy to
     /// the end.
-    fn attribution(&mut self, end: usize) -> usize {
-        self.has_cut = true;
-        let next = self.lines[end..]
-            .iter()
-            .find(|line| !line.trim().is_empty());
-        if self.has_own() && !next.is_some_and(|line| is_quoted(line)) {
-            self.cut_rest()
-        } else {
-            end
+    fn attribution(&mut self, at: usize, end: usize) -> usize {
+        if self.has_own() && !is_marked(&self.lines[end..]) {
+            return self.cut_rest(at, end);
         }
+        let next = (end..self.lines.len()).find(|next| !self.lines[*next].trim().is_empty());
+        let Some(next) = next.filter(|_| self.has_own()) else {
+            self.cut(at, end, end - at);
+            return end;
+        };
+        // A quote at the end goes with its attribution.
+        let LineKind::Quote(last) = self.look(next) else {
+            self.cut(at, end, end - at);
+            return end;
+        };
+        match self.is_answered(last) {
+            true => {
+                self.cut(at, end, end - at);
+                end
+            }
+            false => self.cut_rest(at, end),
+        }
+    }
+
+    fn is_answered(&self, end: usize) -> bool {
+        let below = self.lines.get(end);
+        below.is_some_and(|line| !is_signature_mark(line))
     }
 
     /// Handles a quote: at the end it is history, above own words it is the text that they answer.
     fn quote(&mut self, at: usize, end: usize) -> usize {
-        let is_answered = self
-            .lines
-            .get(end)
-            .is_some_and(|line| !is_signature_mark(line));
+        let is_answered = self.is_answered(end);
         if !is_answered && self.has_own() {
-            return self.cut_rest();
+            return self.cut_rest(at, at);
         }
         let quote = &self.lines[at..end];
         let words = quote.iter().filter(|line| !line.trim().is_empty()).count();
         if words <= QUOTE_LINES_MAX {
             self.kept.extend_from_slice(quote);
         } else if is_answered {
-            self.has_cut = true;
-            let from = quote
+            let last = quote
                 .iter()
                 .rposition(|line| !line.trim().is_empty())
                 .unwrap_or(0);
-            self.kept.push("> […]");
-            self.kept
-                .extend_from_slice(&quote[(from + 1).saturating_sub(QUOTE_LINES_KEPT)..]);
+            let shown = at + (last + 1).saturating_sub(QUOTE_LINES_KEPT);
+            self.cut(at, shown, 0);
+            self.kept.push(GAP);
+            self.kept.extend_from_slice(&self.lines[shown..end]);
         } else if holds_words(quote) {
             self.kept.extend_from_slice(quote);
         } else {
-            self.has_cut = true;
+            self.cut(at, end, 0);
         }
         end
     }
+}
+
+/// Reports whether the first words below are marked as a quote.
+fn is_marked(below: &[&str]) -> bool {
+    let next = below.iter().find(|line| !line.trim().is_empty());
+    next.is_some_and(|line| is_quoted(line))
 }
 
 fn is_quoted(line: &str) -> bool {
@@ -209,227 +389,233 @@ fn undecorated(line: &str) -> Option<String> {
     (inner.len() < trimmed.len()).then(|| inner.to_lowercase())
 }
 
+/// What Gmail, Apple Mail, Thunderbird and their kin write above a forwarded letter, in lower case.
+const FORWARD_MARKERS: &str = "forwarded message|begin forwarded message|forwarded email|weitergeleitete nachricht|\
+    anfang der weitergeleiteten nachricht|weitergeleitete e-mail|message transféré|\
+    début du message transféré|début du message réexpédié|message réexpédié|courriel transféré|\
+    messaggio inoltrato|inizio messaggio inoltrato|mensaje reenviado|inicio del mensaje reenviado|\
+    comienzo del mensaje reenviado|mensagem encaminhada|mensagem reencaminhada|\
+    início da mensagem encaminhada|início da mensagem reencaminhada|doorgestuurd bericht|\
+    begin doorgestuurd bericht|vidarebefordrat meddelande|vidarebefordrat brev|\
+    start på vidarebefordrat brev|videresendt meddelelse|videresendt besked|start på videresendt besked|\
+    videresendt melding|begynnelse på videresendt melding|start på videresendt melding|välitetty viesti|\
+    välitetty viesti alkaa|edelleenlähetetty viesti|przekazana wiadomość|treść przekazanej wiadomości|\
+    początek przekazywanej wiadomości|początek przekazanej wiadomości|wiadomość przekazana dalej|\
+    přeposlaná zpráva|začátek přeposílané zprávy|začátek přeposlané zprávy|preposlaná správa|\
+    začiatok preposlanej správy|továbbított üzenet|továbbított levél kezdete|mesaj redirecționat|\
+    mesaj transmis mai departe|mesaj trimis mai departe|începutul mesajului redirecționat|\
+    proslijeđena poruka|započni proslijeđenu poruku|προωθημένο μήνυμα|έναρξη προωθημένου μηνύματος|\
+    пересылаемое сообщение|перенаправленное сообщение|начало переадресованного сообщения|\
+    начало пересылаемого сообщения|переслане повідомлення|початок листа, що пересилається|iletilen ileti|\
+    iletilmiş mesaj|yönlendirilmiş ileti|ileti başlangıcı|転送メッセージ|転送されたメッセージ|転送メール|转发的消息|转发邮件|轉寄郵件|轉寄的郵件|\
+    전달된 메시지|전달된 메일|הודעה שהועברה|رسالة معاد توجيهها";
+
+/// Lower case; the Turkish dotted capital becomes a plain `i`.
+pub(in crate::mime) fn folded(word: &str) -> String {
+    word.to_lowercase().replace('\u{307}', "")
+}
+
 fn is_forward_marker(line: &str) -> bool {
-    const MARKERS: [&str; 12] = [
-        "forwarded message",
-        "begin forwarded message",
-        "weitergeleitete nachricht",
-        "anfang der weitergeleiteten nachricht",
-        "message transféré",
-        "début du message transféré",
-        "messaggio inoltrato",
-        "mensaje reenviado",
-        "mensagem encaminhada",
-        "doorgestuurd bericht",
-        "vidarebefordrat meddelande",
-        "пересылаемое сообщение",
-    ];
     let bare = line
         .trim()
-        .trim_matches(|c: char| c.is_whitespace() || "-_*=:".contains(c));
-    bare.chars().count() < line.trim().chars().count()
-        && MARKERS.contains(&bare.to_lowercase().as_str())
+        .trim_matches(|c: char| c.is_whitespace() || "-_*=:：".contains(c));
+    bare.chars().count() < line.trim().chars().count() && lists(FORWARD_MARKERS, &folded(bare))
+}
+
+/// What Outlook and its kin write above a copy of the letter that is answered.
+const ORIGINAL_MARKERS: &str = "original message|original appointment|ursprüngliche nachricht|originalnachricht|original-nachricht|\
+    message d'origine|message d’origine|mensaje original|mensagem original|messaggio originale|\
+    oorspronkelijk bericht|ursprungligt meddelande|oprindelig meddelelse|wiadomość oryginalna|\
+    исходное сообщение|原始邮件|originál zprávy|původní zpráva|pôvodná správa|alkuperäinen viesti|\
+    opprinnelig melding|eredeti üzenet|mesaj original|izvorna poruka|αρχικό μήνυμα|özgün ileti|\
+    оригінальне повідомлення|元のメッセージ|원본 메시지|הודעה מקורית";
+
+/// Reports whether a list, whose members stand between strokes, holds a word.
+fn lists(list: &str, word: &str) -> bool {
+    list.split('|').any(|member| member == word)
 }
 
 fn is_original_marker(line: &str) -> bool {
-    const MARKERS: [&str; 16] = [
-        "original message",
-        "original appointment",
-        "ursprüngliche nachricht",
-        "originalnachricht",
-        "original-nachricht",
-        "message d'origine",
-        "message d’origine",
-        "mensaje original",
-        "mensagem original",
-        "messaggio originale",
-        "oorspronkelijk bericht",
-        "ursprungligt meddelande",
-        "oprindelig meddelelse",
-        "wiadomość oryginalna",
-        "исходное сообщение",
-        "原始邮件",
-    ];
-    undecorated(line).is_some_and(|inner| MARKERS.contains(&inner.as_str()))
+    undecorated(line).is_some_and(|inner| lists(ORIGINAL_MARKERS, &inner))
 }
 
 /// Labels of the sender in the header block of a copy, in the languages of mail programs.
-const SENDER_LABELS: [&str; 14] = [
-    "from",
-    "von",
-    "de",
-    "da",
-    "van",
-    "från",
-    "fra",
-    "od",
-    "lähettäjä",
-    "kimden",
-    "от",
-    "发件人",
-    "差出人",
-    "보낸 사람",
-];
+const SENDER_LABELS: &str = "from|von|de|da|van|från|fra|od|lähettäjä|kimden|gönderen|feladó|de la|expéditeur|mittente|afzender|\
+    šalje|pošiljatelj|από|від|от|发件人|寄件者|差出人|보낸 사람|보낸사람|מאת|من";
+
+/// Labels of the date.
+const DATE_LABELS: &str = "sent|date|gesendet|datum|envoyé|enviado|enviado el|enviada em|enviado em|fecha|data|inviato|verzonden|\
+    skickat|sendt|dato|wysłano|lähetetty|päivämäärä|päiväys|gönderildi|gönderme tarihi|tarih|elküldve|dátum|\
+    trimis|odesláno|odoslané|poslano|στάλθηκε|ημερομηνία|надіслано|дата|отправлено|发送时间|日期|寄件日期|送信日時|日付|\
+    보낸 날짜|날짜|보낸날짜|נשלח|תאריך|تاريخ الإرسال|التاريخ";
+
+/// Labels of the subject.
+const SUBJECT_LABELS: &str = "subject|betreff|objet|asunto|assunto|oggetto|onderwerp|ämne|emne|temat|aihe|konu|tárgy|subiect|předmět|\
+    predmet|θέμα|тема|主题|主旨|件名|제목|נושא|الموضوع";
 
 /// Labels of the other lines of such a block.
-const OTHER_LABELS: [&str; 48] = [
-    "sent",
-    "date",
-    "to",
-    "cc",
-    "subject",
-    "reply-to",
-    "gesendet",
-    "datum",
-    "an",
-    "betreff",
-    "envoyé",
-    "à",
-    "objet",
-    "enviado",
-    "enviado el",
-    "fecha",
-    "para",
-    "asunto",
-    "data",
-    "assunto",
-    "inviato",
-    "a",
-    "oggetto",
-    "risposta",
-    "verzonden",
-    "aan",
-    "onderwerp",
-    "skickat",
-    "till",
-    "ämne",
-    "sendt",
-    "til",
-    "emne",
-    "wysłano",
-    "do",
-    "temat",
-    "lähetetty",
-    "aihe",
-    "gönderildi",
-    "kime",
-    "konu",
-    "отправлено",
-    "кому",
-    "тема",
-    "发送时间",
-    "收件人",
-    "主题",
-    "送信日時",
-];
+const OTHER_LABELS: &str = "to|cc|reply-to|importance|an|à|a|para|risposta|aan|till|kopia|til|kopi|do|dw|vastaanottaja|kopio|kime|\
+    bilgi|címzett|másolatot kap|către|komu|kopie|kopija|prima|προς|кому|копия|копія|收件人|收件者|抄送|副本|宛先|받는 사람|\
+    받는사람|참조|אל|עותק|إلى";
 
-/// Reports whether the lines begin with `From: …` and at least two more header lines, as Outlook
-/// writes them.
+fn header_label(line: &str) -> Option<String> {
+    let bare = line.trim_start_matches(|c: char| c.is_whitespace() || c == '*');
+    let (label, _) = bare.split_once([':', '：'])?;
+    Some(label.trim_end_matches(['*', ' ', '\u{a0}']).to_lowercase())
+}
+
+fn is_known_label(label: String) -> bool {
+    let all = [SENDER_LABELS, DATE_LABELS, SUBJECT_LABELS, OTHER_LABELS];
+    all.iter().any(|list| lists(list, &label))
+}
+
+/// Reports whether the lines begin with `From: …`, a date and a subject, as Outlook writes them. A
+/// sender with an address needs two other lines of the kind; `From: Berlin`, `To: Munich` and a date
+/// are a journey.
 fn is_header_block(lines: &[&str]) -> bool {
-    let label = |line: &str| {
-        let bare = line.trim_start_matches(|c: char| c.is_whitespace() || c == '*');
-        let (label, _) = bare.split_once([':', '：'])?;
-        Some(label.trim_end_matches(['*', ' ', '\u{a0}']).to_lowercase())
-    };
-    let is_sender = label(lines[0]).is_some_and(|l| SENDER_LABELS.contains(&l.as_str()));
+    let is = |list, line| header_label(line).is_some_and(|label| lists(list, &label));
+    if !is(SENDER_LABELS, lines[0]) {
+        return false;
+    }
     let below = || {
-        lines
-            .iter()
-            .skip(1)
-            .filter(|l| !l.trim().is_empty())
-            .take(6)
+        let words = lines.iter().skip(1).filter(|line| !line.trim().is_empty());
+        words.take(6)
     };
-    is_sender
-        && below()
-            .filter(|l| label(l).is_some_and(|l| OTHER_LABELS.contains(&l.as_str())))
-            .count()
-            >= 2
+    let is_dated =
+        below().any(|line| is(DATE_LABELS, line) && line.chars().any(|c| c.is_numeric()));
+    let has_subject = below().any(|line| is(SUBJECT_LABELS, line));
+    let labelled = below().filter(|line| header_label(line).is_some_and(is_known_label));
+    is_dated && has_subject || lines[0].contains('@') && labelled.count() >= 2
 }
 
 /// Returns the number of lines, from the first one on, that form an attribution.
+///
+/// The fewest last lines that are one by themselves are it: what stands above them is the writer's.
 fn attribution_lines(lines: &[&str]) -> Option<usize> {
-    let mut text = String::new();
-    for (index, line) in lines.iter().take(ATTRIBUTION_LINES_MAX).enumerate() {
-        if !text.is_empty() {
-            text.push(' ');
-        }
-        text.push_str(line.trim());
-        if text.chars().count() > ATTRIBUTION_CHARS_MAX {
+    let end = lines
+        .iter()
+        .take(ATTRIBUTION_LINES_MAX)
+        .take_while(|line| !line.trim().is_empty() && !is_quoted(line));
+    let end = end.count();
+    for count in 1..=end {
+        let whole = one_line(&lines[..count]);
+        if whole.chars().count() > ATTRIBUTION_CHARS_MAX {
             return None;
         }
-        // Own words above an attribution must not be taken for its beginning.
-        if index > 0 && !begins_like_attribution(&text) {
-            return None;
+        let marked = is_marked(&lines[count..]);
+        if !is_attribution(&whole, marked) {
+            continue;
         }
-        if is_attribution(text.trim()) {
-            return Some(index + 1);
-        }
+        let begins_below = (1..count).any(|first| {
+            let tail = one_line(&lines[first..count]);
+            (is_dated(&tail) || has_year(&tail)) && is_attribution(&tail, marked)
+        });
+        let is_it = count == 1 || !begins_below && begins_attribution(lines[0]);
+        return is_it.then_some(count);
     }
     None
 }
 
-/// Reports whether a text begins with a date, or with the word that a date follows in some
-/// language.
-fn begins_like_attribution(text: &str) -> bool {
-    const LEADS: [&str; 19] = [
-        "on", "am", "le", "el", "il", "op", "den", "em", "dnia", "w", "dne", "på", "tir", "pada",
-        "vào", "em", "la", "le", "στις",
-    ];
-    let text = text.trim_start_matches(|c: char| c.is_whitespace() || "-*".contains(c));
-    let first = text
-        .split_whitespace()
-        .next()
-        .unwrap_or_default()
-        .trim_end_matches(',')
-        .to_lowercase();
-    let has_early_digit = text.chars().take(40).any(|c| c.is_ascii_digit());
-    text.starts_with(|c: char| c.is_ascii_digit())
-        || (LEADS.contains(&first.as_str()) && has_early_digit)
+fn one_line(lines: &[&str]) -> String {
+    let trimmed: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
+    trimmed.join(" ")
 }
 
-fn is_attribution(text: &str) -> bool {
-    const VERBS: [&str; 30] = [
-        "wrote",
-        "writes",
-        "schrieb",
-        "schreef",
-        "geschreven",
-        "écrit",
-        "ecrit",
-        "escribió",
-        "escribio",
-        "ha escrito",
-        "escreveu",
-        "scritto",
-        "scrisse",
-        "skrev",
-        "napisał",
-        "napisala",
-        "napsal",
-        "napísal",
-        "написал",
-        "пишет",
-        "написав",
-        "kirjoitti",
-        "yazdı",
-        "írta",
-        "a scris",
-        "έγραψε",
-        "写道",
-        "寫道",
-        "書きました",
-        "đã viết",
-    ];
-    let inner = text.trim_matches(|c: char| c.is_whitespace() || "-_*".contains(c));
+/// Reports whether a line may be the first of an attribution that a program wrapped: it begins with a
+/// date, or with a name, an address and a verb; no sentence ends there.
+fn begins_attribution(line: &str) -> bool {
+    let line = line.trim();
+    let last = line.split_whitespace().last().unwrap_or_default();
+    let is_short = last.chars().count() <= 5 || last.chars().any(|c| c.is_ascii_digit());
+    let ends_sentence = line.ends_with(['!', '?', ';', ':']) || line.ends_with('.') && !is_short;
+    let names_writer = line.contains('@') && has_verb(&line.to_lowercase());
+    !ends_sentence && (is_dated(line) || names_writer)
+}
+
+/// Words of writing in attributions.
+const VERBS: &str = "wrote|writes|schrieb|schreef|geschreven|geschrieben|écrit|ecrit|escribió|escribio|ha escrito|escreveu|\
+    scritto|scrisse|skrev|napisał|napisala|napsal|napísal|napisao|написал|пишет|написав|пише|kirjoitti|\
+    yazdı|şunları yazdı|írta|ezt írta|a scris|έγραψε|写道|寫道|書きました|작성|đã viết|menulis|כתב|كتب|เขียนว่า|\
+    kirjutas|rakstīja|rašė|je napisal|pisze|napisana przez";
+
+fn has_verb(lower: &str) -> bool {
+    VERBS.split('|').any(|verb| lower.contains(verb))
+}
+
+/// Reports whether a text is an attribution, in one line; `is_marked`: a marked quote follows.
+///
+/// It ends with a colon, or stands between strokes and ends with a verb. It has a date at its
+/// beginning or beside an address; without a date it needs an address, a verb and a marked quote.
+fn is_attribution(text: &str, is_marked: bool) -> bool {
+    let noise = |c: char| {
+        c.is_whitespace()
+            || "-_*".contains(c)
+            || ('\u{200e}'..='\u{200f}').contains(&c)
+            || ('\u{202a}'..='\u{202e}').contains(&c)
+            || ('\u{2066}'..='\u{2069}').contains(&c)
+    };
+    let inner = text.trim_matches(noise);
     let is_decorated = inner.len() + 4 <= text.len();
     let lower = inner.to_lowercase();
-    let says_who = lower.contains('@') || digit_groups(&lower) >= 2;
-    let ends =
-        lower.ends_with([':', '：']) || (is_decorated && VERBS.iter().any(|v| lower.ends_with(v)));
-    // The verb stands near the end, or right after the date where the language puts it there.
-    let has_verb = VERBS.iter().any(|verb| lower.contains(verb));
-    let is_lead = begins_like_attribution(inner) || lower.contains('@');
-    (ends && has_verb && says_who && is_lead) || is_dated_sender(inner)
+    let ends = lower.ends_with([':', '：'])
+        || (is_decorated && VERBS.split('|').any(|verb| lower.ends_with(verb)));
+    let (verb, address) = (has_verb(&lower), lower.contains('@'));
+    let says_who_and_when = is_dated(inner)
+        && (verb || address && (is_marked || lower.contains('<')))
+        || address && verb && (is_marked || has_year(inner) && lower.contains('<'));
+    ends && says_who_and_when || is_dated_sender(inner)
+}
+
+/// Reports whether a text begins with a date: a year, or a time, and a day among its first words.
+fn is_dated(text: &str) -> bool {
+    let text = text.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let words: Vec<&str> = text.split_whitespace().take(16).collect();
+    let numbers = |word: &str| -> Vec<String> {
+        let groups = word.split(|c: char| !c.is_ascii_digit());
+        groups
+            .filter(|group| !group.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    let is_day = |number: &String| {
+        number
+            .parse::<u32>()
+            .is_ok_and(|day| (1..=31).contains(&day))
+    };
+    let is_time = |word: &&str| {
+        let digits = word.trim_matches(|c: char| !c.is_ascii_digit());
+        let parts: Vec<&str> = digits.split([':', '.', 'h']).collect();
+        parts.len() >= 2 && parts.iter().all(|part| (1..=2).contains(&part.len()))
+    };
+    // Numeric dates, also `2026年11月27日`, hold a day and a year in one word.
+    let begins = words
+        .iter()
+        .take(5)
+        .any(|word| !is_clock(word) && numbers(word).iter().any(is_day));
+    let year = words
+        .iter()
+        .any(|word| numbers(word).iter().any(|n| is_year(n)));
+    let short_date = words
+        .iter()
+        .take(5)
+        .any(|word| numbers(word).len() == 3 && !word.contains(':'));
+    begins && (year || short_date || words.iter().any(is_time))
+}
+
+/// Reports whether a word is a time of day with a colon.
+fn is_clock(word: &str) -> bool {
+    let digits = word.trim_matches(|c: char| !c.is_ascii_digit());
+    digits
+        .split_once(':')
+        .is_some_and(|(hour, _)| hour.len() <= 2)
+}
+
+fn is_year(number: &str) -> bool {
+    number.len() == 4 && (number.starts_with("19") || number.starts_with("20"))
+}
+
+fn has_year(text: &str) -> bool {
+    text.split(|c: char| !c.is_ascii_digit()).any(is_year)
 }
 
 /// Recognises `2016-03-03 17:21 GMT+01:00 Some One <one@a.test>:`, as Gmail wrote it in languages

@@ -2,6 +2,7 @@
 
 use crate::context::resolvers::Subject;
 use crate::domain::Trigger;
+use crate::mime::own_words;
 use crate::tools::{MemoryPlace, QuotableText};
 
 /// Author of what is asked at the machine.
@@ -21,11 +22,13 @@ pub fn place(subject: &Subject) -> Option<MemoryPlace> {
         Some(fresh) => (fresh, "fresh"),
         None => (&message.text_body, "body"),
     };
-    // A letter that only quotes says nothing new.
-    let said_by = said_by.filter(|_| !text.trim().is_empty());
+    // What is quoted or forwarded, others said.
+    let text = own_words(text);
+    let is_own = |c: char| !c.is_whitespace() && c != '\u{fffd}';
+    let said_by = said_by.filter(|_| text.contains(is_own));
     let new_text = said_by.map(|said_by| QuotableText {
         message: message.id.clone(),
-        text: text.clone(),
+        text,
         part,
         said_by,
         said_at: message.received_at,

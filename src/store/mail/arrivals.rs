@@ -12,7 +12,7 @@ use crate::store::db::{self, Connection, Scope};
 use crate::store::mail::arrival_facts::{ArrivalFacts, arrivals, question};
 use crate::store::mail::held;
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
-use crate::store::mail::letter_rows::{NewRow, insert, placing_of};
+use crate::store::mail::letter_rows::{NewRow, fresh_text, insert, placing_of};
 use crate::store::mail::reports;
 use crate::store::mailboxes::cursors as mailboxes;
 use crate::store::sqlite::refusal::is_broken;
@@ -250,17 +250,18 @@ async fn store_together(
             stored.push(None);
             continue;
         }
-        let arrived = arrived
-            .into_iter()
-            .map(|(copy, arrival)| match arrival.duplicate {
-                Some(message) => StoredInbound::Duplicate { message },
-                None => {
-                    let found = arrival.found(copy);
-                    rows.push(NewRow::new(copy, arrival.sent, found, letter.now));
-                    rows[rows.len() - 1].stored()
-                }
-            });
-        stored.push(Some(arrived.collect()));
+        let mut of_letter = Vec::with_capacity(arrived.len());
+        for (copy, arrival) in arrived {
+            if let Some(message) = arrival.duplicate {
+                of_letter.push(StoredInbound::Duplicate { message });
+                continue;
+            }
+            let found = arrival.found(copy);
+            let fresh = fresh_text(conn, copy, found.joined()).await?;
+            rows.push(NewRow::new(copy, (arrival.sent, found), fresh, letter.now));
+            of_letter.push(rows[rows.len() - 1].stored());
+        }
+        stored.push(Some(of_letter));
     }
     insert(conn, &rows).await?;
     Ok(stored)
@@ -287,7 +288,8 @@ async fn store_alone(conn: &mut Connection, letter: &Waiting) -> Stored {
                 placement::find(conn, &placing_of(copy, (&stamp, &today)), &arrival.linked).await?
             }
         };
-        let row = NewRow::new(copy, arrival.sent, found, letter.now);
+        let fresh = fresh_text(conn, copy, found.joined()).await?;
+        let row = NewRow::new(copy, (arrival.sent, found), fresh, letter.now);
         insert(conn, std::slice::from_ref(&row)).await?;
         if let Some(report) = &copy.report {
             reports::record(conn, &copy.persona, &copy.id, report, letter.now).await?;

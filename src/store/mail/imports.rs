@@ -4,6 +4,7 @@
 use crate::domain::{MessageId, ThreadId, Timestamp};
 use crate::store::db::{self, Connection, Scope};
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
+use crate::store::mail::letter_rows::fresh_text;
 use crate::store::mail::messages;
 use crate::store::objects::room::KeptObject;
 use crate::store::sql::json_list;
@@ -85,7 +86,8 @@ async fn import(
         }
     }
     let thread = placement::find_or_create(conn, &placing).await?;
-    insert(conn, copy, way, &thread).await?;
+    let fresh = fresh_text(conn, copy, Some(thread.as_str())).await?;
+    insert(conn, copy, (way, fresh), &thread).await?;
     for attachment in &copy.attachments {
         messages::insert_attachment(conn, &copy.persona, &copy.id, attachment).await?;
     }
@@ -100,7 +102,7 @@ async fn import(
 async fn insert(
     conn: &mut Connection,
     copy: &NewInbound,
-    way: ArchivedWay,
+    (way, fresh): (ArchivedWay, Option<String>),
     thread: &ThreadId,
 ) -> Result<()> {
     let content = &copy.content;
@@ -121,7 +123,7 @@ async fn insert(
         .bind(&content.recipients_json)
         .bind(&content.subject)
         .bind(&content.text_body)
-        .bind(content.fresh_text.as_deref())
+        .bind(fresh.as_deref())
         .bind(content.html_body.as_deref())
         .bind(copy.received_at.to_string())
         .bind(copy.raw_id.as_str())

@@ -1,6 +1,6 @@
 //! An incoming letter as a value: the content of the commit that stores it for one persona.
 
-use crate::domain::{MailboxUid, MessageId, PersonaId, RawLetterId, RunId, Timestamp};
+use crate::domain::{MailboxUid, MessageId, PersonaId, Quotation, RawLetterId, RunId, Timestamp};
 use crate::store::approvals::record::NewApprovalAnswer;
 use crate::store::calendar::record::NewCalendarPart;
 use crate::store::commands::record::NewMailCommand;
@@ -31,6 +31,8 @@ pub struct NewInbound {
     /// authenticated sender and recipients. `None`: every participant of its thread.
     pub readers: Option<Vec<String>>,
     pub content: Content,
+    /// What the fresh text leaves out; lines that the letter's thread does not hold are put back.
+    pub quotations: Vec<Quotation>,
     pub attachments: Vec<NewAttachment>,
     /// Its calendar part, with who sent it.
     pub calendar: Option<NewCalendarPart>,

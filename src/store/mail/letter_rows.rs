@@ -2,6 +2,7 @@
 //! conversation, its thread and its run.
 
 use crate::domain::{MessageId, PersonaId, RawLetterId, RunId, Timestamp, Trigger, Withheld};
+use crate::mime::with_unknown;
 use crate::store::Result;
 use crate::store::calendar::write as calendar;
 use crate::store::commands::record as commands;
@@ -113,6 +114,10 @@ pub(in crate::store) const STORE_LETTERS: Sql = Sql::pair(
       FROM jsonb_each($1) WHERE value ->> 'run' IS NOT NULL",
 );
 
+/// The beginnings of the newest texts of a thread, with what they quote.
+pub(in crate::store) const NEWEST_TEXTS: &str = "
+    SELECT substr(text_body, 1, 32000) FROM messages WHERE thread_id = $1 AND +persona_id = $2 ORDER BY seq DESC LIMIT 16";
+
 /// Place of a letter, and its run.
 #[derive(Serialize)]
 struct PlaceColumns<'a> {
@@ -209,12 +214,19 @@ pub(in crate::store) struct NewRow<'a> {
     over: Option<Withheld>,
     /// `run` or `filed:<rule>`.
     disposition: String,
+    /// What is new in the text, with what it quotes and the thread does not hold; `None`: all of it.
+    fresh_text: Option<String>,
     now: Timestamp,
 }
 
 impl<'a> NewRow<'a> {
     /// Decides the disposition: a letter whose sender has reached a limit of answers is filed.
-    pub fn new(copy: &'a NewInbound, sent: Sent, found: FoundThread, now: Timestamp) -> Self {
+    pub fn new(
+        copy: &'a NewInbound,
+        (sent, found): (Sent, FoundThread),
+        fresh_text: Option<String>,
+        now: Timestamp,
+    ) -> Self {
         let answers = found
             .thread
             .as_ref()
@@ -236,6 +248,7 @@ impl<'a> NewRow<'a> {
             run: copy.run.as_ref().filter(|_| over.is_none()),
             over,
             disposition,
+            fresh_text,
             now,
         }
     }
@@ -302,7 +315,7 @@ impl<'a> NewRow<'a> {
             recipients_json: &content.recipients_json,
             subject: &content.subject,
             text_body: text(&content.text_body),
-            fresh_text: content.fresh_text.as_ref().map(&mut text),
+            fresh_text: self.fresh_text.as_ref().map(&mut text),
             html_body: content.html_body.as_ref().map(&mut text),
             received_at: copy.received_at,
             trust: content.trust.as_str(),
@@ -321,6 +334,24 @@ impl<'a> NewRow<'a> {
             object_bytes: copy.object.as_ref().map(|kept| kept.size_bytes),
         }
     }
+}
+
+/// Returns the fresh text of a letter in the thread that it joins. A quotation is history only where the thread holds the
+/// letter that it quotes: the rest is put back.
+pub(in crate::store) async fn fresh_text(
+    conn: &mut Connection,
+    copy: &NewInbound,
+    thread: Option<&str>,
+) -> Result<Option<String>> {
+    let (Some(fresh), Some(thread)) = (&copy.content.fresh_text, thread) else {
+        return Ok(None);
+    };
+    let read = db::query_scalar(NEWEST_TEXTS)
+        .bind(thread)
+        .bind(copy.persona.as_str());
+    let texts: Vec<String> = read.fetch_all(conn).await?;
+    let fresh = with_unknown(fresh, &copy.quotations, &texts);
+    Ok(fresh.filter(|fresh| *fresh != copy.content.text_body))
 }
 
 pub(in crate::store) async fn insert(conn: &mut Connection, rows: &[NewRow<'_>]) -> Result<()> {

@@ -141,7 +141,8 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
     "
     SELECT json_group_array(json_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
       'subject', subject, 'text', text, 'received_at', received_at, 'trigger', trigger_message_id,
-      'disposition', disposition, 'lost', json(lost), 'trust', trust, 'letters', letters))
+      'disposition', disposition, 'lost', json(lost), 'trust', trust, 'letters', letters,
+      'left_out', left_out))
     FROM (
       SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
         m.received_at, r.trigger_message_id, m.trust,
@@ -156,7 +157,9 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
         CASE WHEN CAST(m.metadata_json ->> '$.letters.count' AS BIGINT) > 0
           THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END AS letters,
         CASE WHEN m.direction = 'outbound' THEN (SELECT json_group_array(recipient) FROM delivery_recipients
-          WHERE state = 'failed' AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost
+          WHERE state = 'failed' AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost,
+        length(m.text_body) - length(replace(m.text_body, '\n', '')) - length(m.fresh_text)
+          + length(replace(m.fresh_text, '\n', '')) AS left_out
       FROM messages m LEFT JOIN runs r ON r.id = m.run_id
       WHERE NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
           WHERE readable.seq = m.seq AND readable.address = reader.value))
@@ -171,7 +174,8 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
     "
     SELECT json_group_array(json_build_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
       'subject', subject, 'text', text, 'received_at', received_at, 'trigger', trigger_message_id,
-      'disposition', disposition, 'lost', lost::JSON, 'trust', trust, 'letters', letters))
+      'disposition', disposition, 'lost', lost::JSON, 'trust', trust, 'letters', letters,
+      'left_out', left_out))
     FROM (
       SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
         m.received_at, r.trigger_message_id, m.trust,
@@ -186,7 +190,9 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
         CASE WHEN CAST(m.metadata_json ->> '$.letters.count' AS BIGINT) > 0
           THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END AS letters,
         CASE WHEN m.direction = 'outbound' THEN (SELECT json_group_array(recipient) FROM delivery_recipients
-          WHERE state = 'failed' AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost
+          WHERE state = 'failed' AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost,
+        length(m.text_body) - length(replace(m.text_body, '\n', '')) - length(m.fresh_text)
+          + length(replace(m.fresh_text, '\n', '')) AS left_out
       FROM messages m LEFT JOIN runs r ON r.id = m.run_id
       WHERE NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
           WHERE readable.seq = m.seq AND readable.address = reader.value))

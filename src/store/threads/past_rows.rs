@@ -24,6 +24,8 @@ pub struct PastMessage {
     pub trust: Trust,
     /// For a prompt with letters in it: the lowest trust of their senders.
     pub letters: Option<String>,
+    /// Number of quoted lines that `text` leaves out.
+    pub left_out: Option<u32>,
 }
 
 /// A step of the thread's past, with its message and run.
@@ -50,6 +52,8 @@ pub(in crate::store) struct PastMessageJson {
     lost: Option<Vec<String>>,
     trust: String,
     letters: Option<String>,
+    #[serde(default)]
+    left_out: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -79,6 +83,7 @@ pub(in crate::store) fn past_message(found: PastMessageJson) -> Result<PastMessa
         lost: found.lost.unwrap_or_default(),
         trust: Trust::of_stored(&found.trust),
         letters: found.letters,
+        left_out: found.left_out.filter(|lines| *lines > 0),
     })
 }
 

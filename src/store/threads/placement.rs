@@ -126,6 +126,13 @@ pub(in crate::store) struct FoundThread {
     pub thread: Option<(String, i64)>,
 }
 
+impl FoundThread {
+    /// The thread that it joins.
+    pub fn joined(&self) -> Option<&str> {
+        self.thread.as_ref().map(|(thread, _)| thread.as_str())
+    }
+}
+
 /// Finds or creates the conversation and the thread of a message, and merges conversations that it
 /// links.
 pub(in crate::store) async fn find_or_create(

@@ -97,6 +97,7 @@ pub const HOT: &[(&str, &[&str])] = &[
         ],
     ),
     ("history::NEWEST_LETTER", &["messages_by_thread"]),
+    ("letter_rows::NEWEST_TEXTS", &["messages_by_thread"]),
     ("summaries::SUMMARY_SO_FAR", &["thread_memory_by_thread"]),
     ("summaries::NEWEST_PROBLEMS", &["thread_memory_by_thread"]),
     (
