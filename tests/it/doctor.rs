@@ -202,7 +202,7 @@ fn a_good_installation_is_told_in_one_line_and_a_broken_one_by_area() {
     let good = text(&house, &["doctor"]);
     assert!(good.ends_with(" checks, nothing is wrong\n"), "{good}");
     let records = text(&house, &["doctor", "--audit"]);
-    assert_eq!(records, "56 checks, nothing is wrong\n");
+    assert_eq!(records, "57 checks, nothing is wrong\n");
     house.certificate("house.test", (2025, 2026));
     house.write(".secrets", "ANTHROPIC_API_KEY=\"sk-1\n");
     let ill = text(&house, &["doctor", "--quick"]);

@@ -1,5 +1,6 @@
 //! Summaries of threads: made when history no longer fits, checked, shown to those who may read all of it, replayed.
 
+mod backlog;
 mod checker;
 mod erased;
 mod instructed;

@@ -44,6 +44,19 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         sql: Sql::same("SELECT thread_id FROM runs WHERE state = 'running' GROUP BY thread_id HAVING count(*) > 1"),
     },
     AuditCheck {
+        group: "AU2",
+        name: "summary-without-progress",
+        says: "a thread was summarised again for the same message without getting further, or beyond that message",
+        hint: "`attache runs list` shows whether it goes on; `attache halt` stops it; report it",
+        holds: Holds::Always,
+        sql: Sql::same("SELECT s.id FROM thread_memory s JOIN runs r ON r.id = s.run_id
+            JOIN messages own ON own.id = r.trigger_message_id
+            WHERE s.state = 'usable' AND (s.upto_seq >= own.seq OR EXISTS (
+              SELECT 1 FROM thread_memory e JOIN runs f ON f.id = e.run_id
+              WHERE e.thread_id = s.thread_id AND e.state = 'usable' AND e.seq < s.seq AND e.upto_seq >= s.upto_seq
+                AND e.readers_json = s.readers_json AND f.trigger_message_id = r.trigger_message_id))"),
+    },
+    AuditCheck {
         group: "AU3",
         name: "gap-in-steps",
         says: "a step of a run is missing",

@@ -205,12 +205,12 @@ impl JournalWriter {
             }
             JournalEntry::Summary(summary) => {
                 let (of, go_on) = ((&self.key.run, &self.persona), self.clock.new_id());
-                summaries::insert(conn, of, summary, ([&row.id, &go_on], &self.stamp))
+                summaries::insert(conn, of, summary, ([&row.id, &go_on], self.now))
                     .await
                     .map(|()| false)
             }
             JournalEntry::QueueSummary => {
-                summaries::queue(conn, (&self.key.run, &row.id, &self.stamp))
+                summaries::queue(conn, (&self.key.run, &row.id, self.now))
                     .await
                     .map(|()| false)
             }

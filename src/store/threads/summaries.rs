@@ -10,11 +10,14 @@ use crate::store::threads::past_rows::{PastMessage, PastMessageJson, past_messag
 use crate::store::{PersonaStore, Result, Store};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Messages after which a summary is tried again that did not pass, or whose run failed.
 const RETRY_AFTER: u32 = 16;
 /// Rows of a thread that are kept.
 const KEPT: u32 = 32;
+/// Summaries of one thread in an hour, fewer than are kept. An archive of a thousand letters needs twenty.
+const MADE_PER_HOUR_MAX: u32 = 24;
 /// Characters of a message that are summarised.
 pub const SUMMARISED_CHARS_MAX: u32 = 4_000;
 
@@ -93,7 +96,7 @@ pub struct StoredThreadSummary {
 }
 
 /// Queues a run for a summary with the end of run `$1`, whose report says that history was left out. None is queued while one
-/// is open, nor soon after one that failed or did not pass.
+/// is open, nor soon after one that failed or did not pass, nor when `$6` were written since `$5`.
 pub(in crate::store) const QUEUE_SUMMARY: &str = "
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at)
     SELECT $2, r.persona_id, r.thread_id, 'summary', r.trigger_message_id, r.profile, 'queued', $3
@@ -108,11 +111,19 @@ pub(in crate::store) const QUEUE_SUMMARY: &str = "
           AND (f.state IN ('failed', 'cancelled')
             OR EXISTS (SELECT 1 FROM thread_memory s WHERE s.run_id = f.id AND s.state = 'flagged'))
           AND (SELECT count(*) FROM (SELECT 1 FROM messages m WHERE m.thread_id = r.thread_id AND m.seq > t.seq
-            LIMIT $4) AS newer) < $4)";
-/// Queues the run that goes on where run `$1` stopped.
+            LIMIT $4) AS newer) < $4)
+      AND (SELECT count(*) FROM thread_memory h WHERE h.thread_id = r.thread_id AND h.created_at > $5) < $6";
+/// Queues the run that goes on where run `$1` stopped, with a summary up to message `$4`. It must have moved on: it lies
+/// before its own message, and behind every summary that was made for the same message. None is queued when `$6` were
+/// written since `$5`.
 pub(in crate::store) const CONTINUE_SUMMARY: &str = "
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at)
-    SELECT $2, persona_id, thread_id, trigger, trigger_message_id, profile, 'queued', $3 FROM runs WHERE id = $1";
+    SELECT $2, r.persona_id, r.thread_id, r.trigger, r.trigger_message_id, r.profile, 'queued', $3 FROM runs r WHERE r.id = $1
+      AND EXISTS (SELECT 1 FROM messages own WHERE own.id = r.trigger_message_id AND own.seq > $4)
+      AND NOT EXISTS (SELECT 1 FROM runs e CROSS JOIN thread_memory s
+        WHERE e.trigger_message_id = r.trigger_message_id AND e.id <> r.id AND s.run_id = e.id
+          AND +s.thread_id = r.thread_id AND s.upto_seq >= $4)
+      AND (SELECT count(*) FROM thread_memory h WHERE h.thread_id = r.thread_id AND h.created_at > $5) < $6";
 /// A summary whose thread was folded into another meanwhile, or that was made from one that is gone, is not written.
 pub(in crate::store) const INSERT_SUMMARY: &str = "
     INSERT INTO thread_memory (id, persona_id, thread_id, run_id, model, state, problems_json, text, text_sha256, from_seq,
@@ -209,11 +220,17 @@ pub(in crate::store) const TEXTS_OF_INPUTS: &str = "
 /// Queues a run for a summary, where the run that ends needs one.
 pub(in crate::store) async fn queue(
     conn: &mut Connection,
-    (run, new, now): (&RunId, &str, &str),
+    (run, new, now): (&RunId, &str, Timestamp),
 ) -> Result<()> {
     let queue = db::query(QUEUE_SUMMARY).bind(run.as_str()).bind(new);
-    queue.bind(now).bind(RETRY_AFTER).execute(conn).await?;
+    let queue = queue.bind(now.to_string()).bind(RETRY_AFTER);
+    let queue = queue.bind(hour_before(now)).bind(MADE_PER_HOUR_MAX);
+    queue.execute(conn).await?;
     Ok(())
+}
+
+fn hour_before(now: Timestamp) -> String {
+    now.minus(Duration::from_secs(60 * 60)).to_string()
 }
 
 /// Writes a summary; `ids` are for its row, and for the run that goes on.
@@ -221,7 +238,7 @@ pub(in crate::store) async fn insert(
     conn: &mut Connection,
     (run, persona): (&RunId, &PersonaId),
     new: &NewThreadSummary,
-    (ids, now): ([&str; 2], &str),
+    (ids, now): ([&str; 2], Timestamp),
 ) -> Result<()> {
     let of = &new.made_of;
     let state = match new.problems.is_empty() {
@@ -243,13 +260,15 @@ pub(in crate::store) async fn insert(
         .bind(of.generation)
         .bind(of.count)
         .bind(to_json(&of.label)?)
-        .bind(now);
+        .bind(now.to_string());
     let written = insert.execute(&mut *conn).await?.rows_affected() > 0;
     let drop = db::query(DROP_OLD_SUMMARIES).bind(of.thread.as_str());
     drop.bind(KEPT - 1).execute(&mut *conn).await?;
     if written && of.has_more && new.problems.is_empty() {
         let go_on = db::query(CONTINUE_SUMMARY).bind(run.as_str()).bind(ids[1]);
-        go_on.bind(now).execute(conn).await?;
+        let go_on = go_on.bind(now.to_string()).bind(of.upto_seq);
+        let go_on = go_on.bind(hour_before(now)).bind(MADE_PER_HOUR_MAX);
+        go_on.execute(conn).await?;
     }
     Ok(())
 }

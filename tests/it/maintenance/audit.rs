@@ -162,6 +162,30 @@ const CONTROLS: &[(&str, &str)] = &[
         "UPDATE runs SET state = 'running' WHERE thread_id = (SELECT thread_id FROM runs WHERE seq = {run})",
     ),
     (
+        "summary-without-progress",
+        "INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, stop_reason, created_at, finished_at)
+         SELECT 'again', persona_id, thread_id, 'summary', trigger_message_id, profile, 'succeeded', 'answered', created_at, created_at
+         FROM runs WHERE seq = {run};
+         INSERT INTO thread_memory (id, persona_id, thread_id, run_id, model, state, problems_json, text, text_sha256, from_seq,
+           upto_seq, upto_message_id, inputs_json, generation, messages, label_json, readers_json, created_at)
+         SELECT 's1', persona_id, thread_id, id, '', 'usable', '[]', '', '', 1, (SELECT max(seq) FROM messages), trigger_message_id, '[]', 1, 1, '{}', '[]', created_at
+         FROM runs WHERE id = 'again'",
+    ),
+    (
+        "summary-without-progress",
+        "INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, stop_reason, created_at, finished_at)
+         SELECT 'again', persona_id, thread_id, 'summary', trigger_message_id, profile, 'succeeded', 'answered', created_at, created_at
+         FROM runs WHERE seq = {run};
+         INSERT INTO thread_memory (id, persona_id, thread_id, run_id, model, state, problems_json, text, text_sha256, from_seq,
+           upto_seq, upto_message_id, inputs_json, generation, messages, label_json, readers_json, created_at)
+         SELECT 's1', persona_id, thread_id, id, '', 'usable', '[]', '', '', 1, -1, trigger_message_id, '[]', 1, 1, '{}', '[]', created_at
+         FROM runs WHERE id = 'again';
+         INSERT INTO thread_memory (id, persona_id, thread_id, run_id, model, state, problems_json, text, text_sha256, from_seq,
+           upto_seq, upto_message_id, inputs_json, generation, messages, label_json, readers_json, created_at)
+         SELECT 's2', persona_id, thread_id, id, '', 'usable', '[]', '', '', 1, -1, trigger_message_id, '[]', 1, 1, '{}', '[]', created_at
+         FROM runs WHERE id = 'again'",
+    ),
+    (
         "gap-in-steps",
         "UPDATE thread_tool_events SET step_index = 1000
          WHERE step_index = (SELECT max(step_index) FROM thread_tool_events)",

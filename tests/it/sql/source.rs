@@ -7,6 +7,14 @@ pub(super) fn statements_of_the_store() -> Vec<Statement> {
     statements(|is_of_postgres| !is_of_postgres)
 }
 
+/// Text of the statement of that name, `file::NAME`.
+pub fn statement(name: &str) -> String {
+    let found = statements_of_the_store()
+        .into_iter()
+        .find(|one| one.name == name);
+    found.expect(name).sql
+}
+
 /// Those of the folder of PostgreSQL itself.
 pub(super) fn statements_of_postgres() -> Vec<Statement> {
     statements(|is_of_postgres| is_of_postgres)

@@ -124,7 +124,9 @@ async fn find(call: ResolverCall<'_>) -> Result<Option<Piece>, Failed> {
     ))
 }
 
-/// Returns the number of the first message that stays as it is.
+/// Returns the number of the first message that stays as it is: never one behind the run's own, though answers to earlier
+/// letters may stand there. A summary that reached its own message would not be found by the run that goes on, which would
+/// make it again without end.
 async fn boundary(call: ResolverCall<'_>, upto: Option<i64>) -> Result<i64, ResolveError> {
     let history = call.args.first().and_then(|tokens| tokens.parse().ok());
     let stays = history.unwrap_or(call.budget_tokens) / 2;
@@ -135,7 +137,7 @@ async fn boundary(call: ResolverCall<'_>, upto: Option<i64>) -> Result<i64, Reso
         !past.is_summarised && used <= stays
     });
     let own = call.subject.message.seq;
-    Ok(newer.map(|past| past.seq).min().unwrap_or(own))
+    Ok(newer.map(|past| past.seq).min().unwrap_or(own).min(own))
 }
 
 /// Letters with their answers before those that are taken, for a summary that is made from letters again.
