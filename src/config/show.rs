@@ -158,6 +158,7 @@ fn show_outbound(transport: &TransportSettings, gateway: &Gateway) -> Value {
     };
     shown["dkim"] = gateway.signers.iter().map(show_signer).collect();
     shown["on_unknown"] = match gateway.retry.on_unknown {
+        OnUnknown::ResendOnce => "resend_once".into(),
         OnUnknown::Resend => "resend".into(),
         OnUnknown::Hold => "hold".into(),
     };

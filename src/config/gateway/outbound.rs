@@ -127,10 +127,13 @@ pub enum SmarthostTls {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUnknown {
-    /// Sends the mail again, marked: at least once, at worst twice.
+    /// Sends the mail once more, marked: at least once, at worst twice. If that ends in doubt, too, holds the mail until an
+    /// operator decides.
     #[default]
+    ResendOnce,
+    /// Sends the mail once more, marked. If that ends in doubt, too, closes the mail and tells the owner.
     Resend,
-    /// Holds the mail until an operator decides.
+    /// Holds the mail at the first doubt until an operator decides.
     Hold,
 }
 

@@ -335,8 +335,14 @@ impl<'m> OutboundTransaction<'m> {
             }
             Err((fault, dot_sent)) => {
                 self.completed = matches!(fault, SmtpFault::Refused(_));
-                self.possible_duplicate = dot_sent && matches!(fault, SmtpFault::Broken(_));
-                Err(fault)
+                match fault {
+                    SmtpFault::Broken(reply) if dot_sent => {
+                        self.possible_duplicate = true;
+                        let text = format!("no answer to the whole mail: {}", reply.text);
+                        Err(SmtpFault::Broken(local(&text)))
+                    }
+                    fault => Err(fault),
+                }
             }
         }
     }
@@ -393,6 +399,8 @@ impl<'m> OutboundTransaction<'m> {
             health = match fault {
                 SmtpFault::Unavailable(_) => TransportCondition::Unreachable,
                 SmtpFault::Credentials(_) => TransportCondition::CredentialsRefused,
+                // A server that takes whole mails and does not say so works for none.
+                SmtpFault::Broken(_) if self.possible_duplicate => TransportCondition::Unreachable,
                 SmtpFault::Refused(_) | SmtpFault::Broken(_) => TransportCondition::Well,
             };
             let state = if permanent {

@@ -167,7 +167,7 @@ impl Outbound {
         self.store.claim_deliveries(limit, self.clock.now()).await
     }
 
-    /// Reports whether a mail that a peer may have waits for an operator.
+    /// Reports whether a mail that a peer may have waits for an operator at the first doubt.
     pub fn holds_unknown(&self) -> bool {
         self.retry.on_unknown == OnUnknown::Hold
     }
@@ -255,15 +255,24 @@ impl Outbound {
                 next_attempt_after(mail.attempt, age, self.retry.give_up_after, chance)
             }
         };
+        let (hold, closes) = self.in_doubt(mail, &attempt, wait.is_none());
         let recipients: Vec<RecipientOutcome> = attempt
             .verdicts
             .into_iter()
             .map(|(recipient, verdict)| {
-                let gives_up = wait.is_none() && verdict.state == RecipientState::Deferred;
-                let verdict = if gives_up {
-                    RecipientResult::failed(verdict.code, &format!("gave up: {}", verdict.reply))
-                } else {
-                    verdict
+                let verdict = match verdict.state {
+                    // Who was refused for now by a code of their own waits on.
+                    RecipientState::Deferred if closes && verdict.code.is_none() => {
+                        RecipientResult::failed(
+                            None,
+                            &format!("a copy may have arrived: {}", verdict.reply),
+                        )
+                    }
+                    RecipientState::Deferred if wait.is_none() && !hold => RecipientResult::failed(
+                        verdict.code,
+                        &format!("gave up: {}", verdict.reply),
+                    ),
+                    _ => verdict,
                 };
                 RecipientOutcome {
                     recipient,
@@ -280,7 +289,24 @@ impl Outbound {
             next_attempt_at: now.plus(wait.unwrap_or_default()),
             counts: pause.is_none(),
             possible_duplicate: attempt.possible_duplicate,
-            hold: attempt.possible_duplicate && self.retry.on_unknown == OnUnknown::Hold,
+            hold,
+        }
+    }
+
+    /// Reports whether the mail is held after this attempt, and whether it is closed, because the server may have it: no
+    /// engine sends a third copy by itself.
+    fn in_doubt(
+        &self,
+        mail: &ClaimedDelivery,
+        attempt: &TransportAttempt,
+        is_last: bool,
+    ) -> (bool, bool) {
+        let is_second = mail.possible_duplicate || is_last;
+        match (attempt.possible_duplicate, self.retry.on_unknown) {
+            (false, _) => (false, false),
+            (true, OnUnknown::Hold) => (true, false),
+            (true, OnUnknown::ResendOnce) => (is_second, false),
+            (true, OnUnknown::Resend) => (false, is_second),
         }
     }
 

@@ -7,7 +7,7 @@
 use crate::clock::Clock;
 use crate::domain::{Address, DeliveryId, MessageId, PersonaId, RunId, Timestamp, bounce_token};
 use crate::store::db::{self, Connection, Query, Row, Scope};
-use crate::store::deliveries::delivery_state::DeliveryKind;
+use crate::store::deliveries::delivery_state::{DeliveryKind, DeliveryState};
 use crate::store::notices::events;
 use crate::store::sql::{instant, json_list, persona_id, to_i64};
 use crate::store::{Result, Store, StoreError};
@@ -50,6 +50,8 @@ pub struct ClaimedDelivery {
     pub bytes: Vec<u8>,
     /// Number of this attempt, from 1.
     pub attempt: u32,
+    /// `true`: the peer may have the mail from an earlier attempt.
+    pub possible_duplicate: bool,
     pub created_at: Timestamp,
 }
 
@@ -135,7 +137,7 @@ WHERE seq IN (
     ) AS waiting WINDOW due AS (ORDER BY next_attempt_at, seq)
   ) AS placed WHERE place = 1 OR total <= $4
 ) AND state = 'queued'
-RETURNING seq, id, persona_id, message_id, run_id, kind, envelope_from, bytes, attempts, created_at";
+RETURNING seq, id, persona_id, message_id, run_id, kind, envelope_from, bytes, attempts, possible_duplicate, created_at";
 
 pub(in crate::store) const OPEN_RECIPIENTS: &str = "
 SELECT delivery_id, recipient FROM delivery_recipients
@@ -146,11 +148,12 @@ pub(in crate::store) const RECOVER_SENDING: &str = "
 UPDATE deliveries SET state = 'queued', next_attempt_at = $1, attempts = attempts - 1, state_at = $1
 WHERE state IN ('queued', 'sending', 'committing') AND state = 'sending' AND epoch NOT IN (SELECT epoch FROM nodes)";
 
+/// A mail that was in doubt before is held, whatever `$2` says.
 pub(in crate::store) const RECOVER_COMMITTING: &str = "
-UPDATE deliveries SET state = CASE WHEN $2 = 1 THEN 'held' ELSE 'queued' END, next_attempt_at = CASE WHEN $2 = 0 THEN $1 END, possible_duplicate = 1,
-  state_at = $1
+UPDATE deliveries SET state = CASE WHEN $2 = 1 OR possible_duplicate = 1 THEN 'held' ELSE 'queued' END,
+  next_attempt_at = CASE WHEN $2 = 0 AND possible_duplicate = 0 THEN $1 END, possible_duplicate = 1, state_at = $1
 WHERE state IN ('queued', 'sending', 'committing') AND state = 'committing' AND epoch NOT IN (SELECT epoch FROM nodes)
-RETURNING id";
+RETURNING id, state";
 
 pub(in crate::store) const NEXT_DUE: &str = "
 SELECT next_attempt_at FROM deliveries
@@ -172,8 +175,8 @@ WHERE id IN (
   WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND created_at <= $1 LIMIT $3)
 RETURNING id";
 
-/// Queues deliveries of nodes that are gone; those that a peer may have are flagged, and with `hold` wait for
-/// an operator.
+/// Queues deliveries of nodes that are gone; those that a peer may have are flagged, and wait for an operator with `hold`, and
+/// when it is for the second time.
 pub(in crate::store) async fn requeue_deliveries(
     conn: &mut Connection,
     hold: bool,
@@ -182,10 +185,11 @@ pub(in crate::store) async fn requeue_deliveries(
     let now = clock.now().to_string();
     let sending = db::query(RECOVER_SENDING).bind(&now);
     let unsent = sending.execute(&mut *conn).await?.rows_affected();
-    let doubtful = db::query_scalar(RECOVER_COMMITTING).bind(&now).bind(hold);
-    let doubtful: Vec<String> = doubtful.fetch_all(&mut *conn).await?;
-    for delivery in doubtful.iter().filter(|_| hold) {
-        events::delivery_held(conn, delivery, clock).await?;
+    let doubtful = db::query(RECOVER_COMMITTING).bind(&now).bind(hold);
+    let doubtful = doubtful.fetch_all(&mut *conn).await?;
+    let is_held = |row: &&Row| row.get::<&str>("state") == DeliveryState::Held.as_str();
+    for row in doubtful.iter().filter(is_held) {
+        events::delivery_held(conn, row.get("id"), clock).await?;
     }
     Ok(RecoveredDeliveries {
         unsent,
@@ -224,7 +228,7 @@ impl Store {
     }
 
     /// Recovers the deliveries of an engine that is gone. Call once at start, before the first
-    /// claim. With `hold`, a mail that a peer may have waits for an operator.
+    /// claim. With `hold`, a mail that a peer may have waits for an operator at the first doubt, else at the second.
     pub async fn recover_deliveries(&self, hold: bool) -> Result<RecoveredDeliveries> {
         let clock = self.clock().clone();
         self.write(Scope::Engine, move |conn| {
@@ -300,6 +304,7 @@ fn claimed(row: &Row) -> Result<(i64, ClaimedDelivery)> {
         recipients: Vec::new(),
         bytes: row.try_get("bytes")?,
         attempt: row.try_get("attempts")?,
+        possible_duplicate: row.try_get("possible_duplicate")?,
         created_at: instant(&created_at)?,
     };
     Ok((row.try_get("seq")?, mail))

@@ -29,14 +29,14 @@ pub(in crate::store) const DOUBTFUL_RUN: &str = "
     SELECT r.persona_id, m.subject FROM runs r JOIN messages m ON m.id = r.trigger_message_id WHERE r.id = $1";
 pub(in crate::store) const TROUBLED_DELIVERY: Sql = Sql::pair(
     "
-    SELECT d.persona_id, d.created_at, coalesce(d.finished_at, '') AS finished_at, m.subject,
+    SELECT d.persona_id, d.created_at, coalesce(d.finished_at, '') AS finished_at, d.possible_duplicate, m.subject,
       (SELECT json_group_array(json_object('recipient', recipient, 'code', last_code, 'reply', last_reply))
        FROM (SELECT * FROM delivery_recipients WHERE delivery_id = d.id AND state IN ('queued', 'deferred', 'failed')
                AND bounced_at IS NULL -- told when it came back
              ORDER BY recipient) AS recipients) AS troubled
     FROM deliveries d JOIN messages m ON m.id = d.message_id WHERE d.id = $1 AND d.kind = 'mail'",
     "
-    SELECT d.persona_id, d.created_at, coalesce(d.finished_at, '') AS finished_at, m.subject,
+    SELECT d.persona_id, d.created_at, coalesce(d.finished_at, '') AS finished_at, d.possible_duplicate, m.subject,
       (SELECT json_group_array(json_build_object('recipient', recipient, 'code', last_code, 'reply', last_reply))
        FROM (SELECT * FROM delivery_recipients WHERE delivery_id = d.id AND state IN ('queued', 'deferred', 'failed')
                AND bounced_at IS NULL -- told when it came back
@@ -175,10 +175,14 @@ pub(in crate::store) async fn delivery_failed(
     let Some(failure) = DeliveryProblem::read(conn, delivery).await? else {
         return Ok(());
     };
+    let end = match failure.is_doubtful {
+        true => "ended without a yes: a copy may have arrived, and no more is sent by itself; open",
+        false => "was given up",
+    };
     let new = NewNotice {
         occurrence: failure.finished_at.clone(),
         summary: format!(
-            "mail {} of {} (delivery {delivery}, queued at {}) was given up for {}",
+            "mail {} of {} (delivery {delivery}, queued at {}) {end} for {}",
             failure.subject, failure.persona, failure.created_at, failure.recipients
         ),
         hint: format!(
@@ -202,7 +206,7 @@ pub(in crate::store) async fn delivery_held(
     };
     let new = NewNotice {
         summary: format!(
-            "mail {} of {} (delivery {delivery}) is held: the server may have it and did not say so; open for {}",
+            "mail {} of {} (delivery {delivery}) is held: a copy may have arrived, the server got it and did not say so; open for {}",
             failure.subject, failure.persona, failure.recipients
         ),
         hint: format!(
@@ -325,6 +329,8 @@ struct DeliveryProblem {
     subject: String,
     created_at: String,
     finished_at: String,
+    /// `true`: the server may have it although it never said so.
+    is_doubtful: bool,
     recipients: String,
 }
 
@@ -356,6 +362,7 @@ impl DeliveryProblem {
             subject: quoted(row.get("subject")),
             created_at: row.get("created_at"),
             finished_at: row.get("finished_at"),
+            is_doubtful: row.get("possible_duplicate"),
             recipients: named(&troubled),
         }))
     }

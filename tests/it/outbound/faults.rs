@@ -84,6 +84,7 @@ fn failures(verb: Verb, fault: Fault) -> u32 {
     match (verb, fault) {
         (Verb::Quit, _) | (_, Fault::Slow) => 0,
         (Verb::Connect | Verb::Ehlo, _) | (_, Fault::Shutdown) => 1,
+        (Verb::EndOfData, Fault::Drop | Fault::Stall) => 1,
         _ => 0,
     }
 }

@@ -138,7 +138,7 @@ impl House {
     }
 
     pub fn outbound_over(&self, transport: Arc<dyn Transport>) -> Outbound {
-        self.outbound_that(OnUnknown::Resend, transport)
+        self.outbound_that(OnUnknown::default(), transport)
     }
 
     pub fn outbound_that(&self, on_unknown: OnUnknown, transport: Arc<dyn Transport>) -> Outbound {
