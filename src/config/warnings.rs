@@ -11,7 +11,7 @@ use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::inference::{Inference, TypedInference};
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::security::{Security, TypedSecurity};
-use crate::domain::Address;
+use crate::domain::{Address, Allowance};
 use serde_json::Value;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -76,6 +76,7 @@ const CHECKS: &[fn(&CheckedFiles<'_>) -> Vec<Problem>] = &[
     listeners,
     tls_key,
     models,
+    unbounded_days,
     letters_that_leave,
     variables,
     allowed_and_denied,
@@ -230,6 +231,36 @@ fn tls_key(files: &CheckedFiles<'_>) -> Vec<Problem> {
         ))
     };
     mode.map(problem).into_iter().collect()
+}
+
+/// Calls that are paid, and no bound on what all of them may cost in a day or a month.
+fn unbounded_days(files: &CheckedFiles<'_>) -> Vec<Problem> {
+    let (file, inference) = files.inference;
+    let budgets = &inference.budgets;
+    let of_engine = [
+        &budgets.day,
+        &budgets.month,
+        &budgets.persona_day,
+        &budgets.persona_month,
+    ];
+    let is_bound = |bound: &Allowance| bound.cost_micros_max.or(bound.tokens_max).is_some();
+    let are_personas_bound = !files.personas.is_empty()
+        && files
+            .personas
+            .iter()
+            .all(|(_, persona)| is_bound(&persona.budget.day) || is_bound(&persona.budget.month));
+    let is_bounded = of_engine.into_iter().any(is_bound) || are_personas_bound;
+    let problem = || {
+        let message = "nothing bounds what a day or a month may cost: strangers who write cause calls that are paid";
+        file.problem_at("/budget", message.to_owned())
+            .hint("write `\"day_tokens_max\": 5000000` and `\"persona_day_mails_max\": 200` in `budget`, or other numbers")
+    };
+    // Answers from a file cost nothing.
+    let is_free = inference.provider == "scripted";
+    (!is_bounded && !is_free)
+        .then(problem)
+        .into_iter()
+        .collect()
 }
 
 /// A model whose name belongs to another vendor: the first letter would fail.

@@ -170,6 +170,10 @@ word_enum!(
         RateLimited = "rate_limited",
         /// The thread has reached the limit of alternations without a letter of the owner.
         Alternations = "alternations",
+        /// The sender's organisation has reached the limit of letters that are answered in a day.
+        DomainLimited = "domain_limited",
+        /// The persona has sent as many mails as it may in a day.
+        DayMails = "day_mails",
         /// The mail has reached the limit of hops from persona to persona.
         HopLimit = "hop_limit",
         /// A rule of the policy refuses it, or its owner was asked and did not approve.

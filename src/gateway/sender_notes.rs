@@ -158,7 +158,7 @@ impl SenderNotes {
                 false => vec![account.key(to)],
             },
             counts_in_thread: !is_owner,
-            bounds: MailBounds::new(&self.config.limits),
+            bounds: MailBounds::new(&self.config),
             mails_of_run_max: None,
         }
     }

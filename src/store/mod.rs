@@ -190,7 +190,9 @@ pub use threads::links::LinkedLetter;
 pub use threads::opened::{AttachmentRef, MessageFile, OpenedMessage, ReadersRule};
 pub use threads::past_rows::{PastMessage, PastStep};
 pub use threads::place::{Company, Place};
-pub use threads::reply_limits::{Account, MailBounds, MailReservation, ReplyLimits, Sent};
+pub use threads::reply_limits::{
+    Account, DomainLimit, MailBounds, MailReservation, ReplyLimits, Sent,
+};
 pub use threads::sessions::{KnownSession, SessionKey, ThreadSession};
 pub use threads::summaries::{
     NewThreadSummary, SUMMARISED_CHARS_MAX, StoredThreadSummary, SummaryInputs, SummarySoFar,

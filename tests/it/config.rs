@@ -1,6 +1,7 @@
 //! Configuration files become settings, or every problem at once. Cases are files below `fixtures/config/broken/`.
 
 mod agents;
+mod budgets;
 mod secrets;
 mod shown;
 

@@ -102,6 +102,33 @@ fn a_new_workspace_has_its_owners_persona_and_no_guest_house() {
 }
 
 #[test]
+fn a_new_workspace_has_bounds_on_a_day_also_with_a_model_that_is_paid() {
+    let folder = TempDir::new().expect("a temporary folder");
+    assert_eq!(init(folder.path(), &[]).code, 0);
+    let house = folder.path().join("house");
+    let parsed =
+        |path: &str| -> Value { serde_json::from_str(&read(folder.path(), path)).expect("JSON") };
+    let mut inference = parsed("configs/inference.json");
+    assert_eq!(inference["budget"]["day_tokens_max"], 5_000_000);
+    assert_eq!(inference["budget"]["persona_day_mails_max"], 200);
+    let gateway = parsed("configs/gateway.json");
+    assert_eq!(gateway["limits"]["domain_runs_per_day_max"], 30);
+    inference["provider"] = "ollama".into();
+    inference["model"] = "small".into();
+    for (is_bounded, warned) in [(true, false), (false, true)] {
+        if !is_bounded {
+            inference["budget"] = serde_json::json!({});
+        }
+        std::fs::write(house.join("configs/inference.json"), inference.to_string())
+            .expect("a file");
+        let said = run(&house, &["config", "check"]);
+        assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
+        let text = said.stdout + &said.stderr;
+        assert_eq!(text.contains("nothing bounds what a day"), warned, "{text}");
+    }
+}
+
+#[test]
 fn the_first_letter_is_answered_without_any_edit() {
     let folder = TempDir::new().expect("a temporary folder");
     assert_eq!(init(folder.path(), &[]).code, 0);

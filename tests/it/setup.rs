@@ -81,7 +81,7 @@ async fn another_smarthost_is_shown_as_a_difference_and_the_rest_stays() {
     let path = "configs/gateway.json";
     let mine = world.read(path).replace(
         "\"mail_domain\"",
-        "\"limits\":   { \"letter_bytes_max\": 1000000 },\n  \"mail_domain\"",
+        "\"retry\":   { \"give_up_after\": \"3d\" },\n  \"mail_domain\"",
     );
     world.half(path, &mine);
     let other = world.another_smarthost().await;
@@ -108,7 +108,7 @@ async fn another_smarthost_is_shown_as_a_difference_and_the_rest_stays() {
     assert_eq!(agreed.code, 0, "{}{}", agreed.stdout, agreed.stderr);
     let written = world.read(path);
     assert!(
-        written.contains("\"limits\":   { \"letter_bytes_max\": 1000000 }"),
+        written.contains("\"retry\":   { \"give_up_after\": \"3d\" }"),
         "{written}"
     );
     let value: Value = serde_json::from_str(&written).expect("JSON");

@@ -67,10 +67,11 @@ class Engine:
         self.environment.update(environment or {})
         self.furnish()
         # The clients write from few addresses and are to be answered however often they write.
-        often = {name: 1_000_000 for name in ("replies_per_hour_max", "replies_per_day_max", "alternations_max")}
+        often = {name: 1_000_000 for name in ("replies_per_hour_max", "replies_per_day_max", "alternations_max", "domain_runs_per_day_max")}
         self.edit("configs/gateway.json", listeners=[{"kind": "smtp", "address": f"127.0.0.1:{port}"}], limits=often,
                   outbound={"kind": "smarthost", "host": "127.0.0.1", "port": smarthost_port, "tls": "none",
                             **(outbound or {})})
+        self.edit("configs/inference.json", budget={})
         if model_url:
             self.edit("configs/inference.json", provider="openai", model="stub-1",
                       providers={"openai": {"base_url": model_url}})

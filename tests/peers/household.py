@@ -132,12 +132,12 @@ class House:
         self.smarthost, self.probes = smarthost, 0
         self.log_path = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"attache-{os.getpid()}-{id(self)}.log"
         guest_house.write(self.folder)
-        often = {name: 1_000_000 for name in ("replies_per_hour_max", "replies_per_day_max", "alternations_max")}
+        often = {name: 1_000_000 for name in ("replies_per_hour_max", "replies_per_day_max", "alternations_max", "domain_runs_per_day_max")}
         self.edit("configs/gateway.json", listeners=[{"kind": "smtp", "address": "127.0.0.1:0"}],
                   limits={**often, **(limits or {})},
                   outbound={"kind": "smarthost", "host": "127.0.0.1", "port": smarthost.port, "tls": "none"})
-        # Many at once, so that no letter waits long behind those of a test.
-        self.edit("configs/inference.json", concurrency={"runs_max": 32, "runs_per_persona_max": 32})
+        # Many at once, so that no letter waits long behind those of a test, and no bound on a day.
+        self.edit("configs/inference.json", concurrency={"runs_max": 32, "runs_per_persona_max": 32}, budget={})
         (self.folder / "configs/demo-script.json").write_text(json.dumps(script))
         self.run("config", "check")
 

@@ -7,6 +7,12 @@ use std::borrow::Cow;
 /// The file that makes a folder a workspace; written last.
 pub const LAST: &str = "configs/gateway.json";
 
+/// Bounds that a new workspace begins with: tokens of all runs and mails of each persona in a day, and letters of one
+/// organisation's strangers that are answered in a day.
+pub const DAY_TOKENS_MAX: u64 = 5_000_000;
+pub const DAY_MAILS_MAX: u32 = 200;
+pub const DOMAIN_RUNS_MAX: u32 = 30;
+
 /// Sample files that are copied unchanged.
 const SHARED: &[&str] = &[
     "configs/context.json",
@@ -48,16 +54,19 @@ pub fn files(mail_domain: &str, owners: &[String]) -> Vec<(&'static str, Cow<'st
         ("configs/script.json", Cow::Borrowed(SCRIPT)),
         (
             "configs/inference.json",
-            Cow::Borrowed(
-                r#"{
+            Cow::Owned(format!(
+                r#"{{
   "$schema": "schema/inference.json",
   "provider": "scripted",
   "model": "scripted",
-  "budget": { "tool_calls_max": 50, "tokens_max": 500000, "duration_max": "10m", "mails_max": 5 },
-  "providers": { "scripted": { "script": "configs/script.json" } }
-}
-"#,
-            ),
+  "budget": {{
+    "tool_calls_max": 50, "tokens_max": 500000, "duration_max": "10m", "mails_max": 5,
+    "day_tokens_max": {DAY_TOKENS_MAX}, "persona_day_mails_max": {DAY_MAILS_MAX}
+  }},
+  "providers": {{ "scripted": {{ "script": "configs/script.json" }} }}
+}}
+"#
+            )),
         ),
         (
             "configs/security.json",
@@ -73,7 +82,8 @@ pub fn files(mail_domain: &str, owners: &[String]) -> Vec<(&'static str, Cow<'st
   "mail_domain": "{mail_domain}",
   "owners": [{owners}],
   "listeners": [{{ "kind": "smtp", "address": "127.0.0.1:2525" }}],
-  "outbound": {{ "kind": "folder", "path": "data/outbox" }}
+  "outbound": {{ "kind": "folder", "path": "data/outbox" }},
+  "limits": {{ "domain_runs_per_day_max": {DOMAIN_RUNS_MAX} }}
 }}
 "#
             )),

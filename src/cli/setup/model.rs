@@ -4,6 +4,7 @@ use super::asker::{Asker, NONE};
 use super::draft::{INFERENCE, WorkspaceDraft};
 use super::flags::{BASE_URL, KEY, MODEL, PROVIDER};
 use super::parse;
+use crate::cli::init::starter;
 use crate::cli::providers;
 use crate::config::Config;
 use serde_json::json;
@@ -23,6 +24,12 @@ pub async fn ask(asker: &mut Asker<'_>, draft: &mut WorkspaceDraft) -> anyhow::R
     let model = asker.answer(MODEL, usual, parse::some).await?;
     draft.set(INFERENCE, "/provider", &json!(provider))?;
     draft.set(INFERENCE, "/model", &json!(model))?;
+    if draft.json(INFERENCE)?.pointer("/budget").is_none() {
+        let budget = json!({
+            "day_tokens_max": starter::DAY_TOKENS_MAX, "persona_day_mails_max": starter::DAY_MAILS_MAX,
+        });
+        draft.set(INFERENCE, "/budget", &budget)?;
+    }
     if provider == SCRIPTED {
         return Ok(());
     }

@@ -57,7 +57,12 @@ fn add_files(draft: &mut WorkspaceDraft, domain: &str, owners: &[String]) -> Res
             draft.add(path, &text)?;
         }
     }
-    draft.add(GATEWAY, "{\n  \"$schema\": \"schema/gateway.json\"\n}\n")
+    draft.add(GATEWAY, "{\n  \"$schema\": \"schema/gateway.json\"\n}\n")?;
+    if is_new {
+        let limits = json!({ "domain_runs_per_day_max": starter::DOMAIN_RUNS_MAX });
+        draft.set(GATEWAY, "/limits", &limits)?;
+    }
+    Ok(())
 }
 
 fn persona(text: &str, domain: &str, owners: &[Address]) -> Result<PersonaId, Failure> {

@@ -119,6 +119,10 @@ pub struct Limits {
     /// Changes of direction in a thread per day without a letter of a verified owner.
     #[schemars(range(min = 1))]
     pub alternations_max: usize,
+    /// Letters from one organisation's domain that a persona answers in a day, of all senders below `contact` together. Domains
+    /// are told apart by the public suffix list.
+    #[schemars(range(min = 1))]
+    pub domain_runs_per_day_max: usize,
     /// Maximum consecutive mails between personas.
     #[schemars(range(min = 1))]
     pub persona_hops_max: usize,
@@ -190,6 +194,7 @@ impl Default for Limits {
             replies_per_hour_max: 6,
             replies_per_day_max: 20,
             alternations_max: 10,
+            domain_runs_per_day_max: 100,
             persona_hops_max: 4,
             duplicate_window: Duration::from_secs(7 * 24 * 3600),
             drain_max: Duration::from_secs(10),

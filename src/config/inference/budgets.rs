@@ -75,6 +75,9 @@ pub struct TypedBudget {
     /// Tokens of each persona in a day.
     #[schemars(range(min = 1))]
     persona_day_tokens_max: Option<u64>,
+    /// Mails of each persona in a day (UTC), without those to owners who asked.
+    #[schemars(range(min = 1))]
+    persona_day_mails_max: Option<u32>,
     /// US dollars of each persona in a month.
     #[schemars(range(min = 0, max = 1_000_000))]
     persona_month_usd_max: Option<f64>,
@@ -159,6 +162,8 @@ pub struct Budgets {
     /// Bound of each persona without its own.
     pub persona_day: Allowance,
     pub persona_month: Allowance,
+    /// Mails of each persona in a day.
+    pub persona_day_mails_max: Option<u32>,
     /// Bound of each thread.
     pub thread_day: Allowance,
     pub on_budget: OnBudget,
@@ -213,6 +218,7 @@ pub fn resolve(
         month: allowance(typed.month_usd_max, typed.month_tokens_max),
         persona_day: allowance(typed.persona_day_usd_max, typed.persona_day_tokens_max),
         persona_month: allowance(typed.persona_month_usd_max, typed.persona_month_tokens_max),
+        persona_day_mails_max: typed.persona_day_mails_max,
         thread_day: allowance(typed.thread_day_usd_max, typed.thread_day_tokens_max),
         on_budget: typed.on_budget.map_or(OnBudget::Wait, OnBudget::from),
         zone: zone.unwrap_or(Tz::UTC),
@@ -281,6 +287,10 @@ pub fn show(budgets: &Budgets) -> Map<String, Value> {
     for (name, allowance) in all {
         shown.extend(show_allowance(&format!("{name}_"), allowance));
     }
+    shown.insert(
+        "persona_day_mails_max".to_owned(),
+        json!(budgets.persona_day_mails_max),
+    );
     shown.insert("on_budget".to_owned(), budgets.on_budget.as_str().into());
     shown.insert("timezone".to_owned(), budgets.zone.name().into());
     shown.insert(

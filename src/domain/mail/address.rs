@@ -45,6 +45,13 @@ impl Address {
     pub fn domain(&self) -> &str {
         &self.domain
     }
+    /// Returns the domain of its organisation by the public suffix list of the day of the build: `guest.example` for
+    /// `mail.guest.example`.
+    pub fn organisation(&self) -> &str {
+        let is_literal = self.domain.starts_with('[');
+        let found = psl::domain_str(&self.domain).filter(|_| !is_literal);
+        found.unwrap_or(&self.domain)
+    }
     /// Returns the local part before its first `+`, in lower case: the key by which personas and
     /// aliases are looked up.
     pub fn base_local(&self) -> String {

@@ -65,6 +65,16 @@ static RULES: &[FiledRule] = &[
         remedy: Remedy::Limit("alternations_max"),
     },
     FiledRule {
+        name: "domain_limited",
+        why: "its sender's domain has had as many answers as one domain may have in a day",
+        remedy: Remedy::Limit("domain_runs_per_day_max"),
+    },
+    FiledRule {
+        name: "day_mails",
+        why: "the persona has sent as many mails as it may in a day",
+        remedy: Remedy::Answer,
+    },
+    FiledRule {
         name: "hop_limit",
         why: "it has gone from persona to persona as often as a mail may",
         remedy: Remedy::Limit("persona_hops_max"),

@@ -15,7 +15,8 @@ use crate::gateway::judge::{self, Records};
 use crate::mime::from_first_field;
 use crate::mutants::is_off;
 use crate::store::{
-    Account, Content, MailBounds, NewApprovalAnswer, NewAttachment, NewInbound, NewRun, ReplyLimits,
+    Account, Content, DomainLimit, MailBounds, NewApprovalAnswer, NewAttachment, NewInbound,
+    NewRun, ReplyLimits,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -142,10 +143,12 @@ impl Draft<'_> {
         let held_by = held_by.or(command.is_some().then_some(COMMAND_RULE));
         let is_answerable = held_by.is_none();
         let from_owner = is_answerable && trust == Trust::Owner;
-        let bounds = MailBounds::new(&self.intake.config.limits);
+        let bounds = MailBounds::new(&self.intake.config);
         let account = Account::of(trust.as_str());
         let reply_limits = |sender: Address| ReplyLimits {
             counterparty: account.key(&sender),
+            domain: (trust < Trust::Contact)
+                .then(|| DomainLimit::of(account, &sender, &self.intake.config.limits)),
             bounds,
         };
         let id = self

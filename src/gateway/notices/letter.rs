@@ -3,7 +3,7 @@
 //! Notices come with untrusted text already quoted (see [`crate::store::quoted`]); the text around
 //! it is the engine's own.
 
-use crate::domain::NoticeKind;
+use crate::domain::{NoticeKind, Withheld};
 use crate::store::{PendingNotices, quoted};
 
 /// Maximum number of the newest notices that one mail lists; the others are counted.
@@ -98,6 +98,9 @@ fn headline(pending: &PendingNotices) -> String {
             )
         }
         NoticeKind::LettersRefused => refused(newest.detail()),
+        NoticeKind::LimitReached if newest.detail() == Withheld::DayMails.as_str() => {
+            format!("no more mails{of} today")
+        }
         NoticeKind::LimitReached if pending.count == 1 => {
             format!(
                 "{} has had as many answers{of} as they may have",

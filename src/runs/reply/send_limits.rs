@@ -15,7 +15,7 @@ use crate::tools::MailDraft;
 pub fn unasked(ctx: &ToolCallContext<'_>, sent: Sent) -> Option<Withheld> {
     let answers_stranger = ctx.run.trigger == Trigger::Email && !works_for_owner(ctx);
     answers_stranger
-        .then(|| MailBounds::new(&ctx.deps.config.limits).exceeded_by(sent.one_more()))
+        .then(|| MailBounds::new(&ctx.deps.config).exceeded_by(sent.one_more()))
         .flatten()
 }
 
@@ -84,7 +84,7 @@ pub fn reservation<'a>(
     counterparties.dedup();
     // A mail in a run for an owner counts in its thread only if it has other readers.
     let counts_in_thread = !for_owner || !counterparties.is_empty();
-    let bounds = MailBounds::new(&ctx.deps.config.limits);
+    let bounds = MailBounds::new(&ctx.deps.config);
     MailReservation {
         account,
         counterparties,

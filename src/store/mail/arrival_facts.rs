@@ -6,7 +6,7 @@ use crate::store::db::{self, Connection, Row};
 use crate::store::mail::inbound::NewInbound;
 use crate::store::sql::{from_json, to_json};
 use crate::store::threads::placement::{self, FoundThread};
-use crate::store::threads::reply_limits::{Account, DAY, HOUR, Sent, since};
+use crate::store::threads::reply_limits::{Account, DAY, HOUR, OF_PERSONA, Sent, day_of, since};
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -16,7 +16,8 @@ use std::collections::HashSet;
 pub(in crate::store) const ARRIVALS: &str = "
     WITH letters AS MATERIALIZED (SELECT key AS place, value ->> 'persona' AS persona, value ->> 'ids' AS ids,
         value ->> 'known_as' AS known_as, value ->> 'duplicates_since' AS duplicates_since,
-        CAST(value ->> 'has_own_id' AS BIGINT) AS has_own_id, value ->> 'counterparty' AS counterparty, value ->> 'joins_as' AS joins_as,
+        CAST(value ->> 'has_own_id' AS BIGINT) AS has_own_id, value ->> 'counterparty' AS counterparty, value ->> 'of_day' AS of_day,
+        value ->> 'joins_as' AS joins_as,
         value ->> 'nearest' AS nearest, value ->> 'all_of' AS all_of, value ->> 'none_but' AS none_but,
         value ->> 'thread_prefix' AS thread_prefix FROM jsonb_each($1)),
       linked AS MATERIALIZED (SELECT *, (SELECT json_group_array(DISTINCT conversation_id) FROM message_links
@@ -30,6 +31,8 @@ pub(in crate::store) const ARRIVALS: &str = "
          WHERE persona_id = l.persona AND counterparty = l.counterparty AND minute >= $2) AS in_hour,
       (SELECT coalesce(sum(mails), 0) FROM correspondence
          WHERE persona_id = l.persona AND counterparty = l.counterparty AND minute >= $3) AS in_day,
+      (SELECT coalesce(sum(mails), 0) FROM correspondence
+         WHERE persona_id = l.persona AND counterparty = l.of_day AND minute = $4) AS of_persona,
       l.conversations,
       (SELECT '[' || json_quote(t.id) || ',' || (SELECT coalesce(sum(mails), 0) FROM correspondence
            WHERE persona_id = l.persona AND counterparty = l.thread_prefix || t.id AND minute >= $3) || ']'
@@ -92,6 +95,8 @@ struct AskedCopy<'a> {
     duplicates_since: Timestamp,
     has_own_id: bool,
     counterparty: Option<&'a str>,
+    /// Counter key of the persona's mails today, where they are bounded.
+    of_day: Option<&'static str>,
     joins_as: Option<&'a str>,
     /// The nearest ancestor.
     nearest: Option<&'a str>,
@@ -115,6 +120,11 @@ impl<'a> AskedCopy<'a> {
                 .reply_limits
                 .as_ref()
                 .map(|reply_limits| reply_limits.counterparty.as_str()),
+            of_day: copy
+                .reply_limits
+                .as_ref()
+                .and_then(|limits| limits.bounds.persona_day_max)
+                .map(|_| OF_PERSONA),
             joins_as: place.joins_as.as_deref(),
             nearest: place.mentioned.last().map(String::as_str),
             all_of: only.map(|only| only.all_of.as_slice()),
@@ -124,10 +134,10 @@ impl<'a> AskedCopy<'a> {
     }
 }
 
-/// Returns the parameters of [`ARRIVALS`] for some copies: the copies, an hour ago and a day ago.
+/// Returns the parameters of [`ARRIVALS`] for some copies: the copies, an hour ago, a day ago, and the first minute of today.
 pub(in crate::store) fn question<'a>(
     copies: impl Iterator<Item = (&'a NewInbound, Timestamp)>,
-) -> Result<[String; 3]> {
+) -> Result<[String; 4]> {
     let mut now = Timestamp::from_millis(0);
     let copies: Vec<_> = copies
         .map(|(copy, at)| {
@@ -135,15 +145,21 @@ pub(in crate::store) fn question<'a>(
             AskedCopy::of(copy)
         })
         .collect();
-    Ok([to_json(&copies)?, since(now, HOUR), since(now, DAY)])
+    Ok([
+        to_json(&copies)?,
+        since(now, HOUR),
+        since(now, DAY),
+        day_of(now),
+    ])
 }
 
 /// Queries the facts of all copies at once.
 pub(in crate::store) async fn arrivals(
     conn: &mut Connection,
-    [asked, hour_ago, day_ago]: [String; 3],
+    [asked, hour_ago, day_ago, today]: [String; 4],
 ) -> Result<Vec<ArrivalFacts>> {
     let arrivals = db::query(ARRIVALS).bind(asked).bind(hour_ago).bind(day_ago);
+    let arrivals = arrivals.bind(today);
     let rows = arrivals.fetch_all(conn).await?;
     rows.iter().map(arrival).collect()
 }
@@ -159,6 +175,7 @@ fn arrival(row: &Row) -> Result<ArrivalFacts> {
             in_hour: row.get("in_hour"),
             in_day: row.get("in_day"),
             in_thread: 0,
+            of_persona: row.get("of_persona"),
         },
         linked: placement::conversations(row.get("conversations"))?,
         thread,

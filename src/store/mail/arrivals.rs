@@ -6,7 +6,7 @@
 //! conversation or a key with an earlier letter waits for that letter. The failure of one letter
 //! leaves the others unaffected.
 
-use crate::domain::{MessageId, Timestamp};
+use crate::domain::{MessageId, PersonaId, Timestamp};
 use crate::store::approvals::answers;
 use crate::store::db::{self, Connection, Scope};
 use crate::store::mail::arrival_facts::{ArrivalFacts, arrivals, question};
@@ -16,8 +16,9 @@ use crate::store::mail::letter_rows::{NewRow, fresh_text, insert, placing_of};
 use crate::store::mail::reports;
 use crate::store::mailboxes::cursors as mailboxes;
 use crate::store::sqlite::refusal::is_broken;
+use crate::store::threads::correspondence::DomainRuns;
 use crate::store::threads::placement::{self};
-use crate::store::threads::reply_limits::{DAY, since};
+use crate::store::threads::reply_limits::{DAY, DomainLimit, since};
 use crate::store::writes::batch::ROWS_MAX;
 use crate::store::writes::job::{Job, JobOutcome};
 use crate::store::writes::refusal::CommitRefusal;
@@ -230,6 +231,11 @@ async fn store_together(
         .flat_map(|letter| letter.copies.iter().map(|copy| (copy, letter.now)));
     let asked = question(copies)?;
     let mut arrivals = arrivals(conn, asked).await?.into_iter();
+    let now = letters.iter().map(|letter| letter.now).max();
+    let now = now.unwrap_or(Timestamp::from_millis(0));
+    let copies = letters.iter().flat_map(|letter| letter.copies.iter());
+    let domains: Vec<_> = copies.filter_map(limited).collect();
+    let mut of_domains = DomainRuns::read(conn, &domains, now).await?;
     let mut taken = HashSet::new();
     let (mut rows, mut stored) = (Vec::new(), Vec::with_capacity(letters.len()));
     for letter in letters {
@@ -258,13 +264,25 @@ async fn store_together(
             }
             let found = arrival.found(copy);
             let fresh = fresh_text(conn, copy, found.joined()).await?;
-            rows.push(NewRow::new(copy, (arrival.sent, found), fresh, letter.now));
-            of_letter.push(rows[rows.len() - 1].stored());
+            let of_domain = of_domains.of(&copy.persona, limited(copy).map(|(_, of)| of));
+            let row = NewRow::new(copy, (arrival.sent, of_domain, found), fresh, letter.now);
+            if let Some(limit) = row.counted_domain() {
+                of_domains.add(&copy.persona, limit);
+            }
+            of_letter.push(row.stored());
+            rows.push(row);
         }
         stored.push(Some(of_letter));
     }
     insert(conn, &rows).await?;
+    of_domains.store(conn, now).await?;
     Ok(stored)
+}
+
+/// Returns the limit of the organisation of a letter's sender, with the persona whose it is.
+fn limited(copy: &NewInbound) -> Option<(&PersonaId, &DomainLimit)> {
+    let limit = copy.reply_limits.as_ref()?.domain.as_ref()?;
+    Some((&copy.persona, limit))
 }
 
 /// Stores the copies of one letter, one after the other.
@@ -289,8 +307,15 @@ async fn store_alone(conn: &mut Connection, letter: &Waiting) -> Stored {
             }
         };
         let fresh = fresh_text(conn, copy, found.joined()).await?;
-        let row = NewRow::new(copy, (arrival.sent, found), fresh, letter.now);
+        let limit = limited(copy);
+        let mut of_domains = DomainRuns::read(conn, limit.as_slice(), letter.now).await?;
+        let of_domain = of_domains.of(&copy.persona, limit.map(|(_, of)| of));
+        let row = NewRow::new(copy, (arrival.sent, of_domain, found), fresh, letter.now);
+        if let Some(limit) = row.counted_domain() {
+            of_domains.add(&copy.persona, limit);
+        }
         insert(conn, std::slice::from_ref(&row)).await?;
+        of_domains.store(conn, letter.now).await?;
         if let Some(report) = &copy.report {
             reports::record(conn, &copy.persona, &copy.id, report, letter.now).await?;
         }

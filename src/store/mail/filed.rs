@@ -227,8 +227,12 @@ pub(in crate::store) async fn limit_reached(
     let day = &now.to_string()[.."2026-01-01".len()];
     let limits = match rule {
         Withheld::RateLimited => "`replies_per_hour_max` or `replies_per_day_max`",
+        Withheld::DomainLimited => "`domain_runs_per_day_max`",
         _ => "`alternations_max`",
     };
+    if rule == Withheld::DayMails {
+        return day_reached(conn, persona, message, now).await;
+    }
     let new = NewNotice {
         // No two notices are about one message.
         id: NoticeId::new(message.to_string()),
@@ -247,6 +251,34 @@ pub(in crate::store) async fn limit_reached(
             "nothing has to be done if this is a machine; else raise {limits} under `limits` in `configs/gateway.json`, start the \
              engine again, and `attache runs answer ID` has a filed letter answered"
         ),
+    };
+    emit(conn, &new, now).await?;
+    Ok(())
+}
+
+/// Emits that a persona has sent as many mails as it may in a day, once that day.
+async fn day_reached(
+    conn: &mut Connection,
+    persona: &PersonaId,
+    message: &MessageId,
+    now: Timestamp,
+) -> Result<()> {
+    let rule = Withheld::DayMails;
+    let new = NewNotice {
+        id: NoticeId::new(message.to_string()),
+        persona: Some(persona.clone()),
+        kind: NoticeKind::LimitReached,
+        detail: rule.as_str().to_owned(),
+        subject: NoticeSubject::Persona,
+        subject_id: persona.to_string(),
+        occurrence: format!("{rule}:{}", &now.to_string()[.."2026-01-01".len()]),
+        summary: format!(
+            "{persona} has sent as many mails today as `persona_day_mails_max` allows; letters that come until midnight (UTC) are \
+             filed as `{rule}` and not answered, message {message} is the first"
+        ),
+        hint: "if so much mail is meant, raise `budget.persona_day_mails_max` in `configs/inference.json`; `attache runs answer ID` \
+               has a filed letter answered"
+            .to_owned(),
     };
     emit(conn, &new, now).await?;
     Ok(())

@@ -14,7 +14,7 @@ use crate::store::mail::messages::insert_attachment;
 use crate::store::runs::queue::NewRun;
 use crate::store::sql::{json_list, to_json};
 use crate::store::threads::placement::{FoundThread, Placing, placing};
-use crate::store::threads::reply_limits::Sent;
+use crate::store::threads::reply_limits::{DomainLimit, Sent};
 use serde::Serialize;
 
 /// Inserts letters, each with its conversation, links, thread, participants and run. `$1` has a
@@ -220,10 +220,11 @@ pub(in crate::store) struct NewRow<'a> {
 }
 
 impl<'a> NewRow<'a> {
-    /// Decides the disposition: a letter whose sender has reached a limit of answers is filed.
+    /// Decides the disposition: a letter whose sender has reached a limit of answers is filed. `of_domain` counts the letters of
+    /// the sender's organisation that were answered today.
     pub fn new(
         copy: &'a NewInbound,
-        (sent, found): (Sent, FoundThread),
+        (sent, of_domain, found): (Sent, i64, FoundThread),
         fresh_text: Option<String>,
         now: Timestamp,
     ) -> Self {
@@ -236,10 +237,13 @@ impl<'a> NewRow<'a> {
             in_thread: answers,
             ..sent
         };
-        let over = copy
-            .reply_limits
-            .as_ref()
-            .and_then(|reply_limits| reply_limits.bounds.exceeded_by(sent.one_more()));
+        let over = copy.reply_limits.as_ref().and_then(|limits| {
+            let of_domain = || limits.domain.as_ref()?.exceeded_by(of_domain);
+            limits
+                .bounds
+                .exceeded_by(sent.one_more())
+                .or_else(of_domain)
+        });
         let disposition =
             over.map_or_else(|| copy.disposition.clone(), |rule| format!("filed:{rule}"));
         Self {
@@ -259,6 +263,12 @@ impl<'a> NewRow<'a> {
             run: self.run.map(|run| run.id.clone()),
             disposition: self.disposition.clone(),
         }
+    }
+
+    /// Returns the limit of the sender's organisation in which its run counts.
+    pub fn counted_domain(&self) -> Option<&'a DomainLimit> {
+        let limits = self.copy.reply_limits.as_ref();
+        limits?.domain.as_ref().filter(|_| self.run.is_some())
     }
 
     fn thread(&self) -> &str {
@@ -387,7 +397,11 @@ pub(in crate::store) async fn insert(conn: &mut Connection, rows: &[NewRow<'_>])
             commands::insert(conn, letter, command, copy.received_at).await?;
         }
         if let (Some(rule), Some(reply_limits)) = (row.over, &copy.reply_limits) {
-            let who = (reply_limits.counterparty.as_str(), rule);
+            let who = match (rule, &reply_limits.domain) {
+                (Withheld::DomainLimited, Some(limit)) => limit.domain.as_str(),
+                _ => reply_limits.counterparty.as_str(),
+            };
+            let who = (who, rule);
             filed::limit_reached(conn, &copy.persona, who, &copy.id, row.now).await?;
         }
         let held = row.run.is_none().then_some(&row.disposition);

@@ -13,8 +13,12 @@ use crate::store::mail::audit_log::audit;
 use crate::store::mail::filed;
 use crate::store::runs::fence::fenced;
 use crate::store::sql::json_list;
-use crate::store::threads::reply_limits::{DAY, HOUR, MailReservation, Sent, minute_of, since};
+use crate::store::threads::reply_limits::{
+    DAY, DomainLimit, HOUR, MailReservation, OF_PERSONA, Sent, day_of, minute_of, since,
+};
 use crate::store::{PersonaStore, Result, RunKey, Store, StoreError};
+use serde_json::{Value, json};
+use std::collections::{BTreeSet, HashMap};
 
 /// Increases the counters, deletes expired buckets, and returns the new counts: the highest of any
 /// address in an hour and in a day, and the answers of the thread.
@@ -52,6 +56,25 @@ pub(in crate::store) const OWN_MAIL: &str = "
       JOIN delivery_recipients r ON r.delivery_id = d.id WHERE d.message_id = m.id) AS recipients_json
     FROM messages m WHERE m.persona_id IN (SELECT value FROM jsonb_each($1)) AND m.message_id = $2
       AND m.direction = 'outbound' AND m.disposition = 'sent' ORDER BY m.seq LIMIT 1";
+pub(in crate::store) const OF_DAY: &str = "
+    SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $1 AND counterparty = $2 AND minute = $3";
+/// Counts a mail of a day and deletes the counts of earlier days.
+pub(in crate::store) const COUNT_OF_DAY: &str = "
+    DELETE FROM correspondence WHERE persona_id = $1 AND counterparty = $2 AND minute < $3;
+    INSERT INTO correspondence (persona_id, counterparty, minute, mails) VALUES ($1, $2, $3, 1)
+    ON CONFLICT (persona_id, counterparty, minute) DO UPDATE SET mails = correspondence.mails + 1";
+/// Letters of the pairs of persona and counter key in `$1` since `$2` that were answered.
+pub(in crate::store) const DOMAIN_RUNS: &str = "
+    SELECT a.value ->> 'persona' AS persona, a.value ->> 'domain' AS domain, coalesce((SELECT sum(mails) FROM correspondence
+      WHERE persona_id = a.value ->> 'persona' AND counterparty = a.value ->> 'domain' AND minute >= $2), 0) AS runs
+    FROM jsonb_each($1) a";
+/// Increases the counters and deletes their buckets from before `$3`.
+pub(in crate::store) const COUNT_DOMAIN_RUNS: &str = "
+    DELETE FROM correspondence WHERE minute < $3 AND (persona_id, counterparty) IN (
+      SELECT value ->> 'persona', value ->> 'domain' FROM jsonb_each($1));
+    INSERT INTO correspondence (persona_id, counterparty, minute, mails)
+      SELECT value ->> 'persona', value ->> 'domain', $2, CAST(value ->> 'runs' AS BIGINT) FROM jsonb_each($1) WHERE true
+      ON CONFLICT (persona_id, counterparty, minute) DO UPDATE SET mails = correspondence.mails + excluded.mails";
 /// Counter key of a letter's sender, as the gateway recorded it.
 pub(in crate::store) const COUNTERPARTY: &str = "
     SELECT metadata_json ->> 'counterparty' FROM messages WHERE id = $1";
@@ -59,6 +82,72 @@ pub(in crate::store) const FILE_TRIGGER: &str = "
     UPDATE messages SET disposition = $3 WHERE id = $1 AND persona_id = $2";
 pub(in crate::store) const END_UNASKED: &str = "
     UPDATE runs SET state = $3, stop_reason = $4, finished_at = $5 WHERE id = $1 AND epoch = $2 AND state = 'running'";
+
+/// Letters of organisations that were answered in a day, by persona and counter key.
+#[derive(Default)]
+pub(in crate::store) struct DomainRuns {
+    counts: HashMap<(PersonaId, String), i64>,
+    /// Letters of this batch.
+    new: HashMap<(PersonaId, String), i64>,
+}
+
+impl DomainRuns {
+    /// Reads the counts of these domains; nothing is asked where there are none.
+    pub async fn read(
+        conn: &mut Connection,
+        domains: &[(&PersonaId, &DomainLimit)],
+        now: Timestamp,
+    ) -> Result<Self> {
+        let asked: BTreeSet<(&PersonaId, String)> = domains
+            .iter()
+            .map(|(persona, limit)| (*persona, limit.key()))
+            .collect();
+        if asked.is_empty() {
+            return Ok(Self::default());
+        }
+        let asked = asked
+            .into_iter()
+            .map(|(persona, domain)| json!({ "persona": persona, "domain": domain }));
+        let counts = db::query(DOMAIN_RUNS)
+            .bind(Value::from_iter(asked).to_string())
+            .bind(since(now, DAY));
+        let mut found = Self::default();
+        for row in counts.fetch_all(conn).await? {
+            let persona = PersonaId::parse(row.get("persona"));
+            let persona = persona.map_err(|_| StoreError::Unreadable { what: "persona id" })?;
+            found
+                .counts
+                .insert((persona, row.get("domain")), row.get("runs"));
+        }
+        Ok(found)
+    }
+
+    pub fn of(&self, persona: &PersonaId, limit: Option<&DomainLimit>) -> i64 {
+        let counted = limit.and_then(|limit| self.counts.get(&(persona.clone(), limit.key())));
+        counted.copied().unwrap_or(0)
+    }
+
+    /// Counts a letter that is answered.
+    pub fn add(&mut self, persona: &PersonaId, limit: &DomainLimit) {
+        for counts in [&mut self.counts, &mut self.new] {
+            *counts.entry((persona.clone(), limit.key())).or_insert(0) += 1;
+        }
+    }
+
+    /// Stores what was counted.
+    pub async fn store(self, conn: &mut Connection, now: Timestamp) -> Result<()> {
+        if self.new.is_empty() {
+            return Ok(());
+        }
+        let new = self.new.into_iter().map(
+            |((persona, domain), runs)| json!({ "persona": persona, "domain": domain, "runs": runs }),
+        );
+        let count = db::query(COUNT_DOMAIN_RUNS).bind(Value::from_iter(new).to_string());
+        let count = count.bind(minute_of(now)).bind(since(now, DAY));
+        count.execute(conn).await?;
+        Ok(())
+    }
+}
 
 /// Counts a mail inside the transaction that queues it: for its recipients, and in `thread`, which
 /// is the run's own when it is `None`. `Some`: a limit is exceeded, nothing is counted, and the
@@ -73,6 +162,10 @@ pub(in crate::store) async fn reserve(
     if wanted.counterparties.is_empty() && !wanted.counts_in_thread {
         return Ok(None);
     }
+    let of_persona = match wanted.bounds.persona_day_max {
+        Some(_) if !wanted.counterparties.is_empty() => Some(of_day(conn, persona, now).await?),
+        _ => None,
+    };
     let who = json_list(wanted.counterparties.iter().map(String::as_str));
     let run = wanted.counts_in_thread.then(|| run.as_str());
     let thread = thread
@@ -93,6 +186,7 @@ pub(in crate::store) async fn reserve(
         in_hour: taken.get("in_hour"),
         in_day: taken.get("in_day"),
         in_thread: taken.get("in_thread"),
+        of_persona: of_persona.map_or(0, |mails| mails + 1),
     };
     let over = wanted.bounds.exceeded_by(sent);
     if over.is_some() {
@@ -105,8 +199,19 @@ pub(in crate::store) async fn reserve(
             .bind(wanted.account.thread_prefix())
             .execute(conn)
             .await?;
+    } else if of_persona.is_some() {
+        let count = db::query(COUNT_OF_DAY).bind(persona.as_str());
+        let count = count.bind(OF_PERSONA).bind(day_of(now));
+        count.execute(conn).await?;
     }
     Ok(over)
+}
+
+/// Returns the number of mails that a persona sent today.
+async fn of_day(conn: &mut Connection, persona: &PersonaId, now: Timestamp) -> Result<i64> {
+    let sent = db::query_scalar(OF_DAY).bind(persona.as_str());
+    let sent = sent.bind(OF_PERSONA).bind(day_of(now));
+    Ok(sent.fetch_one(conn).await?)
 }
 
 impl Store {
@@ -152,6 +257,7 @@ impl PersonaStore {
             in_hour: sent.get("in_hour"),
             in_day: sent.get("in_day"),
             in_thread: sent.get("in_thread"),
+            of_persona: 0,
         })
     }
 

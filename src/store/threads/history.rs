@@ -321,6 +321,7 @@ impl PersonaStore {
                 in_hour: row.get("in_hour"),
                 in_day: row.get("in_day"),
                 in_thread: row.get("in_thread"),
+                of_persona: 0,
             },
         })
     }

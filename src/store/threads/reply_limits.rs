@@ -1,6 +1,6 @@
 //! Limits of automatic mail to one recipient, and the accounts in which it is counted, as values.
 
-use crate::config::Limits;
+use crate::config::{Config, Limits};
 use crate::domain::{Address, Timestamp, Trust, Withheld};
 use crate::mutants::is_off;
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,9 @@ pub struct MailBounds {
     pub per_day_max: i64,
     /// Changes of direction in one thread in a day, since its owner last wrote.
     pub alternations_max: i64,
+    /// Mails of the persona in a day, to whoever.
+    #[serde(default)]
+    pub persona_day_max: Option<i64>,
 }
 
 /// Recent automatic mails.
@@ -27,6 +30,8 @@ pub struct Sent {
     pub in_day: i64,
     /// Answers in the thread within a day, since its owner last wrote.
     pub in_thread: i64,
+    /// Mails of the persona today, where they are bounded.
+    pub of_persona: i64,
 }
 
 impl Sent {
@@ -36,11 +41,13 @@ impl Sent {
             in_hour,
             in_day,
             in_thread,
+            of_persona,
         } = self;
         Sent {
             in_hour: in_hour + 1,
             in_day: in_day + 1,
             in_thread: in_thread + 1,
+            of_persona: of_persona + 1,
         }
     }
 
@@ -57,14 +64,17 @@ impl MailBounds {
         per_hour_max: i64::MAX,
         per_day_max: i64::MAX,
         alternations_max: i64::MAX,
+        persona_day_max: None,
     };
 
-    pub fn new(limits: &Limits) -> Self {
+    pub fn new(config: &Config) -> Self {
+        let (limits, budgets) = (&config.limits, &config.inference.budgets);
         let whole = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         Self {
             per_hour_max: whole(limits.replies_per_hour_max),
             per_day_max: whole(limits.replies_per_day_max),
             alternations_max: whole(limits.alternations_max),
+            persona_day_max: budgets.persona_day_mails_max.map(i64::from),
         }
     }
 
@@ -75,6 +85,12 @@ impl MailBounds {
         }
         if sent.in_hour > self.per_hour_max || sent.in_day > self.per_day_max {
             return Some(Withheld::RateLimited);
+        }
+        if self
+            .persona_day_max
+            .is_some_and(|max| sent.of_persona > max)
+        {
+            return Some(Withheld::DayMails);
         }
         (sent.alternations() > self.alternations_max).then_some(Withheld::Alternations)
     }
@@ -116,11 +132,48 @@ impl Account {
     }
 }
 
+/// Counter key of a persona's mails of a day, whose minute is the day's first.
+pub(in crate::store) static OF_PERSONA: &str = "day";
+
+/// Bound on the letters of one organisation that are answered in a day, of senders below `contact`.
+#[derive(Debug, Clone)]
+pub struct DomainLimit {
+    pub domain: String,
+    account: Account,
+    per_day_max: i64,
+}
+
+impl DomainLimit {
+    pub fn of(account: Account, sender: &Address, limits: &Limits) -> Self {
+        Self {
+            domain: sender.organisation().to_owned(),
+            account,
+            per_day_max: i64::try_from(limits.domain_runs_per_day_max).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// Returns the key of its counter.
+    pub(in crate::store) fn key(&self) -> String {
+        match self.account {
+            Account::Proven => format!("domain:{}", self.domain),
+            Account::Unproven => format!("unverified:domain:{}", self.domain),
+        }
+    }
+
+    /// Returns the rule by which a letter is filed after so many that were answered.
+    pub(in crate::store) fn exceeded_by(&self, answered: i64) -> Option<Withheld> {
+        let is_over = answered >= self.per_day_max && !is_off("G6");
+        is_over.then_some(Withheld::DomainLimited)
+    }
+}
+
 /// Limits of an answer to one letter.
 #[derive(Debug, Clone)]
 pub struct ReplyLimits {
     /// Counter key of the sender, from [`Account::key`].
     pub counterparty: String,
+    /// `None`: its sender is a contact.
+    pub domain: Option<DomainLimit>,
     pub bounds: MailBounds,
 }
 
@@ -141,6 +194,11 @@ pub struct MailReservation {
 /// Returns the first minute of the window that ends at `now`, in the format of the table.
 pub(in crate::store) fn since(now: Timestamp, window: Duration) -> String {
     minute_of(now.minus(window))
+}
+
+/// Returns the first minute of the day, in the format of the table.
+pub(in crate::store) fn day_of(at: Timestamp) -> String {
+    Timestamp::from_millis(at.as_millis().div_euclid(86_400_000) * 86_400_000).to_string()
 }
 
 pub(in crate::store) fn minute_of(at: Timestamp) -> String {

@@ -110,7 +110,8 @@ impl Workspace {
         self.set(
             "configs/gateway.json",
             "/limits",
-            json!({ "replies_per_hour_max": many, "replies_per_day_max": many, "alternations_max": many }),
+            json!({ "replies_per_hour_max": many, "replies_per_day_max": many, "alternations_max": many,
+                "domain_runs_per_day_max": many }),
         );
         self
     }

@@ -31,6 +31,7 @@ const BUDGET_BOUNDS: &[&str] = &[
     "month_tokens_max",
     "persona_day_usd_max",
     "persona_day_tokens_max",
+    "persona_day_mails_max",
     "persona_month_usd_max",
     "persona_month_tokens_max",
     "thread_day_usd_max",

@@ -184,7 +184,7 @@ fn workspace(port: u16, (runs, parallel): (usize, usize), day_micros: i64) -> te
         json!({
             "mail_domain": "guesthouse.example", "owners": ["olga@guesthouse.test"],
             "outbound": { "kind": "folder", "path": "data/outbox" },
-            "limits": { "replies_per_hour_max": 1_000_000, "replies_per_day_max": 1_000_000 },
+            "limits": { "replies_per_hour_max": 1_000_000, "replies_per_day_max": 1_000_000, "domain_runs_per_day_max": 1_000_000 },
         }),
     );
     write(
