@@ -38,6 +38,10 @@ word_enum!(
         LettersRefused = "letters_refused",
         /// Letters were filed whose senders may wait for an answer.
         LetterFiled = "letter_filed",
+        /// Messages have been waiting for a free run for a while.
+        RunsWaiting = "runs_waiting",
+        /// Unusually many people wrote for the first time in a day.
+        UnusualDay = "unusual_day",
         /// A correspondent or a thread has reached its limit of answers.
         LimitReached = "limit_reached",
         /// A responsibility's file cannot be used.

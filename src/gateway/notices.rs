@@ -14,7 +14,7 @@ use super::approvals::station::OwnerQuestions;
 use super::engine_mail::{self, ENGINE_NAME, EngineDraft, Unmailable};
 use crate::config::{Config, Persona};
 use crate::domain::{
-    Address, ConversationId, NoticeId, NoticeKind, NoticeSubject, ThreadId, sha256_hex,
+    Address, ConversationId, NoticeId, NoticeKind, NoticeSubject, PersonaId, ThreadId, sha256_hex,
 };
 use crate::mime::Automatic;
 use crate::store::{
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Interval between two searches of the outbox for delayed mail, of the letters for filed ones, of the memory for entries whose
-/// time is over, and of the runs for those that are to be redacted.
+/// time is over, of the runs for those that are to be redacted or wait for long, and for new correspondents.
 const DELAY_SWEEP: Duration = Duration::from_secs(60);
 
 /// Turns the store's pending notices, and questions of personas, into mails to the owners.
@@ -109,6 +109,16 @@ impl Notices {
                 "runs redacted that have ended since their owner erased what they held"
             ),
         }
+        let inference = &self.config.inference;
+        self.store
+            .emit_waiting_runs(
+                inference.concurrent_runs_max,
+                inference.concurrent_runs_per_persona_max,
+            )
+            .await?;
+        let personas = self.config.personas.iter();
+        let personas: Vec<&PersonaId> = personas.map(|persona| &persona.id).collect();
+        self.store.emit_unusual_days(&personas).await?;
         if !notices.filed_interval.is_zero() {
             self.store.emit_filed(notices.filed_interval).await?;
         }

@@ -2,6 +2,7 @@
 //! anybody may be sent, mail between personas, and what an owner may overrule.
 
 mod bounds;
+mod crowds;
 mod letters;
 mod loops;
 mod personas;

@@ -198,8 +198,8 @@ struct TypedConcurrency {
 impl Default for TypedConcurrency {
     fn default() -> Self {
         Self {
-            runs_max: 4,
-            runs_per_persona_max: 2,
+            runs_max: 32,
+            runs_per_persona_max: 16,
         }
     }
 }

@@ -113,6 +113,8 @@ fn headline(pending: &PendingNotices) -> String {
                 pending.count
             )
         }
+        NoticeKind::RunsWaiting => format!("messages{of} are waiting for a free run"),
+        NoticeKind::UnusualDay => format!("unusually many new correspondents{of} today"),
         NoticeKind::HookFailed => format!("the hook {} failed{of}", quoted(subject)),
         NoticeKind::ConfigFaulty => format!("{subject} was edited and is faulty"),
         NoticeKind::LetterFiled => format!("letters{of} were filed and not answered"),

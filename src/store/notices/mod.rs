@@ -4,3 +4,4 @@ pub(in crate::store) mod wording;
 pub(in crate::store) mod emit;
 pub(in crate::store) mod causes;
 pub(in crate::store) mod events;
+pub(in crate::store) mod crowds;

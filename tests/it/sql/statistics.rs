@@ -142,6 +142,10 @@ const ROWS_MAX: u64 = 5_000;
 /// Statements with a look-up that gives many rows of a table which grows, and why that is no harm.
 const WIDE: &[(&str, &str)] = &[
     (
+        "crowds::NEW_CORRESPONDENTS",
+        "the letters of one day, once a minute",
+    ),
+    (
         "checks::IN_HAND",
         "all runs of a persona that moves to another cell, with both engines stopped",
     ),
