@@ -19,15 +19,18 @@ use std::time::Duration;
 const ENTRIES_MAX: i64 = 10;
 /// Time after which a digest that nobody has answered makes room for the next.
 const OPEN_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Digests that show an entry; one that nobody decides after that waits on the pages, and no mail comes because of it.
+const SHOWN_MAX: i64 = 3;
 /// Most explanations of one pass, and to one owner about one digest.
 const PASS_MAX: i64 = 50;
 const EXPLANATIONS_MAX: i64 = 3;
 
-/// Personas with entries that have waited since before `$1`, whose last digest is older, and none since `$2` is open with an
-/// entry that still waits.
+/// Personas with entries that have waited since before `$1` and some that fewer than `$3` digests have shown, whose last digest
+/// is older, and none since `$2` is open with an entry that still waits.
 pub(in crate::store) const DIGESTS_DUE: &str = "
     SELECT m.persona_id FROM memory m WHERE m.status = 'proposed' GROUP BY m.persona_id
-    HAVING min(m.created_at) <= $1 AND NOT EXISTS (SELECT 1 FROM memory_digests d WHERE d.persona_id = m.persona_id
+    HAVING min(m.created_at) <= $1
+      AND min((SELECT count(*) FROM memory_digest_entries s WHERE s.memory_id = m.id)) < $3 AND NOT EXISTS (SELECT 1 FROM memory_digests d WHERE d.persona_id = m.persona_id
       AND (d.asked_at > $1 OR (d.closed_at IS NULL AND d.asked_at > $2 AND EXISTS (SELECT 1 FROM memory_digest_entries e
         JOIN memory w ON w.id = e.memory_id WHERE e.digest_id = d.id AND w.status = 'proposed'))))";
 /// Those that no digest has shown come first, and of these what people wrote whom the owner knows.
@@ -145,7 +148,8 @@ impl Store {
         let now = self.clock().now();
         let due = db::query(DIGESTS_DUE)
             .bind(now.minus(gathers).to_string())
-            .bind(now.minus(OPEN_MAX).to_string());
+            .bind(now.minus(OPEN_MAX).to_string())
+            .bind(SHOWN_MAX);
         let mut digests = Vec::new();
         for row in due.fetch_all(self.readers()).await? {
             let persona = persona_id(&row)?;

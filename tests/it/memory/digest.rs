@@ -226,3 +226,15 @@ async fn a_list_that_nobody_answers_makes_room_after_a_week() {
     scene.by_login(&yes("a2", &new), &new).await;
     assert_eq!(scene.status(FACTS[0]).await, MemoryStatus::Active);
 }
+
+#[tokio::test]
+async fn nobody_is_mailed_for_ever_about_what_they_leave() {
+    let scene = MemoryScene::four_wait().await;
+    let mut lists = Vec::new();
+    for _ in 0..6 {
+        lists.push(scene.digests().len());
+        scene.days_pass(8).await;
+    }
+    assert_eq!(lists, [1, 2, 3, 3, 3, 3]);
+    assert_eq!(scene.status(FACTS[0]).await, MemoryStatus::Proposed);
+}
