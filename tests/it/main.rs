@@ -29,6 +29,7 @@ mod behaviour;
 mod feed;
 mod tail;
 mod status;
+mod idle;
 
 // Mail in
 mod smtp;

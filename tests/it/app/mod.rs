@@ -6,6 +6,7 @@
 pub mod audited;
 pub mod database;
 pub mod db;
+pub mod idle;
 pub mod rows;
 pub mod turns;
 
@@ -387,6 +388,15 @@ impl TestApp {
             other.is_empty(),
             "runs that would not go the same way again: {other:#?}"
         );
+        if idle::is_chosen() {
+            self.idles().await;
+        }
+    }
+
+    /// Asserts that the engine would do nothing in a week in which nobody writes.
+    pub async fn idles(&self) {
+        let grown = idle::growth(&self.workspace).await;
+        assert!(grown.is_empty(), "an idle week is not idle: {grown:#?}");
     }
 }
 
