@@ -103,6 +103,10 @@ mod armed {
         ("G17", "the address that was checked is connected to"),
         ("G18", "each redirect is checked like the first URL"),
         ("G19", "files are opened beneath the persona's folder"),
+        (
+            "G19.links",
+            "no link in the workspace is followed, by a reader or a writer",
+        ),
         ("G20", "a file with a second name is not opened"),
         ("G21", "a command has no network"),
         ("G22", "a command sees no variable of the engine"),

@@ -20,6 +20,8 @@ const DESCRIPTION: &str = "Runs a program in a sandbox: it sees the folder `work
          Give `argv`; a `command` for `sh` only where you need one. Your owner may be asked for exactly these words first.";
 /// Longest command line.
 const ARGV_BYTES_MAX: usize = 32 * 1024;
+/// Most removed links that a result names.
+const LINKS_NAMED_MAX: usize = 20;
 /// Shell of a `command`.
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
 
@@ -152,10 +154,30 @@ fn result(ended: EndedCommand, bytes_max: usize) -> Result<Value, ToolError> {
         }
         result.insert(name.to_owned(), json!(shown));
     }
+    if !ended.removed_links.is_empty() {
+        result.insert("links".to_owned(), json!(removed(&ended.removed_links)));
+    }
     if let Some(message) = ended.over_quota {
         result.insert("workspace".to_owned(), json!(message));
     }
     Ok(Value::Object(result))
+}
+
+/// Returns what is said of links that were removed.
+fn removed(links: &[String]) -> String {
+    let named: Vec<&str> = links
+        .iter()
+        .take(LINKS_NAMED_MAX)
+        .map(String::as_str)
+        .collect();
+    let more = match links.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "removed, because they led out of the workspace: {}{more}; copy the files instead",
+        named.join(", ")
+    )
 }
 
 fn words(cause: StopCause) -> &'static str {

@@ -16,6 +16,7 @@ use attache::clock::{Clock, ManualClock};
 use attache::config::Limits;
 use attache::domain::{Address, MessageId, PersonaId, RunId, ThreadId, Timestamp, Trust};
 use attache::extract::{ExtractLimits, Extractor};
+use attache::shell::CommandSandbox;
 use attache::store::files::workspace::WorkspaceQuota;
 use attache::store::{PersonaStore, Store};
 use attache::tools::{
@@ -46,6 +47,8 @@ pub struct RunDeps {
     pub trigger: MessageId,
     pub thread: ThreadId,
     persona_folder: PathBuf,
+    /// `None`: there is no sandbox.
+    pub commands: Option<CommandSandbox>,
     documents: Extractor,
 }
 
@@ -104,6 +107,7 @@ impl RunDeps {
             trigger: MessageId::new("no letter"),
             thread: ThreadId::new("no thread"),
             persona_folder: folder,
+            commands: None,
             documents: Extractor::new(
                 env!("CARGO_BIN_EXE_attache").into(),
                 ExtractLimits::default(),
@@ -139,7 +143,7 @@ impl RunDeps {
             web_search: None,
             zone: chrono_tz::UTC,
             programs: None,
-            commands: None,
+            commands: self.commands.as_ref(),
             skills: SkillReader {
                 skills: &[],
                 shared: None,

@@ -82,6 +82,7 @@ impl Guards {
         *agents -= 1;
         let (guard, is_last) = (guard.clone(), *agents == 0);
         let changed = put_back(store, &guard, run.id.as_str(), is_last).await;
+        remove_links(guard.folder()).await;
         // A copy that could not be compared stays, and the next start compares it.
         if is_last {
             open.remove(&persona.id);
@@ -155,6 +156,21 @@ async fn record(
     }
 }
 
+/// Removes links that lead out of a workspace: nobody follows them, and nothing else should find them there.
+async fn remove_links(folder: &Path) {
+    let folder = folder.to_path_buf();
+    match blocking(move || workspace::remove_links_out(&folder)).await {
+        Ok(removed) if removed.is_empty() => {}
+        Ok(removed) => {
+            tracing::warn!(
+                links = named(&removed),
+                "an agent left links that led out of its workspace; they were removed"
+            );
+        }
+        Err(error) => tracing::error!(%error, "links in a workspace cannot be looked at"),
+    }
+}
+
 /// Returns what to do where a workspace is over its quota.
 pub async fn over_quota(persona: &Persona, quota: WorkspaceQuota) -> Option<String> {
     let folder = persona.folder.clone();
@@ -195,6 +211,7 @@ pub async fn recover(store: &Store, config: &Config) -> Result<(), StoreError> {
                 tracing::error!(persona = guard.persona, %error, "an agent's changes are not put back");
             }
             Ok(_changed) => {
+                remove_links(guard.folder()).await;
                 let run = RunId::new(guard.run.clone());
                 let _stops_the_next_run = record(store, guard.folder(), quota, Some(&run)).await;
             }

@@ -7,6 +7,7 @@ use super::entry::{is_missing, key_of};
 use crate::config::{AGENT_FOLDER, Limits};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
@@ -178,6 +179,104 @@ pub fn list(
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok((files, usage))
+}
+
+/// Names in a workspace that lead out of it, below it and sorted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LeadingOut {
+    /// Symbolic links.
+    pub links: Vec<PathBuf>,
+    /// Files with a further name (a hard link) that is not in the workspace.
+    pub second_names: Vec<PathBuf>,
+}
+
+/// Finds what leads out of a workspace. A link does so by an absolute target, by more `..` than it has folders above it, or by
+/// a link on its way. Blocking.
+pub fn leading_out(workspace: &Dir) -> io::Result<LeadingOut> {
+    let mut out = LeadingOut::default();
+    let mut linked: BTreeMap<(u64, u64), (u64, Vec<PathBuf>)> = BTreeMap::new();
+    let mut left = vec![PathBuf::new()];
+    while let Some(parent) = left.pop() {
+        let listed = match parent.as_os_str().is_empty() {
+            true => workspace.entries(),
+            false => workspace.read_dir(&parent),
+        };
+        let listed = match listed {
+            // It is gone, its path is too long for any tool, or it is closed to the engine.
+            Err(error) if is_missing(&error) || is_out_of_reach(&error) => continue,
+            listed => listed?,
+        };
+        for entry in listed {
+            let entry = entry?;
+            let metadata = match entry.metadata() {
+                Err(error) if is_missing(&error) => continue,
+                metadata => metadata?,
+            };
+            let path = parent.join(entry.file_name());
+            if metadata.is_dir() {
+                left.push(path);
+            } else if metadata.is_symlink() {
+                if leads_out(workspace, &path) {
+                    out.links.push(path);
+                }
+            } else if metadata.nlink() > 1 {
+                let of_inode = linked.entry((metadata.dev(), metadata.ino()));
+                let (names, here) = of_inode.or_default();
+                *names = metadata.nlink();
+                here.push(path);
+            }
+        }
+    }
+    let elsewhere = linked
+        .into_values()
+        .filter(|(names, here)| *names > here.len() as u64);
+    out.second_names = elsewhere.flat_map(|(_, here)| here).collect();
+    out.second_names.sort();
+    out.links.sort();
+    Ok(out)
+}
+
+fn is_out_of_reach(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::InvalidFilename | ErrorKind::PermissionDenied
+    )
+}
+
+fn leads_out(workspace: &Dir, link: &Path) -> bool {
+    let Ok(target) = workspace.read_link_contents(link) else {
+        return false;
+    };
+    let parent = link.parent().unwrap_or(Path::new(""));
+    let mut depth = parent.components().count();
+    for component in target.components() {
+        match component {
+            Component::Normal(_) => depth += 1,
+            Component::CurDir => {}
+            Component::ParentDir if depth > 0 => depth -= 1,
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return true,
+        }
+    }
+    // Another link on the way may lead out; the refusal is cap-std's own, without a number of the system's.
+    workspace.canonicalize(link).is_err_and(|error| {
+        error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none()
+    })
+}
+
+/// Removes the links of a persona's workspace that lead out of it, and returns their names. Blocking.
+pub fn remove_links_out(folder: &Path) -> io::Result<Vec<String>> {
+    let Some(workspace) = open(folder)? else {
+        return Ok(Vec::new());
+    };
+    let mut removed = Vec::new();
+    // What led out by another link does not any more once that is gone.
+    for link in leading_out(&workspace)?.links {
+        match workspace.remove_file(&link) {
+            Err(error) if !is_missing(&error) => return Err(error),
+            _ => removed.push(key_of(link.as_os_str())),
+        }
+    }
+    Ok(removed)
 }
 
 /// Checks that a workspace may hold `more` than it does. Errors: what to do.

@@ -1,6 +1,8 @@
 //! A change of one file in the workspace: checked, written whole or not at all, verified after a crash.
 
-use super::folder::{is_in_workspace, on_disk, open_for, path_error, shown};
+use super::folder::{
+    FILE_NOT_FOUND, is_in_workspace, on_disk, open_for, path_error, place_in_workspace, shown,
+};
 use crate::config::AGENT_FOLDER;
 use crate::domain::sha256_hex;
 use crate::store::files::workspace::{WorkspaceError, WorkspaceUsage};
@@ -121,7 +123,8 @@ impl WorkspaceChange {
         }
         let changed = before.as_deref() != Some(after.as_str());
         if changed {
-            replace(folder, &path, &after).map_err(|error| path_error(&path, &error))?;
+            let (parent, name) = place_in_workspace(folder, &path, true)?;
+            replace(&parent, name, &after).map_err(|error| path_error(&path, &error))?;
         }
         Ok(
             json!({ "path": path, "changed": changed, "bytes": after.len(), "sha256": digest(Some(&after)) }),
@@ -130,9 +133,17 @@ impl WorkspaceChange {
 
     /// Reads the file; `None`: there is none.
     fn read(&self, folder: &Dir) -> Result<Option<String>, ToolError> {
-        match folder.symlink_metadata(&self.path) {
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound) => return Ok(None),
-            _ => {}
+        match place_in_workspace(folder, &self.path, false) {
+            Ok((parent, name)) => match parent.symlink_metadata(name) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                _ => {}
+            },
+            // A missing folder is made when the file is written.
+            Err(ToolError::Mendable {
+                code: FILE_NOT_FOUND,
+                ..
+            }) => return Ok(None),
+            Err(error) => return Err(error),
         }
         let (file, _) = open_for(folder, &self.path, self.reader)?;
         let mut bytes = Vec::new();
@@ -200,11 +211,9 @@ pub fn over_quota(error: &WorkspaceError) -> ToolError {
     }
 }
 
-/// Writes and syncs the content under another name, then renames it: a reader sees the old or the new one.
-fn replace(folder: &Dir, path: &str, content: &str) -> io::Result<()> {
-    let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
-    folder.create_dir_all(parent)?;
-    let parent = folder.open_dir(parent)?;
+/// Writes and syncs the content under another name, then renames it: a reader sees the old or the new one, and a link that
+/// has the name is replaced, not followed.
+fn replace(parent: &Dir, name: &str, content: &str) -> io::Result<()> {
     let unfinished = format!("{UNFINISHED}{}", sha256_hex(&[name.as_bytes()]));
     match parent.remove_file(&unfinished) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -214,7 +223,7 @@ fn replace(folder: &Dir, path: &str, content: &str) -> io::Result<()> {
         parent.open_with(&unfinished, OpenOptions::new().write(true).create_new(true))?;
     file.write_all(content.as_bytes())?;
     file.sync_all()?;
-    parent.rename(&unfinished, &parent, name)?;
+    parent.rename(&unfinished, parent, name)?;
     // The rename itself is durable only once the folder is.
     parent.open(".")?.sync_all()
 }

@@ -2,15 +2,18 @@
 //! blocking, and without the files that are closed to the run's sender.
 //!
 //! The capability confines a path (`openat2` with `RESOLVE_BENEATH`, or cap-std's walk where that
-//! is missing), not a check of the text: nothing here parses `..`. Closed files are judged by the
-//! path with all links followed ([`real_path`]), for every tool alike.
+//! is missing), not a check of the text. Closed files are judged by the path with all links followed
+//! ([`real_path`]), for every tool alike. In `workspace/`, where commands and agents may make links,
+//! none is followed: every folder on the way is opened by itself ([`place_in_workspace`]).
 
 use crate::config::{AGENT_FOLDER, CORRESPONDENTS_FOLDER, is_for_owner_alone};
 use crate::domain::TextLabel;
 use crate::domain::memory::lines::label_of_lines;
 use crate::mutants::is_off;
 use crate::tools::{Reader, ToolError};
+use cap_std::fs_utf8::camino::{Utf8Component, Utf8Path};
 use cap_std::fs_utf8::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
+use rustix::fs::{Mode, OFlags};
 use std::io::{self, ErrorKind};
 
 /// Does file work on a thread that may block. A dropped call lets the work finish; it is bounded by
@@ -32,6 +35,8 @@ where
     })
 }
 
+/// Error code of a path without a file.
+pub const FILE_NOT_FOUND: &str = "file_not_found";
 /// Earlier versions of the memory.
 const VERSIONS: &str = ".memory";
 /// The persona's memory, whose lines have labels of their own.
@@ -78,16 +83,92 @@ fn is_of_correspondents(real: &str) -> bool {
 }
 
 /// Returns a path with its links followed, so that the checked name is the name of the opened file.
-/// Errors: as [`path_error`] and [`objection`].
+/// Errors: as [`followed`] and [`objection`].
 pub fn real_path(folder: &Dir, path: &str, reader: Reader) -> Result<String, ToolError> {
-    let real = folder
-        .canonicalize(path)
-        .map_err(|error| path_error(path, &error))?
-        .into_string();
+    let real = followed(folder, path)?;
     match objection(&real, reader) {
         Ok(()) => Ok(real),
         Err(closed) => Err(not_allowed("file_not_allowed", path, closed)),
     }
+}
+
+/// Returns a path with its links followed. Errors: as [`path_error`], and a path in the workspace that has a link in it.
+pub fn followed(folder: &Dir, path: &str) -> Result<String, ToolError> {
+    let real = folder
+        .canonicalize(path)
+        .map_err(|error| path_error(path, &error))?
+        .into_string();
+    match without_dots(path).filter(|plain| is_in_workspace(plain)) {
+        Some(plain) if plain != real && !is_off("G19.links") => Err(through_a_link(path)),
+        _ => Ok(real),
+    }
+}
+
+/// Returns a relative path without `.` and `..`; `None`: it leads out.
+fn without_dots(path: &str) -> Option<String> {
+    let mut names = Vec::new();
+    for component in Utf8Path::new(path).components() {
+        match component {
+            Utf8Component::Normal(name) => names.push(name),
+            Utf8Component::CurDir => {}
+            Utf8Component::ParentDir => drop(names.pop()?),
+            Utf8Component::RootDir | Utf8Component::Prefix(_) => return None,
+        }
+    }
+    Some(names.join("/"))
+}
+
+fn through_a_link(path: &str) -> ToolError {
+    let hint = format!(
+        "`{}` leads through a link, and links in `{AGENT_FOLDER}/` are not followed; use the path of the file itself",
+        shown(path)
+    );
+    ToolError::mendable("path_not_allowed", hint)
+}
+
+/// Opens the folder of a file in the workspace, each folder on the way by itself and no link: what is done in it is done in
+/// the workspace, whatever a command or an agent has put there meanwhile. `is_made`: missing folders are made. Returns it
+/// with the name of the file; the path has no `.` and `..`.
+pub fn place_in_workspace<'p>(
+    folder: &Dir,
+    path: &'p str,
+    is_made: bool,
+) -> Result<(Dir, &'p str), ToolError> {
+    let failed = |error: &io::Error| path_error(path, error);
+    let (parents, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let mut dir = folder.try_clone().map_err(|error| failed(&error))?;
+    for parent in parents.split('/').filter(|parent| !parent.is_empty()) {
+        if is_made
+            && let Err(error) = dir.create_dir(parent)
+            && error.kind() != ErrorKind::AlreadyExists
+        {
+            return Err(failed(&error));
+        }
+        let opened = open_itself(&dir, parent, OFlags::DIRECTORY);
+        dir = match opened {
+            Ok(opened) => Dir::from_std_file(opened),
+            Err(_) if is_link(&dir, parent) => return Err(through_a_link(path)),
+            Err(error) => return Err(failed(&error)),
+        };
+    }
+    Ok((dir, name))
+}
+
+/// Opens an entry of a folder for reading, and never what a link leads to.
+fn open_itself(dir: &Dir, name: &str, flags: OFlags) -> io::Result<std::fs::File> {
+    // A FIFO that took the file's place would otherwise block until it has a writer.
+    let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let flags = match is_off("G19.links") {
+        true => flags,
+        false => flags | OFlags::NOFOLLOW,
+    };
+    let opened = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    Ok(std::fs::File::from(opened))
+}
+
+fn is_link(dir: &Dir, name: &str) -> bool {
+    dir.symlink_metadata(name)
+        .is_ok_and(|found| found.is_symlink())
 }
 
 /// Returns the label of a file's text: files that a correspondent may not read are for the owner alone, and the lines of a
@@ -103,6 +184,20 @@ pub fn label_of(folder: &Dir, path: &str, text: &str) -> TextLabel {
     }
 }
 
+/// Reports whether a path, as a run is shown it, is for the owner alone, as the text of its file is. Names directly in the
+/// persona's folder say nothing: they are the engine's own, the same for every persona.
+pub fn is_private_name(real: &str) -> bool {
+    real.contains('/') && objection(real, Reader::Correspondent).is_err() && !is_off("G13.names")
+}
+
+/// Returns the label of a list of paths.
+pub fn label_of_names(has_private: bool) -> TextLabel {
+    match has_private {
+        true => TextLabel::PRIVATE,
+        false => TextLabel::default(),
+    }
+}
+
 pub fn not_allowed(code: &'static str, path: &str, Closed(why): Closed) -> ToolError {
     ToolError::mendable(code, format!("`{}` cannot be used: {why}", shown(path)))
 }
@@ -114,7 +209,7 @@ pub fn open_for(folder: &Dir, path: &str, reader: Reader) -> Result<(File, u64),
         return Ok((File::from_std(file), 0));
     }
     let real = real_path(folder, path, reader)?;
-    let (file, size) = open_regular(folder, &real)?;
+    let (file, size) = open_real(folder, &real)?;
     let metadata = file.metadata().map_err(|error| path_error(path, &error))?;
     if let Some(closed) = second_name(folder, &metadata, reader) {
         return Err(not_allowed("file_not_allowed", path, closed));
@@ -136,6 +231,35 @@ pub fn second_name(folder: &Dir, metadata: &Metadata, reader: Reader) -> Option<
     ))
 }
 
+/// Opens a regular file for reading, by a path with its links followed, and returns its length.
+pub fn open_real(folder: &Dir, real: &str) -> Result<(File, u64), ToolError> {
+    if !is_in_workspace(real) {
+        return open_regular(folder, real);
+    }
+    let (dir, name) = place_in_workspace(folder, real, false)?;
+    let failed = |error: io::Error| path_error(real, &error);
+    let metadata = match is_off("G19.links") {
+        true => dir.metadata(name),
+        false => dir.symlink_metadata(name),
+    };
+    require_regular(real, &metadata.map_err(failed)?)?;
+    let file = File::from_std(open_itself(&dir, name, OFlags::empty()).map_err(failed)?);
+    let metadata = file.metadata().map_err(failed)?;
+    require_regular(real, &metadata)?;
+    Ok((file, metadata.len()))
+}
+
+/// Opens a folder to list it, by a path with its links followed.
+pub fn open_folder(folder: &Dir, real: &str) -> Result<Dir, ToolError> {
+    if !is_in_workspace(real) {
+        return folder
+            .open_dir(real)
+            .map_err(|error| path_error(real, &error));
+    }
+    let below = format!("{real}/.");
+    place_in_workspace(folder, &below, false).map(|(dir, _)| dir)
+}
+
 /// Opens a regular file for reading and returns its length.
 pub fn open_regular(folder: &Dir, path: &str) -> Result<(File, u64), ToolError> {
     // Checked before it is opened, because opening a device can have effects; and afterwards,
@@ -149,7 +273,7 @@ pub fn open_regular(folder: &Dir, path: &str) -> Result<(File, u64), ToolError> 
     // A FIFO that took the file's place would otherwise block until it has a writer.
     let options = OpenOptions::new()
         .read(true)
-        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
         .to_owned();
     let file = folder
         .open_with(path, &options)
@@ -191,7 +315,7 @@ pub fn path_error(path: &str, error: &io::Error) -> ToolError {
             ToolError::mendable("path_not_allowed", format!("`{path}` is not a legal path"))
         }
         ErrorKind::NotFound | ErrorKind::NotADirectory => ToolError::mendable(
-            "file_not_found",
+            FILE_NOT_FOUND,
             format!("there is no `{path}` in your folder; list_files shows what there is"),
         ),
         kind => ToolError::mendable("file_error", format!("`{path}` cannot be used: {kind}")),

@@ -1,6 +1,6 @@
 //! A bounded walk over the persona's folder: regular files that a reader may see, links not followed.
 
-use super::folder::{objection, path_error, real_path};
+use super::folder::{objection, open_folder, path_error, real_path};
 use crate::tools::{Reader, ToolError};
 use cap_std::fs_utf8::Dir;
 
@@ -53,7 +53,7 @@ pub fn files_below(folder: &Dir, path: &str, reader: Reader) -> Result<WalkedFil
         entries_left: ENTRIES_MAX,
         reader,
     };
-    let top = folder.open_dir(&real).map_err(failed)?;
+    let top = open_folder(folder, &real)?;
     walk.add(&top, &prefix, 0).map_err(failed)?;
     walk.found.files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(walk.found)

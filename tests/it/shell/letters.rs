@@ -127,6 +127,67 @@ async fn a_no_runs_nothing_and_a_rule_asks_nobody() {
     scene.world.app.check().await;
 }
 
+/// The chain of a link that a command makes and a file that is written through it, and of a second name.
+#[tokio::test]
+async fn links_that_a_command_leaves_lead_nowhere_and_a_second_name_stops_it() {
+    if !is_there(&["bwrap"]) {
+        return;
+    }
+    let script = "mkdir -p a/b && ln -s .. notes && ln -s ../../../skills a/b/s && ln -s /etc/passwd p && ln -s a inner && ls";
+    let script = json!({ "rules": [
+        { "when": { "turn": 0 }, "call": [{ "tool": "shell", "args": { "command": script } }] },
+        { "when": { "turn": 1 }, "call": [{ "tool": "write_file", "args":
+            { "path": "workspace/notes/policy.json", "content": "{\"rules\":[]}" } }] },
+        { "say": "It is so: {{result}}" },
+    ] });
+    let scene = Scene::with(&script, granted).await;
+    let run = scene.writes(OWNER, "s1", "").await;
+    let app = &scene.world.app;
+    let prompts = app.prompts(&run).await;
+    let told = prompts[1].to_string();
+    for link in ["a/b/s", "notes", "p"] {
+        assert!(place(&scene, link).symlink_metadata().is_err(), "{link}");
+    }
+    assert!(
+        told.contains("removed, because they led out of the workspace: a/b/s, notes, p;"),
+        "{told}"
+    );
+    assert!(
+        place(&scene, "inner")
+            .symlink_metadata()
+            .expect("a link")
+            .is_symlink()
+    );
+    let persona = place(&scene, "..");
+    assert!(!persona.join("policy.json").exists());
+    assert_eq!(
+        std::fs::read_to_string(place(&scene, "notes/policy.json")).expect("a plain folder now"),
+        "{\"rules\":[]}"
+    );
+    app.check().await;
+
+    let scene = Scene::with(
+        &asks(&json!({ "command": "echo evil >>second.md" })),
+        |workspace| {
+            granted(workspace);
+            workspace.write("personas/ada/workspace/x", "");
+            let folder = workspace.path().join("personas/ada");
+            std::fs::hard_link(
+                folder.join("PERSONA.md"),
+                folder.join("workspace/second.md"),
+            )
+            .expect("a name");
+        },
+    )
+    .await;
+    let run = scene.writes(OWNER, "s2", "").await;
+    let app = &scene.world.app;
+    assert_eq!(app.trace(&run).await, ["call shell", "second_name shell"]);
+    let persona = std::fs::read_to_string(place(&scene, "../PERSONA.md")).expect("a file");
+    assert!(!persona.contains("evil"), "{persona}");
+    app.check().await;
+}
+
 #[tokio::test]
 async fn it_is_offered_to_the_owner_alone_and_where_the_persona_may() {
     if !is_there(&["bwrap"]) {

@@ -3,7 +3,8 @@
 //! of the owner, to owners only.
 
 use crate::tools::files::folder::{
-    Closed, is_in_workspace, not_allowed, objection, open_regular, path_error, second_name, shown,
+    Closed, followed, is_in_workspace, not_allowed, objection, open_real, path_error, second_name,
+    shown,
 };
 use crate::tools::{DraftAttachment, Reader, ToolError, ToolLimits};
 use cap_std::fs_utf8::Dir;
@@ -67,10 +68,7 @@ pub(super) fn read_attachments(
 /// Returns the path with links followed, so that the checked name is the name of the file that is
 /// read.
 fn real_path(folder: &Dir, path: &str, reader: Reader) -> Result<String, ToolError> {
-    let real = folder
-        .canonicalize(path)
-        .map_err(|error| path_error(path, &error))?
-        .into_string();
+    let real = followed(folder, path)?;
     let refused = |closed: Closed| not_allowed(NOT_ALLOWED, path, closed);
     // What was made for the owner goes to the owner.
     let reader = match is_in_workspace(&real) {
@@ -86,7 +84,7 @@ fn real_path(folder: &Dir, path: &str, reader: Reader) -> Result<String, ToolErr
 }
 
 fn read_whole(folder: &Dir, path: &str, bytes_max: usize) -> Result<Vec<u8>, ToolError> {
-    let (file, size) = open_regular(folder, path)?;
+    let (file, size) = open_real(folder, path)?;
     let failed = |error: std::io::Error| path_error(path, &error);
     if let Some(closed) = second_name(folder, &file.metadata().map_err(failed)?, READER) {
         return Err(not_allowed(NOT_ALLOWED, path, closed));
