@@ -82,6 +82,10 @@ mod armed {
             "a line of the memory is shown to its readers only",
         ),
         (
+            "G13.names",
+            "the name of a private file is as private as its text",
+        ),
+        (
             "G13.withheld",
             "a text that was withheld is shown to no later run",
         ),

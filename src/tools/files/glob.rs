@@ -1,6 +1,6 @@
 //! `glob`: finds files of the persona's folder by a pattern of their names.
 
-use super::folder::on_disk;
+use super::folder::{is_private_name, label_of_names, on_disk};
 use super::walk::files_below;
 use crate::tools::contract::arguments::read_args;
 use crate::tools::{
@@ -53,11 +53,13 @@ impl Tool for Glob {
             let args: GlobArgs = read_args(call.args)?;
             let pattern = path_pattern("pattern", &args.pattern)?;
             let (bytes_max, reader) = (call.limits.result_bytes_max, call.reader);
-            let result = on_disk(call.env.files()?, move |folder| {
+            let found = on_disk(call.env.files()?, move |folder| {
                 found(folder, &pattern, bytes_max, reader)
             });
+            let (result, has_private) = found.await?;
             Ok(ToolOutcome {
-                result: result.await?,
+                result,
+                label: label_of_names(has_private),
                 ..ToolOutcome::default()
             })
         })
@@ -82,13 +84,15 @@ pub fn path_pattern(field: &str, typed: &str) -> Result<GlobMatcher, ToolError> 
         .map_err(|error| bad(error.kind().to_string()))
 }
 
+/// Returns the files, and whether names that are for the owner alone are among them.
 fn found(
     folder: &Dir,
     pattern: &GlobMatcher,
     bytes_max: usize,
     reader: Reader,
-) -> Result<Value, ToolError> {
+) -> Result<(Value, bool), ToolError> {
     let walked = files_below(folder, ".", reader)?;
+    let mut has_private = false;
     let (mut files, mut bytes_left) = (Vec::new(), bytes_max / 2);
     let mut is_cut = walked.is_cut;
     for file in walked
@@ -102,7 +106,8 @@ fn found(
             break;
         }
         bytes_left -= cost;
+        has_private |= is_private_name(&file.path);
         files.push(json!({ "path": file.path, "bytes": file.bytes }));
     }
-    Ok(json!({ "files": files, "truncated": is_cut }))
+    Ok((json!({ "files": files, "truncated": is_cut }), has_private))
 }

@@ -1,7 +1,9 @@
 //! `list_files`: lists the persona's folder. The smallest tool: copy this file to start a new one.
 
 use crate::tools::contract::arguments::read_args;
-use crate::tools::files::folder::{objection, on_disk, path_error, real_path};
+use crate::tools::files::folder::{
+    is_private_name, label_of_names, objection, on_disk, open_folder, path_error, real_path,
+};
 use crate::tools::{
     Effects, Reader, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
     ToolError, ToolOutcome, arguments_schema,
@@ -54,28 +56,34 @@ impl Tool for ListFiles {
                 .path
                 .unwrap_or_else(|| ".".to_owned());
             let (bytes_max, reader) = (call.limits.result_bytes_max, call.reader);
-            let result = on_disk(call.env.files()?, move |folder| {
+            let (result, has_private) = on_disk(call.env.files()?, move |folder| {
                 list(folder, &path, bytes_max, reader)
             })
             .await?;
             Ok(ToolOutcome {
                 result,
+                label: label_of_names(has_private),
                 ..ToolOutcome::default()
             })
         })
     }
 }
 
-fn list(folder: &Dir, path: &str, bytes_max: usize, reader: Reader) -> Result<Value, ToolError> {
+/// Returns the entries, and whether names that are for the owner alone are among them.
+fn list(
+    folder: &Dir,
+    path: &str,
+    bytes_max: usize,
+    reader: Reader,
+) -> Result<(Value, bool), ToolError> {
     let path = if path.is_empty() { "." } else { path };
     let real = real_path(folder, path, reader)?;
-    let top = folder
-        .open_dir(&real)
-        .map_err(|error| path_error(path, &error))?;
+    let top = open_folder(folder, &real)?;
     let mut listing = Listing {
         entries: Vec::new(),
         bytes_left: bytes_max / 2,
         truncated: false,
+        has_private: false,
         reader,
     };
     let prefix = if path == "." {
@@ -91,7 +99,8 @@ fn list(folder: &Dir, path: &str, bytes_max: usize, reader: Reader) -> Result<Va
     listing
         .add(&top, (&prefix, &real), 0)
         .map_err(|error| path_error(path, &error))?;
-    Ok(json!({ "entries": listing.entries, "truncated": listing.truncated }))
+    let result = json!({ "entries": listing.entries, "truncated": listing.truncated });
+    Ok((result, listing.has_private))
 }
 
 struct Listing {
@@ -99,6 +108,7 @@ struct Listing {
     /// Estimated bytes by which the result may still grow.
     bytes_left: usize,
     truncated: bool,
+    has_private: bool,
     reader: Reader,
 }
 
@@ -132,6 +142,7 @@ impl Listing {
                 return Ok(());
             }
             self.bytes_left -= cost;
+            self.has_private |= is_private_name(below.trim_end_matches('/'));
             let kind = entry.file_type()?;
             if kind.is_file() {
                 self.entries
