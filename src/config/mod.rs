@@ -56,7 +56,7 @@ pub use authentication::{Authentication, Mode, ResolverSettings, TrustedRelay};
 pub use context::{ContextProfile, ContextStep};
 pub use file::{
     ConfigErrors, Document, KeptFiles, MCP_FILE, MCP_LOCK_FILE, Problem, SKILLS_FILE, Snapshot,
-    TypedDuration, spell, write_private,
+    TypedDuration, WritableFile, spell, writable_files, writable_part, write_private,
 };
 pub use gateway::http_listeners::{HttpListener, WebOrigin};
 pub use gateway::ingest::{HttpIngest, MailgunIngest, PostmarkIngest};

@@ -3,7 +3,7 @@
 //! The program runs in a process group of its own with a bare environment, is marked as agents are, and dies with the engine.
 
 use super::failure::McpFailure;
-use crate::config::McpServer;
+use crate::config::{McpServer, writable_part};
 use crate::providers::child::process::{Output, Process};
 use crate::providers::child::program::Program;
 use crate::providers::scrub;
@@ -37,6 +37,13 @@ impl StdioConnection {
         };
         // Such servers are started in the workspace itself.
         let places = (server.folder.as_path(), server.folder.as_path());
+        if let Some(open) = writable_part(&server.command, places) {
+            return Err(McpFailure::Unreachable(format!(
+                "`{}` may be written by other users of this machine (mode {:04o}), so it is not started: look at it, then `chmod go-w` it",
+                open.path.display(),
+                open.mode
+            )));
+        }
         let Some(mut program) = Program::at(wanted, places, server.values.clone()) else {
             return Err(McpFailure::Unreachable(format!(
                 "`{wanted}` is not a program"

@@ -1,6 +1,6 @@
 //! Programs of the owner: started without a shell, given one JSON value, read until they end. Hooks and own tools run so.
 
-use crate::config::OwnTool;
+use crate::config::{OwnTool, WritableFile, writable_part};
 use crate::domain::{RunId, traceparent};
 use crate::providers::child::process::Output;
 use crate::providers::child::program::Program;
@@ -53,6 +53,9 @@ async fn served(program: OwnerProgram<'_>, input: &Value) -> Result<String, Stri
         return Err("it names no program".to_owned());
     };
     let places = (program.folder, program.workspace);
+    if let Some(open) = writable_part(program.command, places) {
+        return Err(not_trusted(&open));
+    }
     let mut environment = program.environment;
     if let Some(run) = input["run"].as_str() {
         // What the program does is of the run's trace (W3C Trace Context, as OpenTelemetry hands it to children).
@@ -90,6 +93,15 @@ async fn served(program: OwnerProgram<'_>, input: &Value) -> Result<String, Stri
             }
         }
     }
+}
+
+/// Says why a program is not run that others may have changed.
+fn not_trusted(open: &WritableFile) -> String {
+    format!(
+        "`{}` may be written by other users of this machine (mode {:04o}), so it is not run: look at it, then `chmod go-w` it",
+        open.path.display(),
+        open.mode
+    )
 }
 
 /// Runs own tools as programs of this machine.

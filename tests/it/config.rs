@@ -2,6 +2,7 @@
 
 mod agents;
 mod budgets;
+mod open_files;
 mod secrets;
 mod shown;
 

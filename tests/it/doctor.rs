@@ -224,6 +224,8 @@ fn modes_are_mended_and_nothing_else_is() {
     house.chmod("data", 0o755);
     house.chmod("data/attache.db", 0o644);
     house.chmod(".secrets", 0o644);
+    house.chmod(".", 0o755);
+    house.chmod("configs", 0o777);
     house.certificate("house.test", (2025, 2026));
     let before = std::fs::read(house.path().join("data/attache.db")).expect("a database");
     let said = house.wrapped(&["doctor", "--fix", "--quick"]);
@@ -232,6 +234,7 @@ fn modes_are_mended_and_nothing_else_is() {
         "mended: data/attache.db had mode 0644, and has 0600",
         "mended: data had mode 0755, and has 0700",
         "mended: .secrets had mode 0644, and has 0600",
+        "mended: configs had mode 0777, and has 0755",
     ] {
         assert!(text.contains(mended), "{mended}: {text}");
     }

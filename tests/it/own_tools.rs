@@ -296,3 +296,44 @@ async fn a_tool_is_for_the_personas_that_it_names() {
     let trace = scene.world.app.trace(&run).await;
     assert_eq!(trace, ["call weather", "unknown_tool weather"]);
 }
+
+/// R12: a program that other users of the machine may write is nobody's word, and is not started.
+#[tokio::test]
+async fn a_program_that_others_may_write_is_not_started() {
+    let tool = "configs/tools/weather";
+    for (path, mode) in [
+        ("run", 0o777),
+        ("run", 0o775),
+        ("run", 0o757),
+        ("", 0o777),
+        ("..", 0o775),
+        ("../..", 0o777),
+    ] {
+        let scene = scene("touch started; echo warm", json!({})).await;
+        let app = &scene.world.app;
+        let root = app.workspace.path();
+        let chmod = |path: &std::path::Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+        };
+        for folder in ["", "configs", "configs/tools", tool] {
+            chmod(&root.join(folder), 0o755);
+        }
+        // The engine works already: nothing of the configuration is read again.
+        chmod(&root.join(tool).join(path), mode);
+        let run = scene.writes(CONTACT, "w1", "").await;
+        assert_eq!(
+            app.trace(&run).await,
+            ["call weather", "tool_failed weather"],
+            "{path} {mode:o}"
+        );
+        assert!(!root.join(tool).join("started").exists(), "{path} {mode:o}");
+        chmod(root, 0o700);
+        let run = scene.writes(CONTACT, "w2", "").await;
+        assert_eq!(
+            app.trace(&run).await,
+            ["call weather", "ok weather"],
+            "{path} {mode:o}: nobody else reaches it"
+        );
+        app.check().await;
+    }
+}

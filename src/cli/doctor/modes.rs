@@ -1,9 +1,11 @@
 //! Modes and owners of the files that the engine keeps: none is for other users, all belong to one. `--fix` mends modes.
 //!
 //! Files that other users cannot reach, because a folder above is closed to them, are well. Absent on purpose: sockets,
-//! whose mode is a setting, and `.secrets` and keys, which are problems of the configuration.
+//! whose mode is a setting, and `.secrets`, keys and files of the configuration that others may write, which are problems of the
+//! configuration (`config::file::open_files`); `--fix` mends those, too.
 
 use super::finding::{ExaminedArea, FindingArea, FindingSeverity, InstallCheck, InstallFinding};
+use crate::config::{WritableFile, writable_files};
 use crate::text::plural;
 use serde::Serialize;
 use std::fs::{Metadata, Permissions};
@@ -31,6 +33,8 @@ pub struct OpenFile {
 #[derive(Debug, Default)]
 pub struct ModeFacts {
     pub open: Vec<OpenFile>,
+    /// Files of the configuration, and skills, that others may write.
+    pub trusted: Vec<WritableFile>,
     /// Files below `data` of another user than the folder's, with the number of that user.
     pub foreign: Vec<(PathBuf, u32)>,
     /// User of `data`, and the user who asks.
@@ -65,6 +69,7 @@ pub fn gather(workspace: &Path) -> ModeFacts {
         let owner = owner.filter(|_| folder == "data");
         walk(workspace, &workspace.join(folder), owner, &mut facts);
     }
+    facts.trusted = writable_files(workspace);
     facts.open.sort_by(|a, b| a.path.cmp(&b.path));
     facts.foreign.sort();
     let uid = |path: &Path| path.metadata().ok().map(|found| found.uid());
@@ -124,11 +129,16 @@ pub fn mend(workspace: &Path, facts: &ModeFacts) -> io::Result<Vec<MendedMode>> 
     let data = PathBuf::from("data");
     let private = (!facts.open.is_empty()).then_some(data);
     let paths = facts.open.iter().map(|open| open.path.clone());
+    let trusted = facts.trusted.iter();
+    let trusted = trusted.filter_map(|file| file.path.strip_prefix(workspace).ok());
+    let closed = paths.chain(secrets).chain(private);
+    let closed = closed.map(|below| (below, 0o077));
+    let kept = trusted.map(|below| (below.to_path_buf(), 0o022));
     let mut mended = Vec::new();
-    for below in paths.chain(secrets).chain(private) {
+    for (below, rights) in closed.chain(kept) {
         let path = workspace.join(&below);
         let before = path.symlink_metadata()?.permissions().mode() & 0o7777;
-        let after = before & !0o077;
+        let after = before & !rights;
         if before == after {
             continue;
         }

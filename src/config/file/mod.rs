@@ -14,6 +14,7 @@
 //! | `duration` | durations such as `30s` |
 //! | `check` | finds every problem of a file by its schema, then reads it into its type |
 //! | `misspelled` | names in the workspace that are nearly those that are read |
+//! | `open_files` | files that other users of the machine may write |
 //! | `paths` | paths of the files, and of what they name |
 //! | `private_file` | writes a file that its user alone may read |
 
@@ -22,6 +23,7 @@ mod document;
 pub mod duration;
 pub mod json_schema;
 mod misspelled;
+pub mod open_files;
 mod paths;
 mod private_file;
 mod problem;
@@ -35,6 +37,7 @@ pub use check::{ConfigFile, read};
 pub use document::{Document, child};
 pub use duration::{TypedDuration, spell};
 pub use misspelled::misspelled;
+pub use open_files::{WritableFile, writable_files, writable_part};
 pub use paths::{
     CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, KEEPING_FILE, MCP_FILE, MCP_LOCK_FILE,
     OWN_TOOLS_FOLDER, POLICY_FILE, PRICES_FILE, SECURITY_FILE, SKILLS_FILE, WEB_FILE, below,

@@ -18,7 +18,7 @@ use crate::config::context::{ContextProfile, TypedContext};
 use crate::config::file::{
     CONTEXT_FILE, ConfigErrors, ConfigFile, ConfigLocation, GATEWAY_FILE, HOOKS_FILE,
     INFERENCE_FILE, KEEPING_FILE, KeptFiles, POLICY_FILE, PRICES_FILE, Problem, SECURITY_FILE,
-    SKILLS_FILE, Snapshot, WEB_FILE,
+    SKILLS_FILE, Snapshot, WEB_FILE, open_files,
 };
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::hooks::{Hook, TypedHooks};
@@ -248,6 +248,7 @@ fn load_given(
     }
     let known_secrets = files.known_secrets(&mut ctx);
     let settings = files.resolve(&mut ctx);
+    check_modes(&settings, &mut ctx);
     let gateway = settings.gateway.as_ref().map(|(gateway, _)| gateway);
     // Without a mail domain, addresses are checked in a reserved one (RFC 2606 section 2).
     let domain = gateway.map_or("unknown.invalid", |gateway| gateway.mail_domain.as_str());
@@ -292,6 +293,23 @@ fn load_given(
             .get(LOOP_KEY_VARIABLE)
             .map(|key| LoopKey::new(key.expose_secret().as_bytes())),
     })
+}
+
+/// Reports files of the configuration, and programs, that other users of the machine may write.
+fn check_modes(settings: &ResolvedFiles, ctx: &mut CheckContext<'_>) {
+    if !ctx.source.has_world() {
+        return;
+    }
+    let workspace = ctx.workspace;
+    let hooks = settings.hooks.iter();
+    let hooks = hooks.map(|hook| (hook.command.as_slice(), workspace));
+    let tools = settings.own_tools.iter();
+    let tools = tools.map(|tool| (tool.command.as_slice(), tool.folder.as_path()));
+    let servers = settings.mcp.iter();
+    let servers = servers.map(|server| (server.command.as_slice(), server.folder.as_path()));
+    for problem in open_files::problems(workspace, hooks.chain(tools).chain(servers)) {
+        ctx.report(problem);
+    }
 }
 
 /// The files of `configs/`; `None`: the file could not be read, or an optional one does not exist.

@@ -39,6 +39,66 @@ pub static CASES: &[Case] = &[
             )
         },
     ),
+    Case::fault(
+        "a configuration that others may write",
+        "configuration",
+        &["configs", "may be written by other users", "mode 0777"],
+        "chmod -R go-w configs",
+        |house| {
+            house.chmod(".", 0o755);
+            house.chmod("configs", 0o777)
+        },
+    ),
+    Case::fault(
+        "a file of the configuration that its group may write",
+        "configuration",
+        &["configs/gateway.json", "mode 0660"],
+        "chmod -R go-w configs",
+        |house| {
+            house.chmod(".", 0o750);
+            house.chmod("configs", 0o750);
+            house.chmod("configs/gateway.json", 0o660)
+        },
+    ),
+    Case::fault(
+        "a program of a tool that others may write",
+        "programs",
+        &["configs/tools/stock/run", "mode 0777"],
+        "doctor --fix",
+        |house| {
+            let tool = json!({
+                "description": "Counts.", "arguments": { "properties": {} }, "command": ["./run"], "class": "once", "effects": {},
+            });
+            house.write("configs/tools/stock/tool.json", &tool.to_string());
+            house.write("configs/tools/stock/run", "#!/bin/sh\necho 12\n");
+            house.chmod("configs/tools/stock/run", 0o777);
+            for folder in [".", "configs", "configs/tools", "configs/tools/stock"] {
+                house.chmod(folder, 0o755);
+            }
+            broken()
+        },
+    ),
+    Case::fault(
+        "a skill that others may write",
+        "configuration",
+        &["skills", "mode 0775"],
+        "chmod -R go-w skills",
+        |house| {
+            house.write(
+                "skills/tea/SKILL.md",
+                "---\nname: tea\ndescription: Tea.\n---\nPour.\n",
+            );
+            house.chmod(".", 0o755);
+            house.chmod("skills", 0o775)
+        },
+    ),
+    Case::fault(
+        "a workspace into which others may write",
+        "configuration",
+        &["may be written by other users", "mode 0777"],
+        "chmod go-w .",
+        |house| house.chmod(".", 0o777),
+    ),
     Case::warning(
         "nobody owns it",
         "configuration",

@@ -142,3 +142,30 @@ async fn the_owner_is_told_once_a_day() {
     );
     assert!(given(&scene, "h").is_empty());
 }
+
+/// A hook that others may write says no, as one that gives no answer does.
+#[tokio::test]
+async fn a_hook_that_others_may_write_is_not_started() {
+    let scene = Scene::with(&asks(), |workspace| {
+        program(
+            workspace,
+            "hooks/h",
+            "touch started; echo '{\"decision\": \"allow\"}'",
+        );
+        let hook = json!({ "id": "h", "event": "before_call", "command": ["hooks/h"] });
+        workspace.write_json("configs/hooks.json", &json!({ "hooks": [hook] }));
+        let rule = json!({ "id": "all", "effect": "allow" });
+        workspace.write_json("configs/policy.json", &json!({ "rules": [rule] }));
+    })
+    .await;
+    let root = scene.world.app.workspace.path();
+    for (path, mode) in [("", 0o755), ("hooks", 0o755), ("hooks/h", 0o777)] {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(root.join(path), mode).expect("a mode");
+    }
+    let run = scene.writes(OWNER, "o", "").await;
+    let trace = scene.world.app.trace(&run).await;
+    assert_eq!(trace, ["call send_email", "hook_failed send_email"]);
+    assert!(!root.join("started").exists());
+    assert!(scene.to_eve().is_empty());
+}
