@@ -2,7 +2,8 @@
 //!
 //! An event is a kind and ids; whoever wants to know more asks for it, so that no event tells what its reader may not see.
 //! `id` is the event's number in the database: a reader that was cut off gets what it missed by `Last-Event-ID`, after a
-//! restart of the engine, too. Nothing is buffered for a slow reader: the next page is read when the last one was taken.
+//! restart of the engine, too. Nothing is buffered for a slow reader: the next page is read when the last one was taken. The right
+//! to see it is asked for before each piece of events, and every second: a stream outlives no key and no session.
 
 use super::lists;
 use super::pulse::Follower;
@@ -22,8 +23,10 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 /// Most events of one piece of the stream.
 const PIECE_MAX: u32 = 256;
-/// Time after which a silent stream says that it is there, and whether its caller still may.
+/// Time after which a silent stream says that it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Time between two looks at whether its caller still may see a silent stream.
+const LOOK_AT_RIGHT: Duration = Duration::from_secs(1);
 /// Pause after a look at the database that failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -36,6 +39,8 @@ struct FeedStream {
     follower: Follower,
     /// Ticks when a silent stream is to say something.
     words: Interval,
+    /// Ticks when the right of the caller is to be looked at.
+    rights: Interval,
     is_first: bool,
     /// `true`: there may be more that was committed already.
     has_more: bool,
@@ -64,15 +69,14 @@ pub(in crate::http) async fn events(call: Call) -> Result<Response, PageError> {
     let Some(follower) = call.context.pulse.follow() else {
         return Err(PageError::Busy);
     };
-    let mut words = interval(KEEP_ALIVE);
-    words.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    words.reset();
+    let [words, rights] = [KEEP_ALIVE, LOOK_AT_RIGHT].map(ticking);
     let events = FeedStream {
         call,
         filter,
         seen,
         follower,
         words,
+        rights,
         is_first: true,
         has_more: true,
     };
@@ -81,6 +85,14 @@ pub(in crate::http) async fn events(call: Call) -> Result<Response, PageError> {
         Some((Ok::<_, Infallible>(Bytes::from(piece)), events))
     });
     Ok(reply::events(Body::from_stream(pieces)))
+}
+
+/// Returns a clock whose first tick is one period from now.
+fn ticking(period: Duration) -> Interval {
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.reset();
+    ticks
 }
 
 fn number(typed: &str) -> Result<i64, PageError> {
@@ -101,7 +113,11 @@ impl FeedStream {
             if self.has_more {
                 match self.look().await {
                     Ok(piece) if piece.is_empty() => {}
-                    Ok(piece) => return Some(piece),
+                    // It was committed after the last look at the right, perhaps after its end.
+                    Ok(piece) => {
+                        let is_good = checks::is_still_good(&self.call).await;
+                        return is_good.then_some(piece);
+                    }
                     Err(error) => {
                         tracing::debug!(%error, "a stream of events could not look at the feed");
                         sleep(PAUSE).await;
@@ -113,10 +129,12 @@ impl FeedStream {
                 // The right to see it is looked at however much happens.
                 biased;
                 () = self.follower.closing.cancelled() => return None,
-                _ = self.words.tick() => {
-                    let is_good = checks::is_still_good(&self.call).await;
-                    return is_good.then(|| ": keep-alive\n\n".to_owned());
+                _ = self.rights.tick() => {
+                    if !checks::is_still_good(&self.call).await {
+                        return None;
+                    }
                 }
+                _ = self.words.tick() => return Some(": keep-alive\n\n".to_owned()),
                 changed = self.follower.newest.changed() => match changed {
                     Ok(()) => self.has_more = true,
                     Err(_) => return None,

@@ -11,7 +11,8 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Makes a key as the command line does; gives its id and its secret.
-async fn key(site: &Site, days: u64) -> (String, String) {
+/// A key that reads, with its id; it is good for this many days.
+pub async fn key(site: &Site, days: u64) -> (String, String) {
     let store = &site.scene.world.app.engine.store;
     let secret = format!("att_{}", store.clock().new_secret());
     let new = NewWebToken {

@@ -1,6 +1,7 @@
 //! The stream of events: what is committed is told at once, nothing is missed by a reader that is cut off, and a stream ends
 //! with the right to see it.
 
+use super::api::key;
 use super::reader::{Reader, all_events};
 use super::site::Site;
 use crate::app::Workspace;
@@ -9,6 +10,7 @@ use crate::approvals::scene::CONTACT;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
 
 /// How often a reader is cut off while letters arrive; 1000 is the long form.
 fn cuts() -> usize {
@@ -172,4 +174,111 @@ async fn a_number_that_was_never_given_is_told_as_a_gap() {
             .await;
         assert_eq!(answer.status, 400, "{wrong}");
     }
+}
+
+/// R13: a stream ends with the right to see it, before it tells of anything that came later.
+#[tokio::test]
+async fn a_stream_ends_with_its_key_or_session_and_tells_of_nothing_later() {
+    let ends = [
+        (
+            "key revoked at the machine",
+            Caller::Key,
+            End::RevokeKey("cli"),
+        ),
+        ("key revoked on a page", Caller::Key, End::RevokeKey("page")),
+        ("key over", Caller::Key, End::Days(2)),
+        ("key without its scope", Caller::Key, End::RevokeKey("api")),
+        ("logout", Caller::Session, End::Logout),
+        (
+            "session ended at the machine",
+            Caller::Session,
+            End::EndSession("cli"),
+        ),
+        (
+            "session ended on a page",
+            Caller::Session,
+            End::EndSession("page"),
+        ),
+        ("all sessions ended", Caller::Session, End::EndAll),
+        ("session unused", Caller::Session, End::Days(1)),
+        ("session old", Caller::Session, End::Days(8)),
+    ];
+    for (what, caller, end) in ends {
+        for is_silent in [false, true] {
+            let site = Site::start().await;
+            let app = &site.scene.world.app;
+            let (store, workspace) = (&app.engine.store, &app.workspace);
+            let login = site.login().await;
+            let (mut reader, id) = match caller {
+                Caller::Session => (Reader::open(&site, &login, "", None).await, String::new()),
+                Caller::Key => {
+                    let (id, secret) = key(&site, 1).await;
+                    let socket = TcpStream::connect(site.address)
+                        .await
+                        .expect("a connection");
+                    let fields = format!(
+                        "Host: {}\r\nAuthorization: Bearer {secret}\r\n",
+                        site.address
+                    );
+                    let mut reader = Reader::over(socket, "", &fields).await;
+                    reader.is_told().await;
+                    (reader, id)
+                }
+            };
+            commit_events(workspace, 1).await;
+            let first = *all_events(&site).await.last().expect("an event");
+            assert!(reader.until_event(first).await, "{what}");
+            match end {
+                End::RevokeKey(by) => {
+                    assert!(store.revoke_web_token(&id, by).await.expect("revoked"))
+                }
+                End::Days(days) => workspace
+                    .clock
+                    .advance(Duration::from_secs(days * 24 * 3600)),
+                End::Logout => assert_eq!(site.post(&login, "/logout", &[]).await.status, 303),
+                End::EndSession(by) => {
+                    let sessions = store.web_sessions(1).await.expect("sessions");
+                    assert!(
+                        store
+                            .end_web_session(&sessions[0].id, by)
+                            .await
+                            .expect("ended")
+                    );
+                }
+                End::EndAll => assert!(store.end_web_sessions().await.expect("ended") > 0),
+            }
+            if !is_silent {
+                commit_events(workspace, 3).await;
+            }
+            let start = Instant::now();
+            // The last chunk (RFC 9112, section 7.1).
+            let is_over = |text: &str| text.ends_with("\r\n0\r\n\r\n");
+            reader.until(is_over).await;
+            assert!(
+                start.elapsed() < Duration::from_secs(5),
+                "{what}: {:?}",
+                start.elapsed()
+            );
+            assert_eq!(
+                reader.ids().last(),
+                Some(&first),
+                "{what}: nothing later is told"
+            );
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Caller {
+    Session,
+    Key,
+}
+
+#[derive(Clone, Copy)]
+enum End {
+    RevokeKey(&'static str),
+    EndSession(&'static str),
+    EndAll,
+    Logout,
+    Days(u64),
 }
