@@ -421,18 +421,27 @@ async fn nothing_outside_the_folder_is_indexed_and_nothing_blocks() {
         .expect("a link");
     std::os::unix::fs::symlink(&outside, run_deps.path("folder")).expect("a link");
     std::os::unix::fs::symlink(".", run_deps.path("circle")).expect("a link");
+    // Beneath the persona's folder, where its capability would follow it.
+    let private = run_deps.path("../responsibilities");
+    std::fs::create_dir(&private).expect("a folder");
+    std::fs::write(private.join("private.md"), "apple canary").expect("a file");
+    std::os::unix::fs::symlink("../responsibilities/private.md", run_deps.path("duty.md"))
+        .expect("a link");
+    std::os::unix::fs::symlink("../responsibilities", run_deps.path("duties")).expect("a link");
     std::fs::hard_link(outside.join("secret.md"), run_deps.path("hard.md")).expect("a hard link");
     let made = std::process::Command::new("mkfifo")
         .arg(run_deps.path("pipe.md"))
         .status();
     assert!(made.is_ok_and(|status| status.success()), "mkfifo");
     let report = tokio::time::timeout(Duration::from_secs(5), run_deps.sync()).await;
-    let links = ["circle", "folder", "link.md", "pipe.md"];
+    let links = [
+        "circle", "duties", "duty.md", "folder", "link.md", "pipe.md",
+    ];
     let mut skipped = links
         .map(|name| (format!("knowledge/{name}"), "not a regular file".to_owned()))
         .to_vec();
     let second = "has a second name (a hard link), which may lie anywhere";
-    skipped.insert(2, ("knowledge/hard.md".to_owned(), second.to_owned()));
+    skipped.insert(4, ("knowledge/hard.md".to_owned(), second.to_owned()));
     assert_eq!(
         report,
         Ok(KnowledgeSyncReport {

@@ -206,15 +206,20 @@ fn no_link_leads_the_versions_out_of_the_workspace() {
     place.write("box/b.md", "mine");
     place.record("r3");
     std::fs::remove_dir_all(place.path("box")).expect("gone");
-    symlink(place.0.path(), place.path("box")).expect("a link");
-    place.record("r4");
-    assert!(
-        place
-            .versions(QUOTA)
-            .restore("box/b.md", None, now())
-            .is_err()
-    );
-    assert!(!place.0.path().join("b.md").exists());
+    for to in [place.0.path(), Path::new(".."), Path::new("../../..")] {
+        symlink(to, place.path("box")).expect("a link");
+        place.record("r4");
+        assert!(
+            place
+                .versions(QUOTA)
+                .restore("box/b.md", None, now())
+                .is_err(),
+            "{to:?}"
+        );
+        assert!(!place.0.path().join("b.md").exists());
+        assert!(!place.folder().join("b.md").exists());
+        std::fs::remove_file(place.path("box")).expect("gone");
+    }
     // Nor one in the place of the workspace: nothing is read, and nothing written.
     std::fs::rename(place.path(""), place.folder().join("moved")).expect("moved");
     symlink(".", place.folder().join("workspace")).expect("a link");

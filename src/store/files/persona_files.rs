@@ -186,6 +186,15 @@ fn open(folder: &Path) -> FileResult<Dir> {
 }
 
 fn text(dir: &Dir, name: &str) -> FileResult<PersonaFileText> {
+    // A link on the way would lead to a file of another name, which may not be edited.
+    let mut parents = name.match_indices('/').map(|(at, _)| &name[..at]);
+    let is_link = |parent: &str| {
+        let found = dir.symlink_metadata(parent);
+        found.is_ok_and(|found| found.is_symlink())
+    };
+    if parents.any(is_link) {
+        return Err(PersonaFileError::NotPlain);
+    }
     let about = match dir.symlink_metadata(name) {
         Ok(about) => about,
         Err(error) if error.kind() == ErrorKind::NotFound => {

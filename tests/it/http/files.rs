@@ -144,7 +144,16 @@ async fn no_name_leads_out_of_the_folder_or_to_what_says_what_a_persona_may() {
     std::fs::create_dir_all(&own).expect("a folder");
     std::os::unix::fs::symlink(path.join("configs"), own.join("out")).expect("a link");
     std::os::unix::fs::symlink("/etc/hostname", own.join("host.md")).expect("a link");
+    // Relative ones, which the folder's capability follows.
+    std::os::unix::fs::symlink("..", own.join("up")).expect("a link");
+    std::os::unix::fs::symlink("../workspace", own.join("work")).expect("a link");
+    std::fs::create_dir_all(own.join("../workspace")).expect("a folder");
+    std::os::unix::fs::symlink("house.md", own.join("alias.md")).expect("a link");
     for name in [
+        "knowledge/up/notes.md",
+        "knowledge/up/workspace/x.md",
+        "knowledge/work/x.md",
+        "knowledge/alias.md",
         "persona.json",
         "../bob/PERSONA.md",
         "knowledge/../persona.json",
