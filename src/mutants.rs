@@ -63,6 +63,10 @@ mod armed {
             "a URL, and a query, holds only what everybody may read",
         ),
         (
+            "G10.effects",
+            "calls with effects wait for the owner where words of low trust could have chosen them",
+        ),
+        (
             "G10.links",
             "a page to which a stranger's letter leads is the owner's to ask for",
         ),
@@ -106,6 +110,10 @@ mod armed {
         ),
         ("G17", "the address that was checked is connected to"),
         ("G18", "each redirect is checked like the first URL"),
+        (
+            "G18.rules",
+            "rules are asked about each host to which a page redirects",
+        ),
         ("G19", "files are opened beneath the persona's folder"),
         (
             "G19.links",

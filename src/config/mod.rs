@@ -98,7 +98,7 @@ pub use mcp::{
     McpTool, McpToolPin, PinnedFile, SCHEMA_BYTES_MAX, definition_sha256, lock_text, origin,
 };
 pub use objects::{BucketKey, OBJECTS_KEY_ID, OBJECTS_SECRET_KEY, ObjectPlace, ObjectSettings};
-pub use own_tools::{OwnTool, OwnToolClass, OwnToolEffects};
+pub use own_tools::{OwnTool, OwnToolClass, OwnToolEffects, ToolSenders};
 pub use persona::{BadName, Persona, check_name, description, is_untouched};
 pub use personas::{OutOfService, Personas};
 pub use policy::{ApprovalSettings, PolicySettings, REPLY};

@@ -56,7 +56,7 @@ pub use mail::report::{
     BounceReason, DIAGNOSTIC_CHARS_MAX, Report, ReportAction, ReportKind, ReportedRecipient,
     bounce_address, bounce_token,
 };
-pub use memory::lines::{MemoryAudience, VisibleMemory, visible_to};
+pub use memory::lines::{MemoryAudience, VisibleMemory, may_replace, visible_to};
 pub use memory::{
     ContactAliases, MEMORY_OF_RUN_MAX, MEMORY_RESTORABLE, MEMORY_TEXT_CHARS_MAX, MEMORY_UNUSED_MAX,
     MemoryCircle, MemoryKind, MemoryProposal, MemoryScope, MemoryStatus,

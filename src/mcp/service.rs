@@ -125,6 +125,7 @@ impl Toolbox {
             name,
             args: &args,
             begun: None,
+            is_approved: false,
         };
         let prepared = match self.refused_unseen(calls, asked).await? {
             Some(verdict) => PreparedCall::ended(verdict),

@@ -39,6 +39,10 @@ const NOT_A_READER: &str = "not_a_reader";
 const RUNS_COMMAND: &str = "runs_command";
 /// Code of a page to which a letter of a stranger leads, or at which one unsubscribes.
 const LINK_OF_LETTER: &str = "link_of_letter";
+/// Code of a call that sends out, other than a mail, with words of low trust read.
+pub const TAINTED_OUT: &str = "tainted_out";
+/// Code of a call that changes something, with words of low trust read.
+pub const TAINTED_CHANGE: &str = "tainted_change";
 /// Code of a page that a stranger wants fetched.
 const WEB_FOR_STRANGER: &str = "web_for_stranger";
 
@@ -80,9 +84,12 @@ pub fn by_table(facts: &CallFacts) -> TableDecision {
             }
         };
     }
-    if facts.text("link").is_some() && !is_off("G10.links") {
+    if matches!(facts.text("link"), Some("of_stranger" | "unsubscribe")) && !is_off("G10.links") {
         let why = "a letter leads to that page: asking for it tells its sender that the letter is read, and may unsubscribe or confirm";
         return says(PolicyEffect::Ask, true, LINK_OF_LETTER, why);
+    }
+    if let Some(decision) = by_effects(facts, (sender, floor)) {
+        return decision;
     }
     if is_outside && !is_off("G8") {
         let why = "a recipient is neither an owner, nor in the thread, nor in `send_allow`";
@@ -95,4 +102,41 @@ pub fn by_table(facts: &CallFacts) -> TableDecision {
         };
     }
     says(PolicyEffect::Allow, true, "", "")
+}
+
+/// Returns the decision on a call with effects that is no mail, where words of low trust could have chosen it. What a tool declares
+/// decides, so no tool is forgotten.
+fn by_effects(facts: &CallFacts, (sender, floor): (Trust, Trust)) -> Option<TableDecision> {
+    let is_mail = facts.text("recipients").is_some();
+    if is_mail || facts.is_true("is_gated") || is_off("G10.effects") {
+        return None;
+    }
+    let has = |effect| facts.has("effect", effect);
+    let least = facts.text("senders").map(Trust::of_stored);
+    let least_said = least.unwrap_or(Trust::Contact);
+    let acts = has("sends_out") || has("changes_state") || has("runs_code");
+    let is_low = acts && sender.min(floor) < least_said;
+    // A program of the owner's is given what its caller writes.
+    let tells = least.is_some() && has("reads_private") && sender < least_said;
+    let is_named = matches!(facts.text("link"), Some("of_sender" | "of_page"));
+    if !(is_low || tells) || (is_named && sender >= Trust::Contact) {
+        return None;
+    }
+    let code = match has("sends_out") {
+        true => TAINTED_OUT,
+        false => TAINTED_CHANGE,
+    };
+    let what = match has("sends_out") {
+        true => "what leaves",
+        false => "what it does",
+    };
+    let why = format!(
+        "the run answers, or has read words of, somebody below `{}`, who could have chosen {what}",
+        least_said.as_str()
+    );
+    Some(match sender {
+        // Whoever proves nothing puts no question before an owner.
+        Trust::Unauthenticated => says(PolicyEffect::Deny, false, code, &why),
+        _ => says(PolicyEffect::Ask, true, code, &why),
+    })
 }

@@ -94,6 +94,18 @@ pub static FACTS: &[KnownFact] = &[
         "whether the call runs a command in the sandbox",
     ),
     fact(
+        "is_gated",
+        FactKind::Flag,
+        true,
+        "whether the tool itself keeps words of low trust from having an effect: what it leaves waits for the owner",
+    ),
+    fact(
+        "senders",
+        FactKind::Level,
+        true,
+        "of an own tool or one of an MCP server: lowest trust with which it is called without asking",
+    ),
+    fact(
         "floor",
         FactKind::Level,
         false,
@@ -173,9 +185,10 @@ pub static FACTS: &[KnownFact] = &[
     ),
     fact(
         "link",
-        FactKind::Word(&["of_stranger", "unsubscribe"]),
+        FactKind::Word(&["of_stranger", "unsubscribe", "of_sender", "of_page"]),
         false,
-        "letter to which the URL of `web_fetch` belongs: one of somebody below `contact` names its domain, or `List-Unsubscribe` has it",
+        "where the URL of `web_fetch` is from: a letter of somebody below `contact` names its domain, `List-Unsubscribe` has it, the \
+         sender's own words name its host, or the run has read a page of that host",
     ),
 ];
 
@@ -217,6 +230,15 @@ impl CallFacts {
     pub fn level(&self, name: &str) -> Trust {
         self.text(name)
             .map_or(Trust::Unauthenticated, Trust::of_stored)
+    }
+
+    /// Reports whether a fact of several texts has this one.
+    pub fn has(&self, name: &str, text: &str) -> bool {
+        match self.value(name) {
+            Some(Value::Array(texts)) => texts.iter().any(|other| other == text),
+            Some(Value::String(other)) => other == text,
+            _ => false,
+        }
     }
 
     pub fn is_true(&self, name: &str) -> bool {

@@ -15,7 +15,7 @@ mod defaults;
 
 pub use condition::{RuleCondition, read_condition};
 pub use decision::{PolicyDecision, PolicyEffect};
-pub use defaults::{NEW_RECIPIENT, TableDecision, by_table};
+pub use defaults::{NEW_RECIPIENT, TAINTED_CHANGE, TAINTED_OUT, TableDecision, by_table};
 pub use facts::{CallFacts, FACTS, FactKind, KnownFact};
 pub use likeness::{LikeConditions, conditions_like};
 pub use rule::{PolicyCall, PolicyRule, decide, is_offered};

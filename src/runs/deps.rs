@@ -255,7 +255,7 @@ impl RunDeps {
         };
         let web = &self.config.web;
         let open = |tool: &&Arc<RegisteredTool>| {
-            label.closed(tool.effects()).is_none()
+            label.closed(tool).is_none()
                 && self.has_own_tool(persona, tool)
                 && (web.fetch.is_some() || !tool.declaration().capabilities.web)
                 && (web.search.is_some() || !tool.declaration().capabilities.web_search)

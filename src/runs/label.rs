@@ -11,7 +11,7 @@ use crate::domain::memory::lines::HAVING_READ;
 use crate::domain::{Readers, TextLabel, Trigger, Trust};
 use crate::mutants::is_off;
 use crate::store::{Step, StepKind};
-use crate::tools::{Effects, MailPolicy, Reader, ToolRegistry, USE_SKILL, WriteOrigin};
+use crate::tools::{MailPolicy, Reader, RegisteredTool, ToolRegistry, USE_SKILL, WriteOrigin};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -114,13 +114,17 @@ impl RunLabel {
         })
     }
 
-    /// Returns the reason why a tool with these effects is closed to the run; `None`: it is open.
-    pub fn closed(&self, effects: Effects) -> Option<&'static str> {
+    /// Returns the reason why a tool is closed to the run; `None`: it is open.
+    pub fn closed(&self, tool: &RegisteredTool) -> Option<&'static str> {
         if is_off("G12") {
             return None;
         }
+        let effects = tool.effects();
+        if tool.declaration().capabilities.page && self.sender < Trust::Contact {
+            return Some("its sender is no known contact, and the page is the owner's");
+        }
         let is_unproven = self.sender == Trust::Unauthenticated;
-        if is_unproven && (effects.sends_out || effects.changes_state || effects.runs_code) {
+        if is_unproven && effects.act() {
             return Some(
                 "its sender has proved nothing; what you answer last is mailed to them all the same",
             );
@@ -182,6 +186,16 @@ impl RunLabel {
         }
     }
 
+    /// Returns the label of a call that the owner has said yes to: its words are vouched for, so they are worth what the
+    /// sender's are.
+    #[must_use]
+    pub fn vouched(self) -> Self {
+        Self {
+            floor: self.floor.max(self.sender),
+            ..self
+        }
+    }
+
     /// Returns the origin that is recorded with each memory line of the run.
     pub fn origin(&self, subject: &Subject) -> WriteOrigin {
         let message = &subject.message;
@@ -204,6 +218,7 @@ impl RunLabel {
         WriteOrigin {
             from,
             trust,
+            sender: self.sender,
             lowest: self.floor,
             at: message.received_at,
             readers: self.readers.clone(),

@@ -5,7 +5,8 @@ use crate::domain::{Readers, TextLabel, Trust};
 use crate::text::visible;
 use crate::tools::contract::arguments::without_nulls;
 use crate::tools::{
-    McpCall, ResultWords, Tool, ToolCall, ToolCapabilities, ToolDeclaration, ToolError, ToolOutcome,
+    Effects, McpCall, ResultWords, Tool, ToolCall, ToolCapabilities, ToolDeclaration, ToolError,
+    ToolOutcome,
 };
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -36,13 +37,18 @@ struct McpServerTool {
 
 impl Tool for McpServerTool {
     fn declaration(&self) -> ToolDeclaration {
-        let McpTool { class, effects, .. } = self.declared;
+        let McpTool {
+            class,
+            effects,
+            senders,
+            ..
+        } = self.declared;
         ToolDeclaration {
             name: self.declared.offered.clone(),
             description: description(&self.approved.definition),
             input_schema: arguments(&self.approved.definition),
             class: class.into(),
-            effects: effects.into(),
+            effects: Effects::declared(effects, senders),
             // Its outcome says whose.
             result_words: ResultWords::Engine,
             capabilities: ToolCapabilities {

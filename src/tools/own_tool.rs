@@ -4,7 +4,7 @@ use crate::config::OwnTool;
 use crate::domain::{Readers, TextLabel, Trust};
 use crate::tools::contract::arguments::without_nulls;
 use crate::tools::{
-    ResultWords, Tool, ToolCall, ToolCapabilities, ToolDeclaration, ToolError, ToolOutcome,
+    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolDeclaration, ToolError, ToolOutcome,
 };
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -30,7 +30,7 @@ impl Tool for OwnerTool {
             description: own.description.clone(),
             input_schema: own.arguments.clone(),
             class: own.class.into(),
-            effects: own.effects.into(),
+            effects: Effects::declared(own.effects, own.senders),
             // Its outcome says whose.
             result_words: ResultWords::Engine,
             capabilities: ToolCapabilities {

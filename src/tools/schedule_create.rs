@@ -75,6 +75,7 @@ impl Tool for ScheduleCreate {
             class: ToolClass::Verifiable,
             effects: Effects {
                 changes_state: true,
+                is_gated: true,
                 ..Effects::NONE
             },
             result_words: ResultWords::Engine,

@@ -1,5 +1,5 @@
 //! `update_memory`: rewrites the persona's `active.md`, atomically, and keeps the earlier versions.
-//! Each line that a run writes ends with its origin (`lines.rs`).
+//! Each line that a run writes ends with its origin (`lines.rs`), and a run replaces lines of its own origin or lower.
 
 mod lines;
 
@@ -9,7 +9,9 @@ use super::{
     CallTrace, Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
     ToolError, ToolOutcome, arguments_schema,
 };
-use crate::domain::{MemoryAudience, Timestamp, sha256_hex, visible_to};
+use crate::domain::{
+    MemoryAudience, Timestamp, Trust, VisibleMemory, may_replace, sha256_hex, visible_to,
+};
 use cap_std::fs_utf8::{Dir, File, OpenOptions};
 use futures_util::future::BoxFuture;
 use lines::{MemoryLines, mark};
@@ -25,8 +27,9 @@ const VERSIONS_KEPT: usize = 20;
 
 /// Text that the model reads.
 const DESCRIPTION: &str = "Changes your working memory (`active.md`), which you see in later runs. Give either `content`, which replaces all \
-         of it, or `append`, which adds to its end. Keep it short: facts and open tasks, not transcripts. Where each line \
-         came from is added by itself, so leave the `<!-- from … -->` of lines out.";
+         lines that are yours to replace, or `append`, which adds to its end. Lines of your owner, and of runs that were trusted more, \
+         stay. Keep it short: facts and open tasks, not transcripts. Where each line came from is added by itself, so leave the \
+         `<!-- from … -->` of lines out.";
 
 pub struct UpdateMemory;
 
@@ -53,7 +56,7 @@ impl Tool for UpdateMemory {
             },
             result_words: ResultWords::Engine,
             capabilities: ToolCapabilities {
-                files: true,
+                page: true,
                 ..ToolCapabilities::NONE
             },
         }
@@ -63,7 +66,7 @@ impl Tool for UpdateMemory {
         Box::pin(async move {
             let change = MarkedChange::of(&call)?;
             let (now, bytes_max) = (call.clock.now(), call.limits.memory_bytes_max);
-            let result = on_disk(call.env.files()?, move |folder| {
+            let result = on_disk(call.env.page()?, move |folder| {
                 update(folder, &change, now, bytes_max)
             })
             .await?;
@@ -80,7 +83,7 @@ impl Tool for UpdateMemory {
     ) -> BoxFuture<'a, Result<Value, ToolError>> {
         Box::pin(async move {
             let change = MarkedChange::of(&call)?;
-            let before = on_disk(call.env.files()?, read_memory).await?;
+            let before = on_disk(call.env.page()?, read_memory).await?;
             let after = change.applied_to(before.as_deref().unwrap_or_default());
             Ok(json!({ "before": digest(before.as_deref()), "after": digest(Some(&after)) }))
         })
@@ -92,15 +95,17 @@ impl Tool for UpdateMemory {
         expected: &'a Value,
     ) -> BoxFuture<'a, Result<CallTrace, ToolError>> {
         Box::pin(async move {
-            let now = on_disk(call.env.files()?, read_memory).await?;
+            let now = on_disk(call.env.page()?, read_memory).await?;
             let digest = digest(now.as_deref());
             // A call that changes nothing has equal digests before and after: it is run, and says
             // so.
             Ok(if digest == expected["before"] && expected.is_object() {
                 CallTrace::Untouched
             } else if digest == expected["after"] {
-                let shown = visible_to(&now.unwrap_or_default(), &call.origin.audience).shown;
-                let result = result_json(true, shown.len(), call.limits.memory_bytes_max);
+                let origin = call.origin;
+                let now = now.unwrap_or_default();
+                let shown = visible_to(&now, &origin.audience, origin.sender).shown;
+                let result = result_json(true, (shown.len(), call.limits.memory_bytes_max), 0);
                 CallTrace::Done(Box::new(ToolOutcome {
                     result,
                     ..ToolOutcome::default()
@@ -119,8 +124,16 @@ fn digest(memory: Option<&str>) -> Value {
     })
 }
 
-fn result_json(changed: bool, bytes: usize, bytes_max: usize) -> Value {
-    json!({ "changed": changed, "bytes": bytes, "bytes_max": bytes_max })
+/// Returns what the model reads; `kept`: how many lines were not its to replace.
+fn result_json(changed: bool, (bytes, bytes_max): (usize, usize), kept: usize) -> Value {
+    let mut result = json!({ "changed": changed, "bytes": bytes, "bytes_max": bytes_max });
+    if kept > 0 {
+        result["kept_lines"] = json!(kept);
+        result["note"] = json!(
+            "lines of your owner, or of runs that were trusted more, stay as they are; yours stand below them"
+        );
+    }
+    result
 }
 
 enum MemoryChange {
@@ -160,11 +173,23 @@ impl MemoryChange {
     /// Returns the memory after the change, whose new lines have this mark. Appending text that is
     /// at the end already changes nothing, so that a call that is run again after a crash does not
     /// double it.
-    fn applied_to(&self, before: &str, mark: &str) -> String {
+    fn applied_to(&self, before: &str, mark: &str, by: (Trust, Trust)) -> String {
         let before = MemoryLines::read(before);
         match self {
-            MemoryChange::Replace(content) => before.replaced_by(content, mark),
+            MemoryChange::Replace(content) => {
+                before.replaced_by(content, mark, |mark| may_replace(mark, by))
+            }
             MemoryChange::Append(text) => before.followed_by(text, mark),
+        }
+    }
+
+    /// Returns the number of lines that it would replace and may not.
+    fn kept(&self, before: &str, by: (Trust, Trust)) -> usize {
+        match self {
+            MemoryChange::Replace(_) => {
+                MemoryLines::read(before).kept(|mark| may_replace(mark, by))
+            }
+            MemoryChange::Append(_) => 0,
         }
     }
 }
@@ -174,6 +199,8 @@ struct MarkedChange {
     change: MemoryChange,
     mark: String,
     audience: MemoryAudience,
+    /// Trust of the run's sender, and the lowest of what it has read.
+    by: (Trust, Trust),
 }
 
 impl MarkedChange {
@@ -182,20 +209,58 @@ impl MarkedChange {
             change: MemoryChange::read(read_args(call.args)?)?,
             mark: mark(call.origin, call.run),
             audience: call.origin.audience.clone(),
+            by: (call.origin.sender, call.origin.lowest),
         })
     }
 
     fn applied_to(&self, before: &str) -> String {
-        let visible = visible_to(before, &self.audience);
-        let changed = self.change.applied_to(&visible.shown, &self.mark);
+        let visible = self.visible(before);
+        let changed = self.change.applied_to(&visible.shown, &self.mark, self.by);
         // What the run does not see makes no difference to what it is told.
         match visible.hidden.is_empty() {
-            true => self.change.applied_to(before, &self.mark),
+            true => self.change.applied_to(before, &self.mark, self.by),
             false if changed == visible.shown => before.to_owned(),
             false => join(changed, &visible.hidden),
         }
     }
+
+    fn visible(&self, memory: &str) -> VisibleMemory {
+        visible_to(memory, &self.audience, self.by.0)
+    }
+
+    /// Checks that a memory is small enough. What runs for others have written has half of it at most, so that the owner's
+    /// runs can always write.
+    fn check_size(&self, before: &str, after: &str, bytes_max: usize) -> Result<(), ToolError> {
+        if after.len() > bytes_max {
+            let hint = format!(
+                "the memory would have {} bytes with the marks of where its lines came from, and at most {bytes_max} are \
+                 allowed; it has {} now: shorten it with `content`",
+                self.visible(after).shown.len(),
+                self.visible(before).shown.len(),
+            );
+            return Err(ToolError::mendable("memory_too_large", hint));
+        }
+        let of_others = |memory: &str| -> usize {
+            let lines = memory.lines();
+            lines
+                .filter(|line| may_replace(Some(line), OTHERS))
+                .map(str::len)
+                .sum()
+        };
+        let (is, most) = (of_others(after), bytes_max / 2);
+        if is > most && is > of_others(before) {
+            let hint = format!(
+                "lines that runs for others than your owner wrote would have {is} bytes with their marks, and at most {most} are \
+                 allowed: shorten yours with `content`"
+            );
+            return Err(ToolError::mendable("memory_too_large", hint));
+        }
+        Ok(())
+    }
 }
+
+/// Highest sender, and highest of what a run has read, of lines that are not the owner's.
+const OTHERS: (Trust, Trust) = (Trust::System, Trust::Contact);
 
 /// Joins two texts of whole lines.
 fn join(mut first: String, second: &str) -> String {
@@ -226,17 +291,13 @@ fn update(
     lock.lock().map_err(failed)?;
 
     let before = read_memory(folder)?;
-    let after = change.applied_to(before.as_deref().unwrap_or_default());
-    let shown = visible_to(&after, &change.audience).shown;
-    if after.len() > bytes_max {
-        let hint = format!(
-            "the memory would have {} bytes with the marks of where its lines came from, and at most {bytes_max} are \
-             allowed; it has {} now: shorten it with `content`",
-            shown.len(),
-            before.map_or(0, |b| visible_to(&b, &change.audience).shown.len()),
-        );
-        return Err(ToolError::mendable("memory_too_large", hint));
-    }
+    let was = before.as_deref().unwrap_or_default();
+    let after = change.applied_to(was);
+    change.check_size(was, &after, bytes_max)?;
+    let (shown, kept) = (
+        change.visible(&after).shown,
+        change.change.kept(&change.visible(was).shown, change.by),
+    );
     let changed = before.as_deref() != Some(after.as_str());
     if changed {
         if let Some(before) = &before {
@@ -244,7 +305,7 @@ fn update(
         }
         replace(folder, &after).map_err(failed)?;
     }
-    Ok(result_json(changed, shown.len(), bytes_max))
+    Ok(result_json(changed, (shown.len(), bytes_max), kept))
 }
 
 /// Reads the memory; `None` when there is no such file.
@@ -320,18 +381,19 @@ mod tests {
     fn appending_twice_is_appending_once() {
         let append = MemoryChange::Append("- call Bob\n- pay rent\n".into());
         let mark = "<!-- from a -->";
-        let once = append.applied_to("# Tasks\n", mark);
+        let by = (Trust::Contact, Trust::Contact);
+        let once = append.applied_to("# Tasks\n", mark, by);
         assert_eq!(
             once,
             format!("# Tasks\n- call Bob {mark}\n- pay rent {mark}\n")
         );
-        assert_eq!(append.applied_to(&once, "<!-- from b -->"), once);
+        assert_eq!(append.applied_to(&once, "<!-- from b -->", by), once);
         assert_eq!(
-            append.applied_to("", mark),
+            append.applied_to("", mark, by),
             format!("- call Bob {mark}\n- pay rent {mark}\n")
         );
         // The end of a longer line is not that text.
-        let other = MemoryChange::Append("rent".into()).applied_to("pay rent\n", mark);
+        let other = MemoryChange::Append("rent".into()).applied_to("pay rent\n", mark, by);
         assert_eq!(other, format!("pay rent\nrent {mark}\n"));
     }
 }

@@ -59,7 +59,7 @@ impl Tool for WebFetch {
         Box::pin(async move {
             let args: WebFetchArgs = read_args(call.args)?;
             let web = call.env.web()?.within(call.limits.duration_max);
-            let fetched = web.fetch(&args.url).await;
+            let fetched = web.fetch(&args.url, call.env.redirects()).await;
             let page = fetched.map_err(|error| ToolError::mendable(error.code, error.message))?;
             let max = call.limits.result_bytes_max;
             let described = |piece: TextPiece<'_>| described(&page, piece);

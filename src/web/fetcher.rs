@@ -8,12 +8,13 @@ use super::page::{WebPage, is_text};
 use super::target::{UrlRefusal, WebTarget};
 use crate::mutants::is_off;
 use crate::text::root_cause;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, LOCATION, USER_AGENT,
 };
 use reqwest::{Client, Response};
 use secrecy::ExposeSecret;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -55,6 +56,21 @@ impl Lookup for SystemLookup {
     }
 }
 
+/// Decides whether a page may be asked for that another one redirects to.
+pub trait RedirectRule: Send + Sync {
+    /// Returns the error of a redirect that is not followed.
+    fn judge<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), FetchError>>;
+}
+
+/// A rule that follows every redirect that the guard permits.
+pub struct AnyRedirect;
+
+impl RedirectRule for AnyRedirect {
+    fn judge<'a>(&'a self, _url: &'a str) -> BoxFuture<'a, Result<(), FetchError>> {
+        Box::pin(ready(Ok(())))
+    }
+}
+
 /// Reason why a page was not fetched: a stable code, and a sentence for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -64,7 +80,7 @@ pub struct FetchError {
 }
 
 impl FetchError {
-    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
             message: message.into(),
@@ -153,8 +169,8 @@ impl WebFetcher {
     }
 
     /// Fetches a page. Errors: `url_not_allowed`, `address_not_allowed`, `too_many_redirects`, `not_reachable`, `http_status`,
-    /// `not_text`, `too_large`, `timed_out`.
-    pub async fn fetch(&self, url: &str) -> Result<WebPage, FetchError> {
+    /// `not_text`, `too_large`, `timed_out`, and those of the rule, which is asked about every further host.
+    pub async fn fetch(&self, url: &str, rule: &dyn RedirectRule) -> Result<WebPage, FetchError> {
         let target = WebTarget::parse(url, &self.opened)?;
         let seconds = self.limits.duration_max.as_secs();
         let late = |_| {
@@ -163,11 +179,16 @@ impl WebFetcher {
                 format!("the page did not come whole within {seconds} s"),
             )
         };
-        let fetched = tokio::time::timeout(self.limits.duration_max, self.follow(target));
+        let fetched = tokio::time::timeout(self.limits.duration_max, self.follow(target, rule));
         fetched.await.map_err(late)?
     }
 
-    async fn follow(&self, mut target: WebTarget) -> Result<WebPage, FetchError> {
+    async fn follow(
+        &self,
+        mut target: WebTarget,
+        rule: &dyn RedirectRule,
+    ) -> Result<WebPage, FetchError> {
+        let mut hosts = BTreeSet::from([target.host.clone()]);
         for _ in 0..=self.limits.redirects_max {
             let response = self.ask(&target).await?;
             let status = response.status();
@@ -184,6 +205,9 @@ impl WebFetcher {
                 true => target.followed_blindly(location)?,
                 false => target.redirected(location, &self.opened)?,
             };
+            if hosts.insert(target.host.clone()) && !is_off("G18.rules") {
+                rule.judge(target.url.as_str()).await?;
+            }
         }
         let message = format!(
             "the page redirects more than {} times",

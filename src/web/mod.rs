@@ -19,7 +19,8 @@ mod search;
 pub use address::is_public;
 pub use api_request::{ApiRequest, form_text};
 pub use fetcher::{
-    ApiAnswer, ApiStream, FetchError, FetchLimits, Lookup, SystemLookup, WebFetcher,
+    AnyRedirect, ApiAnswer, ApiStream, FetchError, FetchLimits, Lookup, RedirectRule, SystemLookup,
+    WebFetcher,
 };
 pub use page::WebPage;
 pub use search::{SEARCH_TIMEOUT, SearchHit, SearchService, WebSearcher, search_host};

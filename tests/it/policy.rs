@@ -4,3 +4,4 @@ mod files;
 pub mod interference;
 mod preview;
 mod rules;
+mod sinks;

@@ -23,6 +23,7 @@ use attache::tools::{
     Answered, KeptWorkspace, MailPolicy, Reader, RecipientPlace, SkillReader, ToolCall, ToolEnv,
     ToolError, ToolLimits, ToolOutcome, ToolResources, WriteOrigin, builtin, recipient_not_allowed,
 };
+use attache::web::AnyRedirect;
 use cap_std::fs_utf8::Dir;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -80,6 +81,7 @@ impl RunDeps {
         let origin = WriteOrigin {
             from: "carol@partner.test".into(),
             trust: "contact".into(),
+            sender: Trust::Contact,
             lowest: Trust::Contact,
             at: Timestamp::parse("2026-11-20T07:59:00Z").expect("an instant"),
             readers: attache::domain::Readers::Everyone,
@@ -140,6 +142,7 @@ impl RunDeps {
             thread: &self.thread,
             documents: &self.documents,
             web: None,
+            redirects: &AnyRedirect,
             web_search: None,
             zone: chrono_tz::UTC,
             programs: None,

@@ -10,6 +10,7 @@ use crate::policy::{
     CallFacts, FACTS, FactKind, KnownFact, PolicyCall, PolicyDecision, PolicyRule, decide,
     read_condition,
 };
+use crate::runs::tool_calls::run_facts::of_tool;
 use crate::tools;
 use clap::{Arg, ArgMatches};
 use serde_json::{Value, json};
@@ -18,8 +19,8 @@ pub fn command() -> clap::Command {
     clap::Command::new("explain")
         .about("Show the rules in order, or which of them decides on a call with these facts")
         .after_help(
-            "Without --tool it lists the rules. A fact that is not given is not there, and holds no condition; \
-             `docs/guide/policy.md` lists all of them.",
+            "Without --tool it lists the rules. What the tool declares is known; any other fact that is not given is not there, and \
+             holds no condition. `docs/guide/policy.md` lists all of them.",
         )
         .arg(
             Arg::new("persona")
@@ -51,8 +52,7 @@ pub fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> 
     if tool.is_empty() {
         return list(context, &rules);
     }
-    known_tool(&config, tool)?;
-    let mut facts = CallFacts::default();
+    let mut facts = declared_facts(&config, tool)?;
     for typed in args.get_many::<String>("facts").into_iter().flatten() {
         facts = with_fact(facts, typed)?;
     }
@@ -81,11 +81,13 @@ fn persona<'c>(config: &'c Config, typed: &str) -> anyhow::Result<Option<&'c Per
     }
 }
 
-/// Errors: no rule could be about that tool.
-fn known_tool(config: &Config, tool: &str) -> anyhow::Result<()> {
+/// Returns the facts that a tool declares. Errors: no rule could be about that tool.
+fn declared_facts(config: &Config, tool: &str) -> anyhow::Result<CallFacts> {
     let registry = tools::of_config(config);
-    if registry.names().chain([REPLY]).any(|known| known == tool) {
-        return Ok(());
+    match registry.find(tool) {
+        Some(tool) => return Ok(of_tool(CallFacts::default(), tool)),
+        None if tool == REPLY => return Ok(CallFacts::default()),
+        None => {}
     }
     let hint =
         "`attache tools list` shows those that there are; `reply` is the final text of a run";

@@ -13,7 +13,7 @@ use super::values::check_context::CheckContext;
 use crate::config::TOOL_TIMEOUT_MAX;
 use crate::config::file::duration;
 use crate::config::file::{ConfigFile, MCP_FILE, MCP_LOCK_FILE, child};
-use crate::config::own_tools::{OwnToolClass, OwnToolEffects};
+use crate::config::own_tools::{OwnToolClass, OwnToolEffects, ToolSenders};
 use crate::domain::{Address, PersonaId, Readers};
 use crate::web::private_target;
 use secrecy::SecretString;
@@ -86,6 +86,7 @@ pub struct McpTool {
     pub offered: String,
     pub class: OwnToolClass,
     pub effects: OwnToolEffects,
+    pub senders: ToolSenders,
     /// `None`: it is not approved, so it is not offered.
     #[serde(skip)]
     pub pin: Option<ApprovedTool>,
@@ -250,6 +251,7 @@ impl Resolving<'_> {
             offered,
             class: typed.class,
             effects: typed.effects,
+            senders: typed.senders,
             pin: approved,
         }
     }

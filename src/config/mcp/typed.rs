@@ -1,7 +1,7 @@
 //! `mcp.json` as it is typed.
 
 use crate::config::file::duration::{self, TypedDuration};
-use crate::config::own_tools::{OwnToolClass, OwnToolEffects};
+use crate::config::own_tools::{OwnToolClass, OwnToolEffects, ToolSenders};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -107,6 +107,9 @@ pub struct TypedMcpTool {
     pub(super) class: OwnToolClass,
     /// What a call does beyond its result; the policy decides by it. `{}`: nothing.
     pub(super) effects: OwnToolEffects,
+    /// Lowest trust of a sender, and of all that a run has read, with which a call that has effects is made without asking.
+    #[serde(default)]
+    pub(super) senders: ToolSenders,
 }
 
 /// Readers of what a server is sent.

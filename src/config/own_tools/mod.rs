@@ -2,7 +2,7 @@
 
 mod typed;
 
-pub use typed::{OwnToolClass, OwnToolEffects, TypedOwnTool};
+pub use typed::{OwnToolClass, OwnToolEffects, ToolSenders, TypedOwnTool};
 
 use super::secrets;
 use super::values::check_context::CheckContext;
@@ -34,6 +34,7 @@ pub struct OwnTool {
     pub command: Vec<String>,
     pub class: OwnToolClass,
     pub effects: OwnToolEffects,
+    pub senders: ToolSenders,
     pub trusted_result: bool,
     /// Empty: all.
     pub personas: Vec<PersonaId>,
@@ -122,6 +123,7 @@ fn tool(name: &str, file: &ConfigFile<TypedOwnTool>, ctx: &mut CheckContext<'_>)
         command: typed.command.clone(),
         class: typed.class,
         effects: typed.effects,
+        senders: typed.senders,
         trusted_result: typed.trusted_result,
         personas,
         timeout: typed.timeout,

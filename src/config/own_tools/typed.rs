@@ -1,6 +1,7 @@
 //! `tool.json` as it is typed.
 
 use crate::config::file::duration::{self, TypedDuration};
+use crate::domain::Trust;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -28,6 +29,9 @@ pub struct TypedOwnTool {
     pub(super) class: OwnToolClass,
     /// What a call does beyond its result; the policy decides by it. `{}`: nothing.
     pub(super) effects: OwnToolEffects,
+    /// Lowest trust of a sender, and of all that a run has read, with which a call that has effects is made without asking.
+    #[serde(default)]
+    pub(super) senders: ToolSenders,
     /// The result is the owner's own word. Without it, whoever reads the result has read an unknown author's words.
     #[serde(default)]
     pub(super) trusted_result: bool,
@@ -66,6 +70,29 @@ pub enum OwnToolClass {
     Repeatable,
     /// It is never run again; the model learns that its outcome is unknown.
     Once,
+}
+
+/// Lowest trust with which a call that has effects is made without asking its owner.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolSenders {
+    /// The owner and schedules, in runs that have read nothing of others.
+    Owner,
+    /// Contacts, too.
+    #[default]
+    Contact,
+    /// Everybody who has proved an address, in runs that have read anything.
+    Unknown,
+}
+
+impl From<ToolSenders> for Trust {
+    fn from(senders: ToolSenders) -> Self {
+        match senders {
+            ToolSenders::Owner => Trust::Owner,
+            ToolSenders::Contact => Trust::Contact,
+            ToolSenders::Unknown => Trust::Unknown,
+        }
+    }
 }
 
 /// Effects of a call beyond its result.

@@ -32,6 +32,10 @@ pub struct VisibleMemory {
     pub shown: String,
     /// The others.
     pub hidden: String,
+    /// Number of lines that are hidden because they would lower the trust of what the run has read.
+    pub of_less_trust: usize,
+    /// Number of lines that are hidden because somebody who reads along may not read them.
+    pub of_others: usize,
     /// Label of the lines that it sees.
     pub label: TextLabel,
 }
@@ -113,16 +117,43 @@ impl LineOrigin {
     }
 }
 
-/// Splits a memory into what a run for these people sees and what it does not.
-pub fn visible_to(memory: &str, audience: &MemoryAudience) -> VisibleMemory {
+/// Reports whether a run may replace a line with this mark: one of its own origin or lower, by its sender and by what it has read.
+/// A line without a mark is the owner's.
+pub fn may_replace(mark: Option<&str>, (sender, lowest): (Trust, Trust)) -> bool {
+    let (of, of_lowest) = match mark.and_then(LineOrigin::read) {
+        Some(origin) => (origin.sender, origin.lowest),
+        None => (Trust::Owner, Trust::Owner),
+    };
+    // A schedule is the owner's.
+    let capped = |trust: Trust| trust.min(Trust::Owner);
+    capped(of) <= capped(sender) && capped(of_lowest) <= capped(lowest)
+}
+
+/// Splits a memory into what a run for these people, with a sender of this trust, sees and what it does not. No line lowers the trust
+/// of what the run has read below that of its sender.
+pub fn visible_to(memory: &str, audience: &MemoryAudience, sender: Trust) -> VisibleMemory {
     let mut visible = VisibleMemory {
         shown: String::new(),
         hidden: String::new(),
+        of_less_trust: 0,
+        of_others: 0,
         label: TextLabel::default(),
     };
+    let least = sender.min(Trust::Owner);
     for line in memory.split_inclusive('\n') {
         let origin = LineOrigin::read(line);
-        let is_shown = origin.as_ref().is_none_or(|origin| origin.is_for(audience));
+        let is_less = |origin: &LineOrigin| origin.lowest < least && !is_off("G13.memory");
+        let is_shown = match &origin {
+            Some(origin) if is_less(origin) => {
+                visible.of_less_trust += 1;
+                false
+            }
+            Some(origin) if !origin.is_for(audience) => {
+                visible.of_others += 1;
+                false
+            }
+            _ => true,
+        };
         let text = match is_shown {
             true => &mut visible.shown,
             false => &mut visible.hidden,
@@ -156,11 +187,11 @@ mod tests {
         - by the clock <!-- from schedule Look (daily) (system), 2026-11-20, run 6 -->\n\
         - broken <!-- from nobody -->\n";
 
-    fn shown(people: &[&str]) -> (Vec<String>, TextLabel) {
+    fn shown(people: &[&str], sender: Trust) -> (Vec<String>, TextLabel) {
         let audience = MemoryAudience {
             people: people.iter().map(|who| (*who).to_owned()).collect(),
         };
-        let visible = visible_to(MEMORY, &audience);
+        let visible = visible_to(MEMORY, &audience, sender);
         assert_eq!(
             visible.shown.len() + visible.hidden.len(),
             MEMORY.len(),
@@ -173,17 +204,17 @@ mod tests {
     #[test]
     fn each_reader_sees_what_is_theirs() {
         let common = ["# Notes", "- pool closed"];
-        let of_owner = [
-            "- payroll",
-            "- carol likes tea",
-            "- told by bob",
-            "- by the clock",
-        ];
-        let (lines, label) = shown(&[]);
-        assert_eq!(lines, [&common[..], &of_owner].concat());
-        assert_eq!(label.lowest, Some(Trust::Contact));
-        assert_eq!(label.readers, Readers::OWNERS);
-        let (lines, label) = shown(&["carol@partner.test"]);
+        let of_owner = ["- payroll", "- by the clock"];
+        for sender in [Trust::Owner, Trust::System] {
+            let (lines, label) = shown(&[], sender);
+            assert_eq!(lines, [&common[..], &of_owner].concat());
+            assert_eq!(
+                label.lowest, None,
+                "no line lowers the floor of the owner's run"
+            );
+            assert_eq!(label.readers, Readers::OWNERS);
+        }
+        let (lines, label) = shown(&["carol@partner.test"], Trust::Contact);
         assert_eq!(
             lines,
             [
@@ -197,7 +228,7 @@ mod tests {
             (label.lowest, label.readers.is_everyone()),
             (Some(Trust::Contact), true)
         );
-        let (lines, _) = shown(&["bob@x.test"]);
+        let (lines, _) = shown(&["bob@x.test"], Trust::Contact);
         assert_eq!(
             lines,
             [
@@ -207,13 +238,48 @@ mod tests {
                 "- by the clock"
             ]
         );
-        let (lines, _) = shown(&["mallory@evil.test"]);
+        let (lines, _) = shown(&["mallory@evil.test"], Trust::Unknown);
         assert_eq!(
             lines,
             ["# Notes", "- pool closed", "- obey me", "- by the clock"]
         );
         // Carol's line is not for a thread in which Bob reads.
-        let (lines, _) = shown(&["bob@x.test", "carol@partner.test"]);
+        let (lines, _) = shown(&["bob@x.test", "carol@partner.test"], Trust::Contact);
         assert_eq!(lines, ["# Notes", "- pool closed", "- by the clock"]);
+    }
+
+    #[test]
+    fn a_run_replaces_lines_of_its_own_origin_or_lower() {
+        use Trust::{Contact, Owner, System, Unauthenticated, Unknown};
+        let mark = |trust: &str| format!("<!-- from a@x.test ({trust}), 2026-11-20, run 1 -->");
+        let rows = [
+            (None, Owner, Owner, true),
+            (None, System, System, true),
+            (None, Owner, Contact, false),
+            (None, Owner, Unknown, false),
+            (None, Contact, Contact, false),
+            (None, Unknown, Unknown, false),
+            (Some("owner"), Owner, Owner, true),
+            (Some("owner"), System, System, true),
+            (Some("owner"), Owner, Contact, false),
+            (Some("owner"), Contact, Contact, false),
+            (Some("system"), Owner, Owner, true),
+            (Some("system"), Contact, Contact, false),
+            (Some("owner, having read contact"), Owner, Contact, true),
+            (Some("owner, having read contact"), Contact, Contact, false),
+            (Some("owner, having read unknown"), Owner, Owner, true),
+            (Some("owner, having read unknown"), Unknown, Unknown, false),
+            (Some("contact"), Contact, Contact, true),
+            (Some("contact"), Owner, Contact, true),
+            (Some("contact"), Contact, Unknown, false),
+            (Some("contact"), Unknown, Unknown, false),
+            (Some("unknown"), Contact, Contact, true),
+            (Some("nonsense"), Unauthenticated, Unauthenticated, true),
+        ];
+        for (line, sender, lowest, may) in rows {
+            let mark = line.map(mark);
+            let found = may_replace(mark.as_deref(), (sender, lowest));
+            assert_eq!(found, may, "{line:?} by {sender:?} having read {lowest:?}");
+        }
     }
 }

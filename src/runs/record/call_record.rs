@@ -24,8 +24,9 @@ use std::time::Duration;
 /// not in the system text, and requests mark the past of their thread (D-91); `send_email` may leave a draft, and the past
 /// of a thread tells drafts from mails (D-90). 6: requests have the key of their thread, entries of memory stand beside the
 /// letter, runs are offered tools for them (D-98). 7: `search_email` takes a question (D-99), and the frames of
-/// summaries are escaped in letters (D-100). Runs without this field are of version 0.
-pub const RULES: u32 = 7;
+/// summaries are escaped in letters (D-100). 8: runs of strangers are not offered `update_memory`, and no run is shown lines of its
+/// persona's page that are of less trust than its sender (D-146). Runs without this field are of version 0.
+pub const RULES: u32 = 8;
 
 /// Circumstances of a call at its start; `run_turns.begun_json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

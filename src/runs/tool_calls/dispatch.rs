@@ -94,6 +94,7 @@ async fn verdict(
         name: call.name,
         args: call.args,
         begun: begun.as_ref(),
+        is_approved: false,
     };
     if let Some(refused) = refused_unseen(state, response, call) {
         if begun.is_none() {
@@ -155,6 +156,10 @@ async fn approved_call(
     approved: &ApprovalOfRun,
     mail: &MailPolicy,
 ) -> Result<ToolVerdict, RunError> {
+    let asked = Asked {
+        is_approved: true,
+        ..asked
+    };
     let begun: Option<Value> = match &approved.begun_json {
         Some(json) => Some(serde_json::from_str(json).unwrap_or_default()),
         None => {

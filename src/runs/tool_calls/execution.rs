@@ -13,7 +13,7 @@ use crate::tools::{
     Reader, RegisteredTool, ResultWords, SkillReader, ToolCall, ToolClass, ToolEnv, ToolError,
     ToolLimits, ToolResources, WriteOrigin,
 };
-use crate::web::{WebFetcher, WebSearcher};
+use crate::web::{RedirectRule, WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
 use chrono_tz::Tz;
 use serde_json::{Map, Value, json};
@@ -39,6 +39,8 @@ pub struct CallOrder<'a> {
     /// Origin that is recorded with what the call writes.
     pub origin: WriteOrigin,
     pub reader: Reader,
+    /// Decides on hosts to which a page redirects.
+    pub redirects: &'a dyn RedirectRule,
     /// Result of [`expected_effects`], when an earlier attempt began this call.
     pub begun: Option<&'a Value>,
     pub cancel: &'a CancellationToken,
@@ -87,6 +89,7 @@ impl CallOrder<'_> {
             thread: &self.run.thread,
             documents: on.documents,
             web: on.web,
+            redirects: self.redirects,
             web_search: on.web_search,
             programs: on.programs,
             commands: on.commands,

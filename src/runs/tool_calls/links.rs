@@ -1,4 +1,5 @@
-//! Links of letters: a page that a letter leads to is fetched only if the owner says so.
+//! Links of letters: a page that a letter of a stranger leads to is fetched only if the owner says so, and one that the sender names
+//! is what the run is for.
 //!
 //! Whoever wrote the letter learns from the request that it was read, and some pages do something when they are asked for:
 //! unsubscribe, confirm, accept. So the domain of a link counts, whatever its path: a token may stand anywhere in a URL.
@@ -20,7 +21,12 @@ const UNSUBSCRIBE: &str = "unsubscribe";
 /// Value of the fact for a link in what somebody below `contact` wrote.
 const OF_STRANGER: &str = "of_stranger";
 
-/// Adds where the URL of a call stands, if it stands in a letter that the run has read.
+/// Value of the fact for a host that the sender's own words name.
+const OF_SENDER: &str = "of_sender";
+/// Value of the fact for a host of which the run has read a page.
+const OF_PAGE: &str = "of_page";
+
+/// Adds where the URL of a call is from: a letter that the run has read, the sender's own words, a page that it has read.
 pub async fn with_link(
     ctx: &ToolCallContext<'_>,
     (tool, args): (&RegisteredTool, &Map<String, Value>),
@@ -44,17 +50,45 @@ pub async fn with_link(
         JournalEntry::Step(step) => Some(step),
         _ => None,
     });
+    let steps: Vec<&Step> = steps.iter().chain(pending).collect();
     let mut hosts = hosts_of_strangers(&letters);
-    hosts.extend(
-        steps
-            .iter()
-            .chain(pending)
-            .flat_map(|step| hosts_of_result(ctx, step)),
-    );
-    match hosts.iter().any(|host| is_domain(&target.host, host)) {
-        true => Ok(facts.with("link", OF_STRANGER)),
-        false => Ok(facts),
+    hosts.extend(steps.iter().flat_map(|step| hosts_of_result(ctx, step)));
+    let is_read = || {
+        let mut pages = steps.iter().filter_map(|step| page_of_result(ctx, step));
+        pages.any(|page| (page.host, page.port) == (target.host.clone(), target.port))
+    };
+    Ok(match () {
+        () if hosts.iter().any(|host| is_domain(&target.host, host)) => {
+            facts.with("link", OF_STRANGER)
+        }
+        () if is_named_by_sender(ctx, &target) => facts.with("link", OF_SENDER),
+        () if is_read() => facts.with("link", OF_PAGE),
+        () => facts,
+    })
+}
+
+/// Reports whether the sender's own words, without what they quote, name exactly that host; `www.` before it makes no difference.
+/// A name below it could hold anything.
+fn is_named_by_sender(ctx: &ToolCallContext<'_>, target: &WebTarget) -> bool {
+    fn bare(host: &str) -> &str {
+        host.strip_prefix("www.").unwrap_or(host)
     }
+    let message = &ctx.subject.message;
+    let own = message.fresh_text.as_ref().unwrap_or(&message.text_body);
+    let named = named_hosts(own, None).into_iter();
+    let mut named = named.filter_map(|host| WebTarget::parse(&format!("http://{host}/"), &[]).ok());
+    named.any(|named| bare(&named.host) == bare(&target.host))
+}
+
+/// Returns the page that a result holds.
+fn page_of_result(ctx: &ToolCallContext<'_>, step: &Step) -> Option<WebTarget> {
+    let tool = ctx.deps.tools.find(&step.tool_name)?;
+    if step.kind != StepKind::Result || !tool.declaration().capabilities.web {
+        return None;
+    }
+    let payload: Value = serde_json::from_str(&step.payload_json).ok()?;
+    let url = payload["result"]["url"].as_str()?;
+    WebTarget::parse(url, ctx.deps.config.web.private_targets()).ok()
 }
 
 fn hosts_of_strangers(letters: &[LinkedLetter]) -> BTreeSet<String> {

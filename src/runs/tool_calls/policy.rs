@@ -10,6 +10,7 @@ use super::execution::CallOrder;
 use super::facts;
 use super::links;
 use super::memory;
+use super::redirects::{NoRedirect, RedirectsOfCall};
 use super::run_facts;
 use super::verdict::{JudgedCall, ToolVerdict};
 use crate::policy::{CallFacts, NEW_RECIPIENT, PolicyCall, PolicyDecision, PolicyEffect};
@@ -24,7 +25,7 @@ use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{Step, StepKind, StoreError};
 use crate::tools::{
     self, KeptWorkspace, MailDraft, MailPolicy, RegisteredTool, ToolClass, ToolError, ToolLimits,
-    ToolOutcome,
+    ToolOutcome, WriteOrigin,
 };
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -54,6 +55,8 @@ pub struct Asked<'a> {
     pub args: &'a ToolArgs,
     /// Expected effects, when an earlier attempt began it.
     pub begun: Option<&'a Value>,
+    /// `true`: the owner has said yes to it.
+    pub is_approved: bool,
 }
 
 /// A call that was decided on, before it is recorded.
@@ -98,7 +101,7 @@ pub async fn prepare(
     let Some(tool) = ctx.tools.iter().find(|tool| tool.name() == asked.name) else {
         return Ok(PreparedCall::ended(not_offered(ctx, asked.name)));
     };
-    if let Some(why) = ctx.label.closed(tool.effects()) {
+    if let Some(why) = ctx.label.closed(tool) {
         return Ok(PreparedCall::ended(closed(asked.name, why)));
     }
     if let Some(message) = ctx.label.narrowed(asked.name) {
@@ -347,6 +350,7 @@ fn order<'a>(
         },
         origin: ctx.label.origin(ctx.subject),
         reader: ctx.label.reader(),
+        redirects: &NoRedirect,
         begun: None,
         cancel: ctx.cancel,
         workspace: KeptWorkspace {
@@ -369,8 +373,19 @@ pub async fn expected(
     let ToolArgs::Object(args) = asked.args else {
         return None;
     };
-    let order = order(ctx, asked.id, tool, args, mail);
+    let order = CallOrder {
+        origin: origin(ctx, asked),
+        ..order(ctx, asked.id, tool, args, mail)
+    };
     ctx.deps.env.expected_effects(&order).await
+}
+
+/// Returns the origin of what a call writes.
+fn origin(ctx: &ToolCallContext<'_>, asked: Asked<'_>) -> WriteOrigin {
+    match asked.is_approved {
+        true => ctx.label.clone().vouched().origin(ctx.subject),
+        false => ctx.label.origin(ctx.subject),
+    }
 }
 
 /// Executes a call that is recorded and that [`prepare`] permitted.
@@ -384,7 +399,10 @@ pub async fn execute(
         return Ok(not_offered(ctx, asked.name));
     };
     let mail = mail_for_call(ctx, mail);
+    let redirects = RedirectsOfCall { ctx, tool };
     let order = CallOrder {
+        origin: origin(ctx, asked),
+        redirects: &redirects,
         begun: asked.begun,
         ..order(ctx, asked.id, tool, args, &mail)
     };
@@ -396,7 +414,7 @@ pub async fn execute(
 /// stopped.
 fn not_offered(ctx: &ToolCallContext<'_>, name: &str) -> ToolVerdict {
     let is_closed = ctx.deps.tools.iter().find(|tool| tool.name() == name);
-    let is_closed = is_closed.and_then(|tool| ctx.label.closed(tool.effects()));
+    let is_closed = is_closed.and_then(|tool| ctx.label.closed(tool));
     if let Some(why) = is_closed {
         return closed(name, why);
     }

@@ -66,6 +66,14 @@ pub fn of_tool(facts: CallFacts, tool: &RegisteredTool) -> CallFacts {
         true => facts.with("runs_command", true),
         false => facts,
     };
+    let facts = match tool.effects().is_gated {
+        true => facts.with("is_gated", true),
+        false => facts,
+    };
+    let facts = match tool.effects().senders {
+        Some(senders) => facts.with("senders", senders.as_str()),
+        None => facts,
+    };
     match effects(tool.effects()) {
         effects if effects.is_empty() => facts,
         effects => facts.with("effect", effects),
@@ -78,6 +86,8 @@ fn effects(effects: Effects) -> Vec<&'static str> {
         sends_out,
         changes_state,
         runs_code,
+        is_gated: _,
+        senders: _,
     } = effects;
     let all = [
         (reads_private, "reads_private"),

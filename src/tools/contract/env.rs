@@ -20,7 +20,7 @@ use crate::store::{
     ReadersRule, StoreError, StoredEvent, WholeMemory,
 };
 use crate::tools::SkillReader;
-use crate::web::{WebFetcher, WebSearcher};
+use crate::web::{RedirectRule, WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
 use chrono_tz::Tz;
 
@@ -29,6 +29,8 @@ use chrono_tz::Tz;
 pub struct ToolCapabilities {
     /// The persona's folder.
     pub files: bool,
+    /// The owner's page, `active.md`, to write in.
+    pub page: bool,
     /// The recipients that the run may write to.
     pub mail: bool,
     /// The search over the persona's messages.
@@ -65,6 +67,7 @@ impl ToolCapabilities {
     /// A tool that computes on its arguments alone.
     pub const NONE: Self = Self {
         files: false,
+        page: false,
         mail: false,
         search: false,
         owner: false,
@@ -100,6 +103,8 @@ pub struct ToolResources<'a> {
     pub documents: &'a Extractor,
     /// `None`: the run opens no connection.
     pub web: Option<&'a WebFetcher>,
+    /// Decides on each further host to which a page redirects.
+    pub redirects: &'a dyn RedirectRule,
     /// `None`: the run searches nothing.
     pub web_search: Option<&'a WebSearcher>,
     /// Time zone of the persona.
@@ -134,6 +139,11 @@ impl<'a> ToolEnv<'a> {
         declared(self.granted.files, "files").map(|()| self.resources.folder)
     }
 
+    /// Returns the persona's folder, to write the owner's page. Errors: `not_declared`.
+    pub fn page(self) -> Result<&'a Dir, ToolError> {
+        declared(self.granted.page, "page").map(|()| self.resources.folder)
+    }
+
     /// Returns the recipients that the run may write to. Errors: `not_declared`.
     pub fn mail(self) -> Result<&'a MailPolicy, ToolError> {
         declared(self.granted.mail, "mail").map(|()| self.resources.mail)
@@ -162,6 +172,11 @@ impl<'a> ToolEnv<'a> {
     /// Returns the reader of documents. Errors: `not_declared`.
     pub fn documents(self) -> Result<&'a Extractor, ToolError> {
         declared(self.granted.documents, "documents").map(|()| self.resources.documents)
+    }
+
+    /// Returns the rule of a page's redirects.
+    pub fn redirects(self) -> &'a dyn RedirectRule {
+        self.resources.redirects
     }
 
     /// Returns the way to pages of the web. Errors: `not_declared`, `no_connections`.

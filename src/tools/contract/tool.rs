@@ -5,7 +5,7 @@
 use super::env::{ToolCapabilities, ToolEnv};
 use super::error::ToolError;
 use crate::clock::Clock;
-use crate::config::{OwnToolClass, OwnToolEffects};
+use crate::config::{OwnToolClass, OwnToolEffects, ToolSenders};
 use crate::domain::{
     Address, ApprovalKind, MemoryAudience, Readers, RunId, TextLabel, Timestamp, Trust,
 };
@@ -84,6 +84,11 @@ pub struct Effects {
     pub changes_state: bool,
     /// `true`: it executes code that the model chose.
     pub runs_code: bool,
+    /// `true`: the tool itself sees to it that words of low trust have no effect by it: what it leaves waits for the owner, or
+    /// it refuses. Every other tool with effects is asked about in a run that has read such words.
+    pub is_gated: bool,
+    /// Of a tool of the owner's or of an MCP server: lowest trust with which it is called without asking.
+    pub senders: Option<Trust>,
 }
 
 impl Effects {
@@ -93,17 +98,25 @@ impl Effects {
         sends_out: false,
         changes_state: false,
         runs_code: false,
+        is_gated: false,
+        senders: None,
     };
-}
 
-impl From<OwnToolEffects> for Effects {
-    fn from(declared: OwnToolEffects) -> Self {
+    /// Returns the effects of a tool that its owner declares.
+    pub fn declared(effects: OwnToolEffects, senders: ToolSenders) -> Self {
         Self {
-            reads_private: declared.reads_private,
-            sends_out: declared.sends_out,
-            changes_state: declared.changes_state,
-            runs_code: declared.runs_code,
+            reads_private: effects.reads_private,
+            sends_out: effects.sends_out,
+            changes_state: effects.changes_state,
+            runs_code: effects.runs_code,
+            is_gated: false,
+            senders: Some(senders.into()),
         }
+    }
+
+    /// Reports whether a call has any beyond its result.
+    pub fn act(self) -> bool {
+        self.sends_out || self.changes_state || self.runs_code
     }
 }
 
@@ -138,6 +151,8 @@ pub struct WriteOrigin {
     pub from: String,
     /// Trust of the origin.
     pub trust: String,
+    /// Trust of the sender that the run answers; `System` for a schedule.
+    pub sender: Trust,
     /// Lowest trust of what the run has read.
     pub lowest: Trust,
     /// Time when the letter was received, or the slot was due.

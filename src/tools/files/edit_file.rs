@@ -84,6 +84,7 @@ impl Tool for EditFile {
             class: ToolClass::Verifiable,
             effects: Effects {
                 changes_state: true,
+                is_gated: true,
                 ..Effects::NONE
             },
             result_words: ResultWords::Engine,

@@ -44,6 +44,7 @@ impl Tool for WriteFile {
             class: ToolClass::Verifiable,
             effects: Effects {
                 changes_state: true,
+                is_gated: true,
                 ..Effects::NONE
             },
             result_words: ResultWords::Engine,

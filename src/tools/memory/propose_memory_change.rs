@@ -73,6 +73,7 @@ impl Tool for ProposeMemoryChange {
             class: ToolClass::Transactional,
             effects: Effects {
                 changes_state: true,
+                is_gated: true,
                 ..Effects::NONE
             },
             result_words: ResultWords::Engine,

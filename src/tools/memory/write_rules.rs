@@ -37,6 +37,7 @@ pub(super) fn declaration<Args: JsonSchema>(name: &str, description: &str) -> To
         class: ToolClass::Transactional,
         effects: Effects {
             changes_state: true,
+            is_gated: true,
             ..Effects::NONE
         },
         result_words: ResultWords::Engine,

@@ -7,6 +7,7 @@
 use crate::domain::RunId;
 use crate::domain::memory::lines::{MARK_BEGIN as BEGIN, MARK_END as END, readers_in_mark};
 use crate::tools::WriteOrigin;
+use std::collections::BTreeSet;
 
 /// Most characters of an address or a responsibility's name in a mark.
 const FROM_CHARS_MAX: usize = 120;
@@ -63,10 +64,35 @@ impl<'t> MemoryLines<'t> {
         Self(memory.trim_end().lines().map(MemoryLine::read).collect())
     }
 
-    /// Replaces the whole memory; unchanged lines keep their marks.
-    pub(super) fn replaced_by(&self, content: &str, mark: &str) -> String {
+    /// Counts lines that are not the run's to replace.
+    pub(super) fn kept(&self, may_replace: impl Fn(Option<&str>) -> bool) -> usize {
+        let lines = self.0.iter().filter(|line| !line.text.is_empty());
+        lines.filter(|line| !may_replace(line.mark)).count()
+    }
+
+    /// Replaces the memory; unchanged lines keep their marks. Lines that are not the run's to replace stay in their order, before
+    /// what it writes: between them its words could turn their meaning.
+    pub(super) fn replaced_by(
+        &self,
+        content: &str,
+        mark: &str,
+        may_replace: impl Fn(Option<&str>) -> bool,
+    ) -> String {
         let mut written = String::new();
-        for text in unmarked(content.trim_end()) {
+        let (mut kept, mut is_after_blank) = (BTreeSet::new(), false);
+        for line in &self.0 {
+            if line.text.is_empty() {
+                is_after_blank = !written.is_empty();
+            } else if !may_replace(line.mark) {
+                if std::mem::take(&mut is_after_blank) {
+                    written.push('\n');
+                }
+                push(&mut written, line.text, line.mark);
+                kept.insert(line.text);
+            }
+        }
+        let texts = unmarked(content.trim_end()).into_iter();
+        for text in texts.filter(|text| !kept.contains(text.as_str())) {
             let known = self
                 .0
                 .iter()
@@ -149,11 +175,36 @@ mod tests {
         ];
         for (content, wanted) in cases {
             assert_eq!(
-                MemoryLines::read("").replaced_by(&content, BY),
+                MemoryLines::read("").replaced_by(&content, BY, |_| true),
                 wanted,
                 "{content:?}"
             );
         }
+    }
+
+    #[test]
+    fn lines_that_are_not_the_runs_stay_in_their_order_before_its_own() {
+        let memory =
+            format!("# Never\n\n- discounts\n- mine {BY}\n\n# Always\n- greet <!-- from o -->\n");
+        let kept = "# Never\n\n- discounts\n\n# Always\n- greet <!-- from o -->\n";
+        let rows = [
+            ("", kept.to_owned()),
+            ("- new", format!("{kept}- new {BY}\n")),
+            (
+                "# Always\n- discounts\n- mine\n# Never\n- greet",
+                format!("{kept}- mine {BY}\n"),
+            ),
+            ("- discounts\n- discounts", kept.to_owned()),
+            ("- greet <!-- from z -->\n- x", format!("{kept}- x {BY}\n")),
+        ];
+        let is_own = |mark: Option<&str>| mark == Some(BY);
+        for (content, wanted) in rows {
+            let written = MemoryLines::read(&memory).replaced_by(content, BY, is_own);
+            assert_eq!(written, wanted, "{content:?}");
+            let again = MemoryLines::read(&written).replaced_by(content, BY, is_own);
+            assert_eq!(again, written, "{content:?}");
+        }
+        assert_eq!(MemoryLines::read(&memory).kept(is_own), 4);
     }
 
     proptest! {
@@ -163,11 +214,11 @@ mod tests {
             content in "([-a-c# ]{0,4}( <!-- from [ab] -->)?\n){0,5}",
         ) {
             let old: Vec<String> = MemoryLines::read(&before).0.iter().map(|line| line.text.to_owned()).collect();
-            let written = MemoryLines::read(&before).replaced_by(&content, BY);
+            let written = MemoryLines::read(&before).replaced_by(&content, BY, |_| true);
             for line in MemoryLines::read(&written).0.iter().filter(|line| !line.text.is_empty()) {
                 prop_assert!(old.iter().any(|text| text == line.text) || line.mark == Some(BY));
             }
-            prop_assert_eq!(MemoryLines::read(&written).replaced_by(&content, "<!-- from z -->"), written);
+            prop_assert_eq!(MemoryLines::read(&written).replaced_by(&content, "<!-- from z -->", |_| true), written);
         }
     }
 }

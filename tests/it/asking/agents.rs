@@ -350,7 +350,7 @@ async fn an_answer_that_holds_what_agents_may_not_read_is_kept_from_them() {
         { "when": { "after_tool": "weather" }, "say": "It is so: {{result}}" },
         { "say": "Noted." },
     ] });
-    let private = json!({ "effects": { "reads_private": true } });
+    let private = json!({ "effects": { "reads_private": true }, "senders": "unknown" });
     for (definition, is_kept) in [(private, true), (json!({}), false)] {
         let mut scene = Scene::start(&script, |workspace| {
             own_tool(workspace, "weather", "echo SEVEN degrees", &definition);

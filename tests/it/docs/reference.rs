@@ -23,6 +23,7 @@ fn generated_pages_are_what_the_program_says() {
         ("exit-codes", exit_codes()),
         ("tools", tools()),
         ("providers", providers()),
+        ("leaving", leaving()),
         ("api", api()),
     ];
     for (name, generated) in pages {
@@ -301,7 +302,7 @@ fn effects(tool: &RegisteredTool) -> String {
     let effects = tool.effects();
     let named = [
         (effects.reads_private, "reads mail of other threads"),
-        (effects.sends_out, "sends mail"),
+        (effects.sends_out, "sends to somebody outside"),
         (effects.changes_state, "changes what later runs read"),
     ];
     let named: Vec<&str> = named
@@ -354,6 +355,80 @@ fn providers() -> String {
         let _written = writeln!(page, "| `{name}` | {key} | {} |", settings.join(", "));
     }
     page
+}
+
+/// Everything that leaves the machine: from the lists of providers, the declarations of tools and the schemas, so that nothing new is
+/// forgotten.
+fn leaving() -> String {
+    let mut page = format!(
+        "# What leaves this machine\n\n{HOW}\n\nNothing is sent to the makers of Attaché. What is sent to others is here, by who sends it. \
+         Without a model's provider and a transport for mail, nothing leaves.\n\n## To a model's provider\n\nEach call sends the whole context of its run: \
+         the persona's texts, notes, knowledge, the letters of the thread, results of tools, and the images and files that the model takes. \
+         `attache replay show RUN --context` shows it.\n\n| provider | goes to |\n| --- | --- |\n"
+    );
+    for adapter in adapters() {
+        let settings = adapter.settings.concat();
+        let to = match () {
+            () if adapter.id == "scripted" => "nobody: a script answers".to_owned(),
+            () if adapter.bounds.is_some() => {
+                "a program on this machine, which sends it on by its own settings, with whatever its tools do".to_owned()
+            }
+            () if adapter.key_variable.is_none() => "the server at `base_url`, on this machine unless you name another".to_owned(),
+            () if settings.contains(&"base_url") => "its vendor, or the server at `base_url`".to_owned(),
+            () => "its vendor".to_owned(),
+        };
+        let _written = writeln!(page, "| `{}` | {to} |", adapter.id);
+    }
+    page += "\n## By tools\n\nA tool that sends out does so for the run that calls it. A mail is decided on by its recipients; \
+        everything else waits for the owner once the run has read words of somebody below `contact`, and once it has read what not \
+        everybody may read ([policy](../guide/policy.md)).\n\n| tool | sends | with words of low trust read |\n| --- | --- | --- |\n";
+    for tool in builtin().iter().filter(|tool| tool.effects().sends_out) {
+        let capabilities = tool.declaration().capabilities;
+        let (what, low) = match () {
+            () if capabilities.mail => (
+                "a mail, by the way that `outbound` names",
+                "denied to somebody new",
+            ),
+            () if capabilities.web => (
+                "a URL, to its server and to name servers",
+                "asked, but for a host that the sender names and for further pages of one that was read",
+            ),
+            () if capabilities.web_search => ("a query, to the service of `search`", "asked"),
+            () => ("its arguments", "asked"),
+        };
+        let _written = writeln!(page, "| `{}` | {what} | {low} |", tool.name());
+    }
+    page += "| an [own tool](../guide/own-tools.md) that declares `sends_out` | its arguments, to whoever its program sends them | asked, unless its `senders` say otherwise |\n\
+        | a tool of an [MCP server](../guide/mcp.md) | its arguments, to the server | asked where it declares `sends_out`, unless its `senders` say otherwise |\n\
+        \nPrograms of yours (own tools, hooks, MCP servers, agents) are not confined: what they send is theirs to say. A command of the \
+        [sandbox](../guide/shell.md) has no network.\n\n## By settings\n\nEach of these settings names a machine that the engine connects to by itself. Without the setting it \
+        does not, but for mail to the servers of its recipients and for questions to the system's name servers.\n\n| file | setting | says |\n| --- | --- | --- |\n";
+    for file in ["gateway", "inference", "keeping", "mcp", "security", "web"] {
+        let text = read(&format!("configs/schema/{file}.json"));
+        let schema: Value = serde_json::from_str(&text).expect("a schema");
+        for line in schema::table(&schema).lines().skip(2) {
+            let mut cells = line.trim_matches('|').split(" | ").map(str::trim);
+            let (Some(key), _, Some(says)) = (cells.next(), cells.next(), cells.next()) else {
+                continue;
+            };
+            if names_a_machine(key.trim_matches('`')) {
+                let _written = writeln!(page, "| `configs/{file}.json` | {key} | {says} |");
+            }
+        }
+    }
+    page += "\nA [webhook](../guide/webhooks.md) is sent kinds and ids, a collector of traces and a ping no text at all ([watching](../guide/watching.md)). An object store \
+        is sent letters and attachments as they are ([object store](../guide/object-store.md)), and a database on a server everything that is stored ([PostgreSQL](../guide/postgresql.md)).\n";
+    page
+}
+
+/// Reports whether a setting holds the address of a machine that is connected to, by the end of its name.
+fn names_a_machine(key: &str) -> bool {
+    let last = key.rsplit('.').next().unwrap_or_default();
+    let is_url = last == "url" || last.ends_with("_url") || last == "url_variable";
+    let is_resolver = key.ends_with("resolver.servers");
+    is_url && last != "attribution_url"
+        || is_resolver
+        || ["endpoint", "host", "issuer"].contains(&last)
 }
 
 #[test]

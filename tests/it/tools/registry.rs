@@ -103,6 +103,7 @@ async fn a_call_is_given_the_declared_capabilities_and_no_other() {
     let deps = RunDeps::new().await;
     let all = ToolCapabilities {
         files: true,
+        page: true,
         mail: true,
         search: true,
         owner: true,

@@ -1,6 +1,7 @@
 //! WF03 to WF13: whatever a URL, a name server, a redirect or a page does, nothing private is asked and nothing is endless.
 
 use super::servers::{Answers, Site, Then, code, fetch, page};
+use attache::web::AnyRedirect;
 use std::sync::atomic::Ordering;
 
 const NOWHERE: &[&[&str]] = &[&["127.0.0.1"]];
@@ -71,7 +72,14 @@ async fn a_name_that_moves_to_a_private_address_is_looked_at_again_each_time() {
     // Opened by its name, the second answer counts: the connection goes where the name was checked to lead.
     let answers = Answers::of(&[&["127.0.0.1"]]);
     let fetcher = attache::web::WebFetcher::new(&opened, answers.clone(), super::servers::limits());
-    assert_eq!(fetcher.fetch(&url).await.expect("opened").text, "inside");
+    assert_eq!(
+        fetcher
+            .fetch(&url, &AnyRedirect)
+            .await
+            .expect("opened")
+            .text,
+        "inside"
+    );
     assert_eq!(
         answers.asked.lock().expect("asked").len(),
         1,
@@ -81,7 +89,10 @@ async fn a_name_that_moves_to_a_private_address_is_looked_at_again_each_time() {
     let answers = Answers::of(&[&[], &["127.0.0.1"]]);
     let fetcher = attache::web::WebFetcher::new(&[], answers, super::servers::limits());
     for expected in ["not_reachable", "address_not_allowed"] {
-        assert_eq!(code(fetcher.fetch("http://moves.example/").await), expected);
+        assert_eq!(
+            code(fetcher.fetch("http://moves.example/", &AnyRedirect).await),
+            expected
+        );
     }
     assert_eq!(site.requests().len(), 1);
 }

@@ -1,6 +1,6 @@
 //! A server that may misbehave, and a fetcher for which some of its ports are opened.
 
-use attache::web::{FetchError, FetchLimits, Lookup, WebFetcher, WebPage};
+use attache::web::{AnyRedirect, FetchError, FetchLimits, Lookup, WebFetcher, WebPage};
 use futures_util::future::{BoxFuture, ready};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -151,7 +151,9 @@ pub async fn fetch(
     lookup: Arc<Answers>,
 ) -> Result<WebPage, FetchError> {
     let opened: Vec<String> = opened.iter().map(|site| site.target()).collect();
-    WebFetcher::new(&opened, lookup, limits()).fetch(url).await
+    WebFetcher::new(&opened, lookup, limits())
+        .fetch(url, &AnyRedirect)
+        .await
 }
 
 /// Code of the error of a fetch.
