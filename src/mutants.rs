@@ -44,6 +44,10 @@ mod armed {
             "a signature speaks for `From` only if its domain is aligned",
         ),
         (
+            "G2.content",
+            "what may be another's reading of the signed bytes is no order of the owner's",
+        ),
+        (
             "G3",
             "results of verification count from a trusted relay only",
         ),

@@ -51,7 +51,7 @@ fn is_inline_text(part: &Part<'_>) -> bool {
     (is_text || is_broken) && !is_file(part)
 }
 
-fn is_file(part: &Part<'_>) -> bool {
+pub(super) fn is_file(part: &Part<'_>) -> bool {
     let disposition = part.fields.content_type("content-disposition");
     disposition.is_some_and(|d| d.is_attachment()) || !declared_name(part).is_empty()
 }

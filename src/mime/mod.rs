@@ -7,7 +7,7 @@
 //! - `limits`: bounds of parsing; `parse`: the way through all of it
 //! - `transfer`, `structure`: bytes to parts
 //! - `headers`: fields and what they mean; `text`: charsets, HTML, quotes
-//! - `body`, `attachments`: the readable text, and the rest
+//! - `body`, `attachments`: the readable text, and the rest; `one_reading`: whether other fields make other words of it
 //! - `report`: bounces, complaints, other machine mail
 //! - `compose`: the bytes of our mail; `composed_history`: letters of which another program kept only the words
 //!
@@ -20,6 +20,7 @@ mod body;
 mod compose;
 mod composed_history;
 mod limits;
+mod one_reading;
 mod parse;
 mod report;
 mod structure;
@@ -34,6 +35,7 @@ pub use headers::filename::safe_filename;
 pub use headers::header::{Header, from_first_field};
 pub use headers::threading::{new_message_id, reply_references, reply_subject};
 pub use limits::{ParseError, ParseLimits};
+pub use one_reading::{FixedFields, has_one_reading};
 pub use parse::{ParsedLetter, parse, parse_letter};
 pub use report::read_report;
 pub use text::hosts::named_hosts;

@@ -103,9 +103,9 @@ pub(super) fn walk<'a>(
     Ok(parts)
 }
 
-const TEXT: &str = "text/plain";
+pub(super) const TEXT: &str = "text/plain";
 
-fn part<'a>(fields: Fields<'a>, body: &'a [u8], default_media: &str) -> Part<'a> {
+pub(super) fn part<'a>(fields: Fields<'a>, body: &'a [u8], default_media: &str) -> Part<'a> {
     let content_type = fields.content_type("content-type");
     let declared = content_type.as_ref().map(|c| match c.subtype() {
         Some(subtype) => format!("{}/{subtype}", c.ctype()),
@@ -139,7 +139,7 @@ fn part<'a>(fields: Fields<'a>, body: &'a [u8], default_media: &str) -> Part<'a>
 }
 
 /// Returns the byte ranges of the direct children of a part.
-fn inside<'a>(part: &Part<'a>, room: usize) -> Result<Vec<&'a [u8]>, ParseError> {
+pub(super) fn inside<'a>(part: &Part<'a>, room: usize) -> Result<Vec<&'a [u8]>, ParseError> {
     match (part.kind, part.parameter("boundary")) {
         (Kind::Message, _) => Ok(vec![part.body]),
         (Kind::Multipart, Some(boundary)) if !boundary.trim_end().is_empty() => {
@@ -182,7 +182,7 @@ fn between_boundaries<'a>(
 }
 
 /// Parses a delimiter line: `None` when the line is none, `Some(true)` for the closing one.
-fn delimiter(line: &[u8], boundary: &[u8]) -> Option<bool> {
+pub(super) fn delimiter(line: &[u8], boundary: &[u8]) -> Option<bool> {
     let rest = line
         .strip_prefix(b"--")?
         .strip_prefix(boundary)?

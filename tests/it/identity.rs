@@ -5,6 +5,7 @@ mod chains;
 mod counts;
 mod decisions;
 mod held;
+mod readings;
 mod sealing;
 mod spf;
 mod suite;

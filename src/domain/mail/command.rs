@@ -84,15 +84,18 @@ pub enum CommandRefusal {
     MoreInLine,
     /// A command that was sent later was carried out before.
     Overtaken,
+    /// The signature leaves open how the body is read, and it could be read as other words.
+    UnsignedContent,
 }
 
 impl CommandRefusal {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::TooOld,
         Self::FromFuture,
         Self::Repeatable,
         Self::MoreInLine,
         Self::Overtaken,
+        Self::UnsignedContent,
     ];
 
     /// Returns the spelling in the database.
@@ -103,6 +106,7 @@ impl CommandRefusal {
             Self::Repeatable => "repeatable",
             Self::MoreInLine => "more_in_line",
             Self::Overtaken => "overtaken",
+            Self::UnsignedContent => "unsigned_content",
         }
     }
 

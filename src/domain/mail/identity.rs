@@ -41,6 +41,8 @@ pub struct Coverage {
     pub reply_to: bool,
     /// `Message-ID`, `In-Reply-To` and `References` together.
     pub threading: bool,
+    /// The words are the sender's: the fields that say how the body is read are covered, or no others make other words of it.
+    pub content: bool,
 }
 
 impl Coverage {
@@ -49,6 +51,7 @@ impl Coverage {
         cc: true,
         reply_to: true,
         threading: true,
+        content: true,
     };
 
     /// Returns the union of two coverages.
@@ -58,12 +61,14 @@ impl Coverage {
             cc: self.cc || other.cc,
             reply_to: self.reply_to || other.reply_to,
             threading: self.threading || other.threading,
+            content: self.content || other.content,
         }
     }
 
     /// Returns the names of the covered fields.
     pub fn fields(self) -> impl Iterator<Item = &'static str> {
         let all = [
+            ("content", self.content),
             ("to", self.to),
             ("cc", self.cc),
             ("reply-to", self.reply_to),

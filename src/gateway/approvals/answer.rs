@@ -27,8 +27,6 @@ pub struct AnswerInput<'a> {
     pub envelope: &'a Envelope,
     pub email: &'a Email,
     pub identity: &'a Identity,
-    /// Trust of the sender towards this persona.
-    pub trust: Trust,
     /// Rule that would file the letter; an automatic letter decides nothing.
     pub held_by: Option<&'a str>,
     pub clock: &'a dyn Clock,
@@ -51,6 +49,7 @@ pub fn read_answer(input: AnswerInput<'_>) -> Option<NewApprovalAnswer> {
     Some(NewApprovalAnswer {
         owner: owner.map(|owner| owner.key()),
         is_stale,
+        has_other_readings: !input.identity.coverage.content && !is_off("G15.owner"),
         is_automatic: input.held_by.is_some() || input.email.list_id.is_some(),
         verdict: read.as_ref().map(|read| read.verdict),
         words: read.map(|read| read.words).unwrap_or_default(),
@@ -93,8 +92,11 @@ fn proven_owner(input: &AnswerInput<'_>, token: &str) -> Option<Address> {
         .iter()
         .filter_map(Mailbox::address)
         .any(|address| approval_token(&address).as_deref() == Some(token));
-    let is_proven =
-        is_owner && input.trust == Trust::Owner && coverage.to && coverage.threading && names_it;
+    let is_proven = is_owner
+        && input.identity.trust == Trust::Owner
+        && coverage.to
+        && coverage.threading
+        && names_it;
     (is_proven || is_off("G15.owner")).then_some(sender)
 }
 
@@ -111,6 +113,7 @@ fn is_recent(input: &AnswerInput<'_>) -> bool {
 pub fn rule_of(answer: &NewApprovalAnswer) -> &'static str {
     match (&answer.owner, answer.is_stale) {
         (None, _) => UNPROVEN_ANSWER_RULE,
+        _ if answer.has_other_readings => UNPROVEN_ANSWER_RULE,
         (Some(_), true) => STALE_ANSWER_RULE,
         (Some(_), false) => ANSWER_RULE,
     }

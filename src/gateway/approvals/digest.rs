@@ -1,6 +1,6 @@
 //! Digests of entries of memory that wait: mailed to the owners like questions, and answered to an address of their own.
 
-use super::letter::{SUBJECT_CHARS_MAX, fence_for};
+use super::letter::{SUBJECT_CHARS_MAX, UNSIGNED_CONTENT, fence_for};
 use super::station::{ExplainedAnswer, OwnerQuestions};
 use crate::domain::MemoryProposal;
 use crate::store::{DigestEntry, DigestExplanation, DueDigest, MemoryEntry, Result, StoreError};
@@ -136,6 +136,7 @@ fn why(pending: &DigestExplanation) -> String {
         "not_dated" => "Your answer has no `Date`, or one that is more than a week old or more than a day ahead, so it changed nothing: it \
              could be an older letter that somebody sent again. Correct the clock of your machine and answer again."
             .to_owned(),
+        "unsigned_content" => format!("{UNSIGNED_CONTENT}."),
         "not_by_mail" => "Entries of memory are not decided by mail (`not_by_mail` in `configs/policy.json`), so nothing was changed.".to_owned(),
         "digest_closed" => "This list is closed: all of it was decided, or a later list took its place. Your answer changed nothing; answer \
              the newest list."

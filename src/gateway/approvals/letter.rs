@@ -85,6 +85,12 @@ pub fn explanation_subject(answer: &str) -> String {
     shortened(&one_line(&subject), SUBJECT_CHARS_MAX)
 }
 
+/// Said of an answer whose words may be another's reading of what its owner signed.
+pub(super) const UNSIGNED_CONTENT: &str = "Your answer changed nothing and nothing was sent. Your mail server's signature does not cover \
+    `Content-Type` and `Content-Transfer-Encoding`, and your answer would say something else under others, so it could be a copy \
+    that somebody altered. Answer in plain text without special characters or in HTML with a text version, have your server sign \
+    these fields, or submit the answer with a login";
+
 /// Returns why an answer decided nothing.
 pub fn explanation(pending: &PendingExplanation) -> String {
     let id = short_id(&pending.view);
@@ -118,6 +124,9 @@ pub fn explanation(pending: &PendingExplanation) -> String {
             "Your answer has no `Date`, or one that is more than a week old or more than a day ahead, so it changed nothing and \
              nothing was sent: it could be an older letter that somebody sent again. Correct the clock of your machine and answer \
              again; or on the machine: `attache approvals show {id}`."
+        ),
+        "unsigned_content" => format!(
+            "{UNSIGNED_CONTENT}; or on the machine: `attache approvals show {id}`."
         ),
         "not_by_mail" => format!(
             "This question is not decided by mail (`not_by_mail` in `configs/policy.json`). On the machine: `attache approvals \

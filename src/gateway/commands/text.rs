@@ -8,6 +8,11 @@ use crate::domain::{ApprovalState, CommandRefusal, MailCommand};
 use crate::store::{CommandOutcome, OpenCommand};
 use crate::text::plural;
 
+/// What is said of a letter whose words may be another's reading of what its owner signed.
+const UNSIGNED_CONTENT: &str = "your mail server's signature does not cover `Content-Type` and `Content-Transfer-Encoding`, and this letter would \
+    say something else under others. Send it as plain text without special characters or as HTML with a text version, have \
+    your server sign these fields, submit the letter with a login, or use the command line";
+
 /// Returns the text of an answer; `status` is there for `/status`.
 pub fn answer(
     command: &OpenCommand,
@@ -118,6 +123,7 @@ fn refused(command: &OpenCommand, why: CommandRefusal) -> String {
         CommandRefusal::MoreInLine => {
             "more stands in its line. The command stands alone in the first line of a letter"
         }
+        CommandRefusal::UnsignedContent => UNSIGNED_CONTENT,
         CommandRefusal::Overtaken => "a later decision was carried out before this letter came",
     };
     format!("`/{}` was not carried out: {why}.\n", command.command)

@@ -2,7 +2,8 @@
 
 use super::from;
 use crate::domain::{Address, Coverage, Timestamp};
-use crate::mime::Header;
+use crate::mime::{FixedFields, Header, has_one_reading};
+use crate::mutants::is_off;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub struct SenderClaim<'a> {
     /// Arrival at this engine, or at the mailbox from which the letter was fetched.
     pub arrived: Timestamp,
     pub header: Header<'a>,
+    /// The whole letter.
+    bytes: &'a [u8],
 }
 
 impl<'a> SenderClaim<'a> {
@@ -48,6 +51,7 @@ impl<'a> SenderClaim<'a> {
             date,
             arrived,
             header,
+            bytes,
         })
     }
 
@@ -87,6 +91,8 @@ impl<'a> SenderClaim<'a> {
                 .get(name)
                 .is_none_or(|found| *found <= times(covered, name))
         };
+        // How the body is read is also said by the absence of a field, unless `h=` names it (RFC 6376 section 5.4.2).
+        let is_fixed = |name: &str| is_whole(name) && times(covered, name) > 0;
         Coverage {
             to: is_whole("to"),
             cc: is_whole("cc"),
@@ -96,6 +102,14 @@ impl<'a> SenderClaim<'a> {
             threading: ["message-id", "in-reply-to", "references"]
                 .into_iter()
                 .all(is_whole),
+            content: has_one_reading(
+                self.bytes,
+                FixedFields {
+                    content_type: is_fixed("content-type"),
+                    encoding: is_fixed("content-transfer-encoding"),
+                    disposition: is_fixed("content-disposition"),
+                },
+            ) || is_off("G2.content"),
         }
     }
 

@@ -106,8 +106,12 @@ pub fn decide(evidence: &TrustEvidence, relation: SenderRelation, results: Strin
         };
     }
     // Only results of our own verification tell the fields that are covered.
+    // The sender's own server has changed nothing on the way to us.
     let coverage = if evidence.is_signed {
-        evidence.coverage
+        Coverage {
+            content: evidence.coverage.content || evidence.is_direct,
+            ..evidence.coverage
+        }
     } else {
         Coverage::default()
     };

@@ -2,6 +2,7 @@
 //!
 //! The proof is that of any order (decision D-22): a signature of the owner's own domain over the whole body, `From` and
 //! `Subject`, or a login as the owner; and the persona stands in a `To` or `Cc` that the owner is known to have written.
+//! A letter whose words may be another's reading of the signed bytes is answered with a refusal.
 //! What changes something needs more (decision D-79), because whoever has the bytes of an old letter can send them again:
 //! it was signed a short time ago, and it bears a signed Message-ID, under which it counts once.
 //!
@@ -14,15 +15,16 @@ use crate::store::{CLOCK_SKEW_MAX, NewMailCommand};
 
 impl Draft<'_> {
     /// Returns the command that the letter brings this persona; a letter that another rule files brings none.
-    pub(super) fn command(&self, persona: &Persona, trust: Trust) -> Option<NewMailCommand> {
+    pub(super) fn command(&self, persona: &Persona) -> Option<NewMailCommand> {
         let email = &self.understood.email;
-        if trust != Trust::Owner || !self.is_addressed_to(persona) {
+        if self.identity.trust != Trust::Owner || !self.is_addressed_to(persona) {
             return None;
         }
         let line = CommandLine::read(&email.fresh_text)?;
         let owner = email.sender()?;
         let sent_at = self.identity.sent_at?;
         let refusal = match line.has_more_in_line {
+            _ if !self.identity.coverage.content => Some(CommandRefusal::UnsignedContent),
             true => Some(CommandRefusal::MoreInLine),
             false if line.command.changes_state() => self.replay_risk(&owner, sent_at),
             false => None,

@@ -12,7 +12,7 @@ use crate::domain::{
 };
 use crate::gateway::approvals::answer::{AnswerInput, read_answer, rule_of};
 use crate::gateway::judge::{self, Records};
-use crate::mime::from_first_field;
+use crate::mime::{Header, from_first_field};
 use crate::mutants::is_off;
 use crate::store::{
     Account, Content, DomainLimit, MailBounds, NewApprovalAnswer, NewAttachment, NewInbound,
@@ -47,23 +47,36 @@ impl Dedup {
         mail_from: Option<&Address>,
         identity: &Identity,
     ) -> Self {
+        let open = unsigned_content(bytes);
         let (known, also): (_, &[&[u8]]) = match identity.coverage {
             _ if identity.trust == Trust::Unauthenticated => (UNPROVEN, &[IMPORTED]),
             Coverage::WHOLE => (PROVEN, &[IMPORTED]),
-            _ => (PROVEN_IN_PART, &[IMPORTED, PROVEN]),
+            Coverage { content: true, .. } => (PROVEN_IN_PART, &[IMPORTED, PROVEN]),
+            _ => (open.as_slice(), &[IMPORTED, PROVEN]),
         };
         Self::by(email, bytes, mail_from, known, also)
     }
 
     /// Builds the keys of a letter of an archive, which equals every other arrival of it.
     pub fn of_archived(email: &Email, bytes: &[u8], mail_from: Option<&Address>) -> Self {
-        Self::by(
-            email,
-            bytes,
-            mail_from,
-            IMPORTED,
-            &[PROVEN, PROVEN_IN_PART, UNPROVEN],
-        )
+        let open = unsigned_content(bytes);
+        let known = [PROVEN, PROVEN_IN_PART, open.as_slice(), UNPROVEN];
+        let mut dedup = Self::by(email, bytes, mail_from, IMPORTED, &known);
+        let filed: Vec<String> = dedup.also.iter().map(|key| filed(key)).collect();
+        dedup.also.extend(filed);
+        dedup
+    }
+
+    /// Returns the keys of a copy that this rule files. A rule that looks at fields which anybody can add, or at the envelope,
+    /// keeps no copy without them away; after such a copy it is a duplicate.
+    fn under(&self, rule: Option<&str>) -> (String, Vec<String>) {
+        match rule.is_some_and(|rule| ADDABLE.contains(&rule)) {
+            true => {
+                let also = [std::slice::from_ref(&self.key), &self.also].concat();
+                (filed(&self.key), also)
+            }
+            false => (self.key.clone(), self.also.clone()),
+        }
     }
 
     fn by(
@@ -106,6 +119,41 @@ impl Dedup {
     }
 }
 
+/// Rules of the judge for what anybody who has a letter can add to it.
+const ADDABLE: [&str; 10] = [
+    "null_sender",
+    "own_mail",
+    "delivered_twice",
+    "report",
+    "auto_submitted",
+    "list",
+    "precedence",
+    "auto_response_suppress",
+    "autoreply_header",
+    "robot_sender",
+];
+
+/// Key of a copy that a rule of [`ADDABLE`] files.
+fn filed(key: &str) -> String {
+    format!("{key}:filed")
+}
+
+/// Provenance of a letter whose words depend on fields that nobody signed: these fields belong to it.
+fn unsigned_content(bytes: &[u8]) -> Vec<u8> {
+    let header = Header::read(bytes);
+    let fields = header
+        .fields()
+        .filter(|(name, _)| name.starts_with("content-"));
+    let mut known = PROVEN_IN_PART.to_vec();
+    for (name, value) in fields {
+        known.extend_from_slice(name.as_bytes());
+        known.push(b':');
+        known.extend(value.iter().filter(|byte| !byte.is_ascii_whitespace()));
+        known.push(b'\n');
+    }
+    known
+}
+
 /// The bytes after the header: relays add header fields and leave the body unchanged.
 fn body_of(bytes: &[u8]) -> &[u8] {
     let bytes = from_first_field(bytes);
@@ -113,6 +161,14 @@ fn body_of(bytes: &[u8]) -> &[u8] {
         .windows(4)
         .position(|window| window == b"\r\n\r\n")
         .map_or(bytes, |at| &bytes[at + 4..])
+}
+
+/// Why a copy of a proven letter is trusted less than its sender.
+enum Lowered {
+    /// No signed field names the persona.
+    Unaddressed,
+    /// Its words may be another's reading of the signed body.
+    OtherReadings,
 }
 
 /// A judged letter, from which each addressed persona gets a copy.
@@ -136,10 +192,10 @@ impl Draft<'_> {
         let (clock, email) = (self.intake.clock.as_ref(), &self.understood.email);
         let (held_by, hops) = self.verdict(persona);
         let trust = self.trust_of(persona);
-        let answer = self.approval_answer(persona, trust, held_by);
+        let answer = self.approval_answer(persona, held_by);
         let held_by = answer.as_ref().map(rule_of).or(held_by);
         let is_free = held_by.is_none();
-        let command = is_free.then(|| self.command(persona, trust)).flatten();
+        let command = is_free.then(|| self.command(persona)).flatten();
         let held_by = held_by.or(command.is_some().then_some(COMMAND_RULE));
         let is_answerable = held_by.is_none();
         let from_owner = is_answerable && trust == Trust::Owner;
@@ -155,9 +211,10 @@ impl Draft<'_> {
             .id
             .clone()
             .unwrap_or_else(|| MessageId::new(clock.new_id()));
+        let (dedup_key, also_known_as) = self.dedup.under(held_by);
         let dedup_key = match is_off("G4") {
             true => id.to_string(),
-            false => self.dedup.key.clone(),
+            false => dedup_key,
         };
         let place = self.place(persona);
         let host_name = &self.intake.config.gateway.host_name;
@@ -182,7 +239,7 @@ impl Draft<'_> {
                 .collect(),
             calendar: self.calendar_part(persona),
             dedup_key,
-            also_known_as: self.dedup.also.clone(),
+            also_known_as,
             has_own_id: self.dedup.has_own_id,
             duplicates_since: self.duplicates_since(clock.now()),
             received_at: self.received_at(),
@@ -228,7 +285,6 @@ impl Draft<'_> {
     fn approval_answer(
         &self,
         persona: &Persona,
-        trust: Trust,
         held_by: Option<&str>,
     ) -> Option<NewApprovalAnswer> {
         read_answer(AnswerInput {
@@ -237,7 +293,6 @@ impl Draft<'_> {
             envelope: self.envelope,
             email: &self.understood.email,
             identity: &self.identity,
-            trust,
             held_by,
             clock: self.intake.clock.as_ref(),
         })
@@ -303,8 +358,20 @@ impl Draft<'_> {
 
     /// Decisions on the letter and on this copy.
     fn decisions_for(&self, trust: Trust) -> Vec<AdmissionDecision> {
-        let lowered = (trust < self.identity.trust).then(|| "lowered:not_addressed".to_owned());
+        let lowered = match self.lowered_by(trust) {
+            Some(Lowered::Unaddressed) => Some("lowered:not_addressed".to_owned()),
+            Some(Lowered::OtherReadings) => Some("lowered:unsigned_content".to_owned()),
+            None => None,
+        };
         self.decisions.iter().cloned().chain(lowered).collect()
+    }
+
+    /// Why this copy is trusted less than its sender.
+    fn lowered_by(&self, trust: Trust) -> Option<Lowered> {
+        (trust < self.identity.trust).then(|| match self.identity.coverage.content {
+            true => Lowered::Unaddressed,
+            false => Lowered::OtherReadings,
+        })
     }
 
     fn content(&self, persona: &Persona, trust: Trust) -> Content {
@@ -350,13 +417,14 @@ impl Draft<'_> {
     fn metadata_json(&self, trust: Trust) -> String {
         let email = &self.understood.email;
         let identity = &self.identity;
-        let basis = match trust < identity.trust {
-            true => format!(
-                "{}, but in no signed To or Cc to this persona",
-                identity.basis
-            ),
-            false => identity.basis.clone(),
+        let but = match self.lowered_by(trust) {
+            Some(Lowered::Unaddressed) => ", but in no signed To or Cc to this persona",
+            Some(Lowered::OtherReadings) => {
+                ", but Content-Type and Content-Transfer-Encoding are not, and others would make other words of it"
+            }
+            None => "",
         };
+        let basis = format!("{}{but}", identity.basis);
         let mut metadata = json!({
             "sender": email.sender().map(|address| address.to_string()),
             "counterparty": email.sender().map(|address| Account::of(trust.as_str()).key(&address)),

@@ -22,10 +22,10 @@ impl Draft<'_> {
     }
 
     /// Trust of the letter for this persona: an owner's letter to another recipient is no order,
-    /// whichever server hands it over.
+    /// whichever server hands it over, and neither are words that may be another's reading of it.
     pub(super) fn trust_of(&self, persona: &Persona) -> Trust {
-        let is_order = self.identity.is_direct || self.is_addressed_to(persona);
-        if is_order {
+        let is_addressed = self.identity.is_direct || self.is_addressed_to(persona);
+        if is_addressed && self.identity.coverage.content {
             self.identity.trust
         } else {
             self.identity.trust.min(Trust::Contact)

@@ -15,11 +15,13 @@ pub(in crate::store) const TOKEN: &str = "
 pub(in crate::store) const INSERT_ANSWER: &str = "
     INSERT INTO approval_answers (message_id, approval_id, owner, outcome, created_at, explain, digest_id, report)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-/// An answer of the same owner with the same Message-ID, that came before.
+/// An answer of the same owner with the same Message-ID, that came before. One that anybody could have made of the genuine
+/// letter, by fields that nobody signed, doesn't count.
 pub(in crate::store) const SEEN_BEFORE: &str = "
     SELECT a.message_id FROM messages m JOIN messages o ON o.persona_id = m.persona_id AND o.message_id = m.message_id
     JOIN approval_answers a ON a.message_id = o.id
-    WHERE m.id = $1 AND a.message_id <> m.id AND a.owner = $2 LIMIT 1";
+    WHERE m.id = $1 AND a.message_id <> m.id AND a.owner = $2
+      AND a.outcome NOT IN ('unsigned_content', 'automatic') LIMIT 1";
 
 /// Outcome of an answer: a word for the record, and whether its owner is to be told.
 struct AnswerOutcome {
@@ -147,6 +149,8 @@ async fn refusal(
         Some(silent("not_proven"))
     } else if answer.is_automatic {
         Some(silent("automatic"))
+    } else if answer.has_other_readings {
+        Some(explained("unsigned_content"))
     } else if is_seen(conn, message, answer).await? {
         Some(silent("seen_before"))
     } else if answer.is_stale {

@@ -108,6 +108,8 @@ pub struct NewApprovalAnswer {
     pub owner: Option<String>,
     /// `true`: it does not say when it was written, or was written too long ago, so it decides nothing.
     pub is_stale: bool,
+    /// `true`: its signature leaves open how the body is read, so its words may not be its owner's.
+    pub has_other_readings: bool,
     /// `true`: a program wrote it, or a list sent it.
     pub is_automatic: bool,
     /// Its verdict, if its first line is one.

@@ -85,7 +85,7 @@ pub(in crate::store) const INSERT_COMMAND: &str = "
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (persona_id, rfc_message_id) DO NOTHING";
 pub(in crate::store) const OPEN_COMMANDS: &str = "
     SELECT c.seq, c.persona_id, c.owner, c.command, c.argument, c.outcome_json, c.message_id AS letter, m.thread_id,
-      c.rfc_message_id, m.references_json, m.subject
+      m.message_id AS rfc_message_id, m.references_json, m.subject
     FROM mail_commands c JOIN messages m ON m.id = c.message_id
     WHERE c.answered_at IS NULL ORDER BY c.seq LIMIT $1";
 
@@ -99,10 +99,15 @@ pub(in crate::store) async fn insert(
     command: &NewMailCommand,
     received_at: Timestamp,
 ) -> Result<()> {
+    // An altered copy must not use up the Message-ID of the genuine letter.
+    let once = match command.refusal {
+        Some(CommandRefusal::UnsignedContent) => format!("unsigned:{rfc_message_id}"),
+        _ => rfc_message_id.to_owned(),
+    };
     let insert = db::query(INSERT_COMMAND)
         .bind(message.as_str())
         .bind(persona.as_str())
-        .bind(rfc_message_id)
+        .bind(once)
         .bind(&command.owner)
         .bind(command.command.as_str())
         .bind(&command.argument)

@@ -238,3 +238,27 @@ async fn nobody_is_mailed_for_ever_about_what_they_leave() {
     assert_eq!(lists, [1, 2, 3, 3, 3, 3]);
     assert_eq!(scene.status(FACTS[0]).await, MemoryStatus::Proposed);
 }
+
+/// Signed without the fields that say how the body is read: it could be an altered copy of another answer.
+#[tokio::test]
+async fn a_reply_that_could_be_another_reading_decides_on_nothing_and_says_so() {
+    let scene = MemoryScene::four_wait().await;
+    let to = scene.scene.reply_address();
+    let base64 = "Content-Transfer-Encoding: base64\r\n";
+    let copy = scene.scene.signed(OWNER, &to, "d1", base64, "eWVzIGFsbA==");
+    let genuine = scene.scene.signed(OWNER, &to, "d1", "", "yes all");
+    for (eml, status, told) in [
+        (&copy, MemoryStatus::Proposed, 1),
+        (&genuine, MemoryStatus::Active, 1),
+    ] {
+        scene.scene.deliver(eml, &to).await.expect("taken");
+        scene.scene.world.app.drain().await;
+        for fact in FACTS {
+            assert_eq!(scene.status(fact).await, status, "{fact}");
+        }
+        assert_eq!(scene.explained().len(), told, "{:?}", scene.explained());
+    }
+    let why = scene.explained().remove(0).replace('\n', " ");
+    assert!(why.contains("does not cover `Content-Type`"), "{why}");
+    scene.scene.world.app.check().await;
+}
