@@ -397,6 +397,7 @@ async fn claimed(
         worked: Duration::ZERO,
         created_at: now,
         is_retried: true,
+        is_overtaken: false,
         budget_micros: store.budget_of_run(&run).await?,
         attempts_max: None, // the worker counts attempts
         thread_budget,

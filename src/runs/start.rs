@@ -8,7 +8,7 @@ use super::{assembly, mcp_tools, recovery};
 use crate::config::{Persona, SettingsInForce};
 use crate::context::resolvers::Subject;
 use crate::domain::{RunOptions, Trigger, sha256_hex};
-use crate::providers::{Request, ToolChoice, ToolSpec};
+use crate::providers::{Message, Request, ToolChoice, ToolSpec};
 use crate::runs::agents::options::AgentState;
 use crate::runs::budget::bounds;
 use crate::runs::budget::counters::Counters;
@@ -25,6 +25,11 @@ use tokio_util::sync::CancellationToken;
 
 /// Characters of the key of a thread.
 const CACHE_KEY_CHARS: usize = 32;
+
+/// Told to the model of a run that an operator queued again: it goes on with what it read before.
+const OVERTAKEN: &str = "[This letter is answered late: letters of this conversation that came after it have been answered meanwhile, \
+    and you do not see them here. What it asks for may be settled or taken back. Do nothing that cannot be undone because of it, and \
+    say in your answer that it is late.]";
 
 /// Loads the subject of the run; assembles its context, or continues from its journal.
 pub async fn begin<'a>(
@@ -91,6 +96,9 @@ pub async fn begin<'a>(
     match &journal.first_request_json {
         Some(json) => recovery::resume(&mut state, json, &journal)?,
         None => first_context(&mut state, sent).await?,
+    }
+    if run.is_overtaken {
+        state.said.push(Message::user(OVERTAKEN));
     }
     Ok(state)
 }

@@ -235,6 +235,7 @@ impl<'a> LoopState<'a> {
                 attempt: self.run.attempt,
                 worked_ms: millis(self.run.worked),
                 is_retried: self.run.is_retried,
+                is_overtaken: self.run.is_overtaken,
                 budget_micros: self.run.budget_micros,
                 thread_budget: amounts(self.run.thread_budget),
             },

@@ -2,6 +2,7 @@
 
 pub mod crash;
 mod effects;
+mod history;
 mod proof;
 mod once;
 

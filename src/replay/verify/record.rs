@@ -124,6 +124,7 @@ impl Record {
             worked: Duration::from_millis(claim.worked_ms),
             created_at: self.run.created_at,
             is_retried: claim.is_retried,
+            is_overtaken: claim.is_overtaken,
             budget_micros: claim.budget_micros,
             attempts_max: None, // the worker counts attempts
             thread_budget: ThreadBudget {

@@ -72,6 +72,8 @@ pub struct Claim {
     pub worked_ms: u64,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_retried: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_overtaken: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_micros: Option<i64>,
     /// MailBounds of the thread: micro-dollars and tokens of a run, then of a day.

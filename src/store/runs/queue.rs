@@ -62,6 +62,8 @@ pub struct ClaimedRun {
     pub created_at: Timestamp,
     /// `true`: an operator queued it again.
     pub is_retried: bool,
+    /// `true`: since then a later letter of its thread was answered.
+    pub is_overtaken: bool,
     /// Micro-dollars that its responsibility allows it.
     pub budget_micros: Option<i64>,
     /// Attempts that its responsibility allows it; `None`: the configured number.
@@ -88,7 +90,9 @@ pub(in crate::store) const INSERT_RUN: &str = "
     VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9, $10, $11)";
 /// One run at a time per thread, in order: `behind` says whether an earlier open run of the thread
 /// exists. Of each persona with due runs the oldest are taken, first those of the persona with the
-/// fewest running runs: the backlog of one persona delays no other. A parked run has an error
+/// fewest running runs: the backlog of one persona delays no other. A run of a thread waits for
+/// the command of an owner that is not carried out there: its history may begin with it. SQLite uses no index for a
+/// bare column of the row that `RETURNING` returns. A parked run has an error
 /// class; only a person's retry clears it (`run_control.rs`). PostgreSQL would look for the runs of
 /// each persona in every row there is; it has `LATERAL` for it, and SQLite has not.
 pub(in crate::store) const CLAIM_RUNS: Sql = Sql::pair(
@@ -122,9 +126,14 @@ pub(in crate::store) const CLAIM_RUNS: Sql = Sql::pair(
           ORDER BY r.seq LIMIT $5)) AS placed
       WHERE place <= $4 ORDER BY place, seq LIMIT $3)
       AND behind = 0 AND state IN ('queued', 'waiting_retry')
+      AND NOT EXISTS (SELECT 1 FROM mail_commands k CROSS JOIN messages l
+        WHERE k.answered_at IS NULL AND k.acted_at IS NULL AND l.id = k.message_id AND l.thread_id = runs.thread_id)
     RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
       context_report_json IS NOT NULL AS has_journal,
       attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, budget_micros, attempts_max,
+      attempt > 1 AND error_class IS NULL AND crashes = 0 AND trigger = 'email' AND EXISTS (SELECT 1 FROM messages t CROSS JOIN messages l
+        CROSS JOIN runs o WHERE t.id = CAST(runs.trigger_message_id AS TEXT) AND l.thread_id = t.thread_id AND l.seq > t.seq
+          AND l.direction = 'inbound' AND o.trigger_message_id = l.id AND o.state = 'succeeded') AS is_overtaken,
       (SELECT '[' || json_quote(run_micros_max) || ',' || json_quote(run_tokens_max) || ','
         || json_quote(day_micros_max) || ',' || json_quote(day_tokens_max) || ']' FROM thread_budgets b
        WHERE b.thread_id = runs.thread_id) AS thread_budget",
@@ -157,9 +166,14 @@ pub(in crate::store) const CLAIM_RUNS: Sql = Sql::pair(
           ORDER BY r.seq LIMIT $5) c) AS placed
       WHERE place <= $4 ORDER BY place, seq LIMIT $3)
       AND behind = 0 AND state IN ('queued', 'waiting_retry')
+      AND NOT EXISTS (SELECT 1 FROM mail_commands k CROSS JOIN messages l
+        WHERE k.answered_at IS NULL AND k.acted_at IS NULL AND l.id = k.message_id AND l.thread_id = runs.thread_id)
     RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
       context_report_json IS NOT NULL AS has_journal,
       attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, budget_micros, attempts_max,
+      attempt > 1 AND error_class IS NULL AND crashes = 0 AND trigger = 'email' AND EXISTS (SELECT 1 FROM messages t CROSS JOIN messages l
+        CROSS JOIN runs o WHERE t.id = CAST(runs.trigger_message_id AS TEXT) AND l.thread_id = t.thread_id AND l.seq > t.seq
+          AND l.direction = 'inbound' AND o.trigger_message_id = l.id AND o.state = 'succeeded') AS is_overtaken,
       (SELECT '[' || json_quote(run_micros_max) || ',' || json_quote(run_tokens_max) || ','
         || json_quote(day_micros_max) || ',' || json_quote(day_tokens_max) || ']' FROM thread_budgets b
        WHERE b.thread_id = runs.thread_id) AS thread_budget",
@@ -193,6 +207,7 @@ pub(in crate::store) const REQUEUE_RUN: &str = "
 pub(in crate::store) const RUNNING_RUN: &str = "
     SELECT id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, state, worked_ms,
       context_report_json IS NOT NULL AS has_journal, epoch = $2 AND state = 'running' AS is_worked_on, 0 AS is_retried,
+      0 AS is_overtaken,
       budget_micros, attempts_max,
       (SELECT '[' || json_quote(run_micros_max) || ',' || json_quote(run_tokens_max) || ','
         || json_quote(day_micros_max) || ',' || json_quote(day_tokens_max) || ']' FROM thread_budgets b
@@ -408,6 +423,7 @@ fn claimed(row: &Row) -> Result<ClaimedRun> {
     })?;
     Ok(ClaimedRun {
         is_retried: row.get("is_retried"),
+        is_overtaken: row.get("is_overtaken"),
         budget_micros: row.get("budget_micros"),
         attempts_max: row.get("attempts_max"),
         thread_budget: allowed.map_or_else(ThreadBudget::default, money::thread_budget),

@@ -15,14 +15,14 @@ const LOOKED_AT_MAX: i64 = 2_000;
 
 /// Messages of the persona before one of them, newest first, and which of them are letters without a vector of the model.
 pub(in crate::store) const LETTERS_BEFORE: &str = "
-SELECT o.seq, o.received_at, o.direction IN ('inbound', 'outbound') AND o.disposition <> 'notice'
+SELECT o.seq, o.received_at, o.direction IN ('inbound', 'outbound') AND o.disposition NOT IN ('notice', 'filed:command')
   AND NOT EXISTS (SELECT 1 FROM letter_vectors v WHERE v.seq = o.seq AND v.model = $2) AS is_wanted
 FROM messages o WHERE o.persona_id = $1 AND o.received_at <= $3 AND (o.received_at < $3 OR o.seq < $4)
 ORDER BY o.received_at DESC, o.seq DESC LIMIT $5";
 /// The same of messages with numbers between `$3` and `$4`: few, because they came since the last look. An index by persona
 /// would walk all of its letters.
 pub(in crate::store) const LETTERS_BETWEEN: &str = "
-SELECT o.seq, o.received_at, o.direction IN ('inbound', 'outbound') AND o.disposition <> 'notice'
+SELECT o.seq, o.received_at, o.direction IN ('inbound', 'outbound') AND o.disposition NOT IN ('notice', 'filed:command')
   AND NOT EXISTS (SELECT 1 FROM letter_vectors v WHERE v.seq = o.seq AND v.model = $2) AS is_wanted
 FROM messages o WHERE +o.persona_id = $1 AND o.seq > $3 AND o.seq < $4
 ORDER BY o.seq DESC LIMIT $5";
@@ -43,7 +43,7 @@ pub(in crate::store) const NEWEST_MESSAGE: &str = "
 SELECT coalesce((SELECT m.seq FROM messages m ORDER BY m.seq DESC LIMIT 1), 0)";
 pub(in crate::store) const COUNT_VECTORS: &str = "
 SELECT count(*) AS vectors, (SELECT count(*) FROM messages m WHERE m.persona_id = $1
-  AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice') AS letters
+  AND m.direction IN ('inbound', 'outbound') AND m.disposition NOT IN ('notice', 'filed:command')) AS letters
 FROM letter_vectors v WHERE v.persona_id = $1 AND v.model = $2";
 pub(in crate::store) const VECTOR_SWITCH: &str = "
 SELECT provider, model, gain_points, letters, measured_at FROM vector_switches WHERE persona_id = $1";

@@ -42,14 +42,14 @@ pub(in crate::store) const NEWEST_WITH: Sql = Sql::pair(
 SELECT m.seq, m.received_at
 FROM letter_words f CROSS JOIN messages m
 WHERE m.seq = f.rowid AND f.letter_words MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
-  AND m.disposition <> 'notice'
+  AND m.disposition NOT IN ('notice', 'filed:command')
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
 ORDER BY f.rowid DESC LIMIT $5",
     "
 SELECT m.seq, m.received_at
 FROM letter_words f JOIN messages m ON m.seq = f.seq
 WHERE f.words @@ CAST($1 AS TSQUERY) AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
-  AND m.disposition <> 'notice'
+  AND m.disposition NOT IN ('notice', 'filed:command')
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
 ORDER BY f.seq DESC LIMIT $5",
 );
@@ -61,7 +61,7 @@ pub(in crate::store) const READABLE_WITH: Sql = Sql::pair(
 SELECT m.seq, m.received_at
 FROM letter_words f CROSS JOIN messages m
 WHERE m.seq = f.rowid AND f.letter_words MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
-  AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
+  AND m.disposition NOT IN ('notice', 'filed:command') AND m.disposition NOT LIKE 'withheld:%'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
     WHERE readable.seq = m.seq AND readable.address = reader.value))
@@ -70,7 +70,7 @@ ORDER BY f.rowid LIMIT $5",
 SELECT m.seq, m.received_at
 FROM letter_words f JOIN messages m ON m.seq = f.seq
 WHERE f.words @@ CAST($1 AS TSQUERY) AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
-  AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
+  AND m.disposition NOT IN ('notice', 'filed:command') AND m.disposition NOT LIKE 'withheld:%'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
     WHERE readable.seq = m.seq AND readable.address = reader.value))
@@ -83,7 +83,7 @@ pub(in crate::store) const NEWEST_WITH_PART: Sql = Sql::pair(
 SELECT m.seq, m.received_at
 FROM letter_parts f CROSS JOIN messages m
 WHERE m.seq = f.rowid AND f.letter_parts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
-  AND m.disposition <> 'notice'
+  AND m.disposition NOT IN ('notice', 'filed:command')
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND ($6 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.letter_words MATCH $6 AND w.rowid = m.seq))
 ORDER BY f.rowid DESC LIMIT $5",
@@ -91,7 +91,7 @@ ORDER BY f.rowid DESC LIMIT $5",
 SELECT m.seq, m.received_at
 FROM letter_parts f JOIN messages m ON m.seq = f.seq
 WHERE f.words @@ CAST($1 AS TSQUERY) AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
-  AND m.disposition <> 'notice'
+  AND m.disposition NOT IN ('notice', 'filed:command')
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND ($6 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.words @@ CAST($6 AS TSQUERY) AND w.seq = m.seq))
 ORDER BY f.seq DESC LIMIT $5",
@@ -103,7 +103,7 @@ pub(in crate::store) const READABLE_WITH_PART: Sql = Sql::pair(
 SELECT m.seq, m.received_at
 FROM letter_parts f CROSS JOIN messages m
 WHERE m.seq = f.rowid AND f.letter_parts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
-  AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
+  AND m.disposition NOT IN ('notice', 'filed:command') AND m.disposition NOT LIKE 'withheld:%'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
     WHERE readable.seq = m.seq AND readable.address = reader.value))
@@ -113,7 +113,7 @@ ORDER BY f.rowid LIMIT $5",
 SELECT m.seq, m.received_at
 FROM letter_parts f JOIN messages m ON m.seq = f.seq
 WHERE f.words @@ CAST($1 AS TSQUERY) AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
-  AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
+  AND m.disposition NOT IN ('notice', 'filed:command') AND m.disposition NOT LIKE 'withheld:%'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
     WHERE readable.seq = m.seq AND readable.address = reader.value))
@@ -133,7 +133,7 @@ SELECT count(*) FROM (SELECT 1 FROM messages WHERE persona_id = $1 LIMIT $2) AS 
 /// The number of messages in these threads that all readers may see, counted up to a limit.
 pub(in crate::store) const COUNT_READABLE: &str = "
 SELECT count(*) FROM (SELECT 1 FROM jsonb_each($1) t CROSS JOIN messages m
-  WHERE m.thread_id = t.value AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
+  WHERE m.thread_id = t.value AND m.disposition NOT IN ('notice', 'filed:command') AND m.disposition NOT LIKE 'withheld:%'
     AND NOT EXISTS (SELECT 1 FROM jsonb_each($2) reader WHERE NOT EXISTS (SELECT 1 FROM readable
       WHERE readable.seq = m.seq AND readable.address = reader.value))
   LIMIT $3) AS letters";
@@ -142,13 +142,13 @@ SELECT count(*) FROM (SELECT 1 FROM jsonb_each($1) t CROSS JOIN messages m
 pub(in crate::store) const NEIGHBOURS: &str = "
 SELECT m.seq,
   (SELECT json_group_array(b.seq) FROM (SELECT n.seq FROM messages n
-    WHERE n.thread_id = m.thread_id AND n.seq < m.seq AND n.direction IN ('inbound', 'outbound') AND n.disposition <> 'notice'
+    WHERE n.thread_id = m.thread_id AND n.seq < m.seq AND n.direction IN ('inbound', 'outbound') AND n.disposition NOT IN ('notice', 'filed:command')
       AND ($2 IS NULL OR (n.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
         SELECT 1 FROM jsonb_each($2) reader WHERE NOT EXISTS (SELECT 1 FROM readable
           WHERE readable.seq = n.seq AND readable.address = reader.value))))
     ORDER BY n.seq DESC LIMIT 4) b) AS before_json,
   (SELECT json_group_array(a.seq) FROM (SELECT n.seq FROM messages n
-    WHERE n.thread_id = m.thread_id AND n.seq > m.seq AND n.direction IN ('inbound', 'outbound') AND n.disposition <> 'notice'
+    WHERE n.thread_id = m.thread_id AND n.seq > m.seq AND n.direction IN ('inbound', 'outbound') AND n.disposition NOT IN ('notice', 'filed:command')
       AND ($2 IS NULL OR (n.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
         SELECT 1 FROM jsonb_each($2) reader WHERE NOT EXISTS (SELECT 1 FROM readable
           WHERE readable.seq = n.seq AND readable.address = reader.value))))
@@ -168,7 +168,7 @@ SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m
        m.trust,
        substr(m.text_body, 1, 600) AS snippet
 FROM messages m
-WHERE m.persona_id = $1 AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
+WHERE m.persona_id = $1 AND m.direction IN ('inbound', 'outbound') AND m.disposition NOT IN ('notice', 'filed:command')
   AND m.received_at >= coalesce($2, '') AND m.received_at < coalesce($3, '~')
   AND ($4 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
         SELECT 1 FROM jsonb_each($4) reader WHERE NOT EXISTS (SELECT 1 FROM readable

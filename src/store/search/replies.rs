@@ -10,14 +10,14 @@ use crate::store::{PersonaStore, Result};
 pub(in crate::store) const ANSWERED_LETTERS: &str = "
     SELECT m.seq, p.seq AS parent, m.received_at, substr(coalesce(m.fresh_text, m.text_body), 1, 20000) AS own
     FROM messages m CROSS JOIN messages p
-    WHERE p.persona_id = m.persona_id AND p.message_id = m.in_reply_to AND m.persona_id = $1 AND m.in_reply_to IS NOT NULL AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
-      AND p.direction IN ('inbound', 'outbound') AND p.disposition <> 'notice' AND NOT p.received_at >= m.received_at
+    WHERE p.persona_id = m.persona_id AND p.message_id = m.in_reply_to AND m.persona_id = $1 AND m.in_reply_to IS NOT NULL AND m.direction IN ('inbound', 'outbound') AND m.disposition NOT IN ('notice', 'filed:command')
+      AND p.direction IN ('inbound', 'outbound') AND p.disposition NOT IN ('notice', 'filed:command') AND NOT p.received_at >= m.received_at
     ORDER BY m.received_at DESC, m.seq DESC LIMIT $2";
 
 /// The new texts of the newest letters.
 pub(in crate::store) const NEW_TEXTS: &str = "
     SELECT substr(coalesce(m.fresh_text, m.text_body), 1, 4000) AS own FROM messages m
-    WHERE m.persona_id = $1 AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
+    WHERE m.persona_id = $1 AND m.direction IN ('inbound', 'outbound') AND m.disposition NOT IN ('notice', 'filed:command')
     ORDER BY m.received_at DESC, m.seq DESC LIMIT $2";
 
 /// A reply, and the letter that it answers.

@@ -31,7 +31,7 @@ pub(in crate::store) const NEWEST_VECTORS: Sql = Sql::pair(
 SELECT v.seq, v.vector
 FROM letter_vectors v CROSS JOIN messages m
 WHERE m.seq = v.seq AND v.persona_id = $1 AND v.model = $2 AND m.persona_id = $1 AND m.direction IN ('inbound', 'outbound')
-  AND m.disposition <> 'notice'
+  AND m.disposition NOT IN ('notice', 'filed:command')
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND ($5 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.letter_words MATCH $5 AND w.rowid = m.seq))
 ORDER BY v.seq DESC LIMIT $6",
@@ -39,7 +39,7 @@ ORDER BY v.seq DESC LIMIT $6",
 SELECT v.seq, v.vector
 FROM letter_vectors v CROSS JOIN messages m
 WHERE m.seq = v.seq AND v.persona_id = $1 AND v.model = $2 AND m.persona_id = $1 AND m.direction IN ('inbound', 'outbound')
-  AND m.disposition <> 'notice'
+  AND m.disposition NOT IN ('notice', 'filed:command')
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND ($5 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.words @@ CAST($5 AS TSQUERY) AND w.seq = m.seq))
 ORDER BY v.seq DESC LIMIT $6",
@@ -57,7 +57,7 @@ SELECT v.seq, v.vector FROM (
   CROSS JOIN messages m
   CROSS JOIN letter_vectors l
   WHERE l.seq = m.seq AND l.model = $2 AND m.thread_id = own.id AND +m.persona_id = $1 AND m.direction IN ('inbound', 'outbound')
-    AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
+    AND m.disposition NOT IN ('notice', 'filed:command') AND m.disposition NOT LIKE 'withheld:%'
     AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
     AND NOT EXISTS (SELECT 1 FROM jsonb_each($7) reader WHERE NOT EXISTS (SELECT 1 FROM readable
       WHERE readable.seq = m.seq AND readable.address = reader.value))
@@ -72,7 +72,7 @@ SELECT v.seq, v.vector FROM (
   CROSS JOIN messages m
   CROSS JOIN letter_vectors l
   WHERE l.seq = m.seq AND l.model = $2 AND m.thread_id = own.id AND m.persona_id = $1 AND m.direction IN ('inbound', 'outbound')
-    AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
+    AND m.disposition NOT IN ('notice', 'filed:command') AND m.disposition NOT LIKE 'withheld:%'
     AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
     AND NOT EXISTS (SELECT 1 FROM jsonb_each($7) reader WHERE NOT EXISTS (SELECT 1 FROM readable
       WHERE readable.seq = m.seq AND readable.address = reader.value))

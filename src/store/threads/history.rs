@@ -82,10 +82,12 @@ pub(in crate::store) const TRIGGER: Sql = Sql::pair(
       EXISTS (SELECT 1 FROM messages p
         WHERE p.seq IN (
             SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = m.thread_id AND seq < m.seq
-              ORDER BY seq DESC LIMIT $6) AS newest
+              AND disposition NOT IN ('notice', 'filed:command') ORDER BY seq DESC LIMIT $6) AS newest
             UNION
             SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = m.thread_id AND direction = 'outbound'
-              ORDER BY seq DESC LIMIT $6) AS answers)
+              AND disposition <> 'notice' ORDER BY seq DESC LIMIT $6) AS answers)
+          AND (p.seq < m.seq OR (SELECT t.seq FROM runs r JOIN messages t ON t.id = r.trigger_message_id
+            WHERE r.id = p.run_id AND t.thread_id = m.thread_id) <= m.seq)
           AND NOT EXISTS (SELECT 1 FROM thread_resets x WHERE x.thread_id = m.thread_id AND x.after_seq < m.seq
             AND x.after_seq >= coalesce((SELECT t.seq FROM runs r JOIN messages t ON t.id = r.trigger_message_id
               WHERE r.id = p.run_id), p.seq))
@@ -110,10 +112,12 @@ pub(in crate::store) const TRIGGER: Sql = Sql::pair(
       EXISTS (SELECT 1 FROM messages p
         WHERE p.seq IN (
             SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = m.thread_id AND seq < m.seq
-              ORDER BY seq DESC LIMIT $6) AS newest
+              AND disposition NOT IN ('notice', 'filed:command') ORDER BY seq DESC LIMIT $6) AS newest
             UNION
             SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = m.thread_id AND direction = 'outbound'
-              ORDER BY seq DESC LIMIT $6) AS answers)
+              AND disposition <> 'notice' ORDER BY seq DESC LIMIT $6) AS answers)
+          AND (p.seq < m.seq OR (SELECT t.seq FROM runs r JOIN messages t ON t.id = r.trigger_message_id
+            WHERE r.id = p.run_id AND t.thread_id = m.thread_id) <= m.seq)
           AND NOT EXISTS (SELECT 1 FROM thread_resets x WHERE x.thread_id = m.thread_id AND x.after_seq < m.seq
             AND x.after_seq >= coalesce((SELECT t.seq FROM runs r JOIN messages t ON t.id = r.trigger_message_id
               WHERE r.id = p.run_id), p.seq))
@@ -133,9 +137,10 @@ pub(in crate::store) const ATTACHMENT_INFOS: Sql = Sql::pair(
 /// The disposition of a draft is `draft:STATE:shown`, or `unshown` where its text stands in its call, or where not all who
 /// read the thread may read it. That of a text that a rule keeps from being sent, or from being answered, is `kept:RULE`; older
 /// records have `withheld:RULE` and `filed:RULE`, and are told as they were. An answer that is only stored was said where it
-/// answers a question at the machine, and of the persona's own texts an imported one was sent. A run sees the letters before its own, and every answer so far, also an answer that was written
+/// answers a question at the machine, and of the persona's own texts an imported one was sent. A run sees the letters before its own, and every answer to them, also an answer that was written
 /// after its letter came in, as far as all of `$6` may read them and nobody reset the thread between: an answer stands
-/// where its letter does. One row of JSON, because each row
+/// where its letter does. An answer to a later letter would stand without its question. Commands of owners and mail of the
+/// engine are no part of a conversation. One row of JSON, because each row
 /// costs a thread switch.
 pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
     "
@@ -166,10 +171,12 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
         AND NOT EXISTS (SELECT 1 FROM thread_resets x WHERE x.thread_id = $1 AND x.after_seq < $3
           AND x.after_seq >= coalesce((SELECT t.seq FROM messages t WHERE t.id = r.trigger_message_id), m.seq))
         AND +m.persona_id = $2 AND m.seq IN ( -- the plus keeps SQLite from walking all mail of the persona
-        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND seq < $3 ORDER BY seq DESC LIMIT $4) AS newest
+        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND seq < $3
+          AND disposition NOT IN ('notice', 'filed:command') ORDER BY seq DESC LIMIT $4) AS newest
         UNION
-        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND direction = 'outbound'
+        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND direction = 'outbound' AND disposition <> 'notice'
           ORDER BY seq DESC LIMIT $4) AS answers)
+        AND (m.seq < $3 OR (SELECT t.seq FROM messages t WHERE t.id = r.trigger_message_id AND t.thread_id = $1) <= $3)
       ORDER BY m.seq DESC LIMIT $4) AS past",
     "
     SELECT json_group_array(json_build_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
@@ -199,10 +206,12 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
         AND NOT EXISTS (SELECT 1 FROM thread_resets x WHERE x.thread_id = $1 AND x.after_seq < $3
           AND x.after_seq >= coalesce((SELECT t.seq FROM messages t WHERE t.id = r.trigger_message_id), m.seq))
         AND +m.persona_id = $2 AND m.seq IN ( -- the plus keeps SQLite from walking all mail of the persona
-        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND seq < $3 ORDER BY seq DESC LIMIT $4) AS newest
+        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND seq < $3
+          AND disposition NOT IN ('notice', 'filed:command') ORDER BY seq DESC LIMIT $4) AS newest
         UNION
-        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND direction = 'outbound'
+        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND direction = 'outbound' AND disposition <> 'notice'
           ORDER BY seq DESC LIMIT $4) AS answers)
+        AND (m.seq < $3 OR (SELECT t.seq FROM messages t WHERE t.id = r.trigger_message_id AND t.thread_id = $1) <= $3)
       ORDER BY m.seq DESC LIMIT $4) AS past",
 );
 pub(in crate::store) const PAST_STEPS: Sql = Sql::pair(
