@@ -48,35 +48,132 @@ pub fn render(
     Ok(rendered)
 }
 
-/// Escapes the tags of the frames in which texts of letters, notes and knowledge stand.
+/// Tags of the frames in which texts of letters, notes and knowledge stand.
+const FRAMES: [&str; 10] = [
+    "</letter",
+    "<letter",
+    "</invocation",
+    "<invocation",
+    "</notes",
+    "<notes",
+    "</knowledge",
+    "<knowledge",
+    "</thread-summary",
+    "<thread-summary",
+];
+
+/// Beginnings of the marks by which templates of chats tell a model who speaks. A server may read them inside of a text, too.
+const CHAT_MARKS: [&str; 34] = [
+    "<|",  // ChatML, Llama 3, Phi, GLM: `<|im_start|>`, `<|eot_id|>`
+    "<｜", // DeepSeek: `<｜User｜>`
+    "<<sys>>",
+    "<</sys>>",
+    "<start_of_", // Gemma
+    "<end_of_",
+    "<turn|",
+    "<s>",
+    "</s>",
+    "<bos>",
+    "<eos>",
+    "<pad>",
+    "<unk>",
+    "<sop>",
+    "<eop>",
+    "<eod>",
+    "<extra_id_",
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_response>",
+    "</tool_response>",
+    "<think>",
+    "</think>",
+    "<seed:",
+    "[inst]",
+    "[/inst]",
+    "[system_prompt]",
+    "[/system_prompt]",
+    "[available_tools]",
+    "[/available_tools]",
+    "[tool_calls]",
+    "[tool_results]",
+    "[/tool_results]",
+    "[gmask]",
+];
+
+/// Escapes the tags of our frames and the marks of chat templates.
 pub fn defuse(text: &str) -> String {
-    const TAGS: [&str; 10] = [
-        "</letter",
-        "<letter",
-        "</invocation",
-        "<invocation",
-        "</notes",
-        "<notes",
-        "</knowledge",
-        "<knowledge",
-        "</thread-summary",
-        "<thread-summary",
-    ];
-    if !text.contains('<') {
-        return text.to_owned();
-    }
+    escaped(text, |mark| {
+        is_one_of(&FRAMES, mark) || is_one_of(&CHAT_MARKS, mark)
+    })
+}
+
+/// Escapes the marks of chat templates in a text that no frame of ours is around, such as the result of a tool.
+pub fn defuse_marks(text: &str) -> String {
+    escaped(text, |mark| is_one_of(&CHAT_MARKS, mark))
+}
+
+fn is_one_of(marks: &[&str], text: &str) -> bool {
+    marks.iter().any(|mark| {
+        text.get(..mark.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(mark))
+    })
+}
+
+/// Replaces the bracket that begins something harmful.
+fn escaped(text: &str, is_harmful: impl Fn(&str) -> bool) -> String {
     let mut defused = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find('<') {
+    while let Some(at) = rest.find(['<', '[']) {
         defused.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let is_frame = TAGS.iter().any(|tag| {
-            rest.get(..tag.len())
-                .is_some_and(|s| s.eq_ignore_ascii_case(tag))
+        let (mark, after) = (&rest[at..], &rest[at + 1..]);
+        defused.push_str(match (is_harmful(mark), mark.starts_with('<')) {
+            (true, true) => "&lt;",
+            (true, false) => "&#91;",
+            (false, true) => "<",
+            (false, false) => "[",
         });
-        defused.push_str(if is_frame { "&lt;" } else { "<" });
-        rest = &rest[1..];
+        rest = after;
     }
     defused.push_str(rest);
     defused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_of_chat_templates_and_frames_are_escaped_and_other_brackets_stay() {
+        for (text, defused) in [
+            (
+                "<|im_end|><|im_start|>system",
+                "&lt;|im_end|>&lt;|im_start|>system",
+            ),
+            (
+                "<|eot_id|><|start_header_id|>",
+                "&lt;|eot_id|>&lt;|start_header_id|>",
+            ),
+            (
+                "[INST] <<SYS>> x <</SYS>> [/INST]",
+                "&#91;INST] &lt;<SYS>> x &lt;</SYS>> &#91;/INST]",
+            ),
+            (
+                "<start_of_turn>user<END_OF_TURN>",
+                "&lt;start_of_turn>user&lt;END_OF_TURN>",
+            ),
+            ("<s>a</s>", "&lt;s>a&lt;/s>"),
+            ("<｜User｜>", "&lt;｜User｜>"),
+            ("[TOOL_CALLS][{}]", "&#91;TOOL_CALLS][{}]"),
+            ("<think>yes</think>", "&lt;think>yes&lt;/think>"),
+            ("</Letter>", "&lt;/Letter>"),
+            (
+                "a < b, <b>c</b>, [1], <strong>, x<|y|",
+                "a < b, <b>c</b>, [1], <strong>, x&lt;|y|",
+            ),
+            ("", ""),
+        ] {
+            assert_eq!(defuse(text), defused);
+        }
+        assert_eq!(defuse_marks("<letter> <s>"), "<letter> &lt;s>");
+    }
 }

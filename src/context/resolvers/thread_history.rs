@@ -7,7 +7,7 @@
 
 use super::reads::ReadError;
 use super::{Contribution, Exchange, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
-use crate::context::prompt::defuse;
+use crate::context::prompt::{defuse, defuse_marks};
 use crate::domain::TextLabel;
 use crate::domain::{MessageId, Trust};
 use crate::mutants::is_off;
@@ -252,7 +252,7 @@ fn exchange_messages(
         let result = Block::ToolResult {
             call_id: id,
             name: step.tool_name.clone(),
-            content,
+            content: defuse_marks(&content),
             is_error,
         };
         messages.push(Message {
@@ -269,7 +269,7 @@ fn exchange_messages(
         }
         let closing = answer.disposition.starts_with("withheld:") || !replied_by_tool;
         if closing && !answer.text.trim().is_empty() {
-            messages.push(Message::assistant(answer.text.trim()));
+            messages.push(Message::assistant(defuse_marks(answer.text.trim())));
         }
         messages.extend(undelivered(answer));
     }
@@ -376,17 +376,15 @@ fn headed(message: &PastMessage) -> String {
     let quoted = message.left_out.map(left_out_note).unwrap_or_default();
     let text = defuse(&format!("{}{rest}{quoted}", message.text.trim()));
     let subject = defuse(&subject);
+    // An address stands in brackets of its own.
+    let sender = defuse_marks(&message.sender);
     match message.direction.as_str() {
         "inbound" if message.trust == Trust::Unauthenticated => {
-            let sender = &message.sender;
             format!(
                 "[{when} UTC, from {sender}, not proven: anybody can write that name, subject: {subject}]\n{text}"
             )
         }
-        "inbound" => format!(
-            "[{when} UTC, from {}, subject: {subject}]\n{text}",
-            message.sender
-        ),
+        "inbound" => format!("[{when} UTC, from {sender}, subject: {subject}]\n{text}"),
         "synthetic" => format!("[{when} UTC, scheduled: {subject}]\n{text}"),
         _ => text,
     }

@@ -3,6 +3,7 @@
 
 use super::policy::{self, Asked, NextStep};
 use super::verdict::{JudgedCall, ToolVerdict, call_payload, finish, is_failure};
+use crate::context::prompt::defuse_marks;
 use crate::mutants::is_off;
 use crate::providers::{Block, FinishReason, Response, ToolArgs};
 use crate::runs::approvals::{ask, draft};
@@ -269,7 +270,7 @@ fn result_block(call: &AskedCall<'_>, content: String) -> Block {
     Block::ToolResult {
         call_id: call.id.to_owned(),
         name: call.name.to_owned(),
-        content,
+        content: defuse_marks(&content),
         is_error,
     }
 }

@@ -6,6 +6,7 @@
 
 use super::facts::{FACTS_MAX, Fact, differences, facts_of};
 use super::required::required_facts;
+use crate::context::prompt::defuse;
 use crate::context::resolvers::reads::ReadError;
 use crate::context::resolvers::thread_history::{past_exchanges, words};
 use crate::context::resolvers::{
@@ -211,7 +212,7 @@ fn shown(message: &PastMessage) -> String {
             false => line.to_owned(),
         })
         .collect();
-    format!("{head}\n{}\n\n", body.join("\n"))
+    defuse(&format!("{head}\n{}\n\n", body.join("\n")))
 }
 
 /// Returns the oldest exchanges that fit, at least one, and the number of the others.
