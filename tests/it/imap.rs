@@ -4,6 +4,7 @@ mod login;
 pub mod server;
 mod sweeps;
 mod failure;
+mod unread;
 mod waiting;
 
 use crate::app::db;
@@ -26,7 +27,7 @@ fn mailbox(server: &Server) -> ImapMailbox {
         login: MailboxLogin::Password(SecretString::from(PASSWORD)),
         folder: "INBOX".to_owned(),
         after: AfterStored::Flag("\\Seen".to_owned()),
-        mark_refused: false,
+        mark_unanswered: false,
         from_now_on: false,
         fallback: None,
         poll: Duration::from_secs(300),

@@ -46,11 +46,11 @@ pub struct TypedMailbox {
     /// Folder from which letters are fetched. Default: `INBOX`.
     #[schemars(length(min = 1))]
     folder: Option<String>,
-    /// Action on the server after a letter is stored. Default: `{"flag": "\\Seen"}`.
+    /// Action on the server after a letter is taken that a run answers. Default: `{"flag": "\\Seen"}`.
     after: Option<TypedAfter>,
-    /// Applies `after` also to letters that are refused for good, which otherwise stay unchanged.
+    /// Applies `after` also to letters that nobody answers, refused or filed, which otherwise stay unchanged and unread.
     #[serde(default)]
-    mark_refused: bool,
+    mark_unanswered: bool,
     /// Letters to fetch: `now` for letters that arrive after the first connection, or `all`.
     #[serde(default)]
     since: TypedSince,
@@ -125,8 +125,8 @@ pub struct ImapMailbox {
     pub login: MailboxLogin,
     pub folder: String,
     pub after: AfterStored,
-    /// `true`: [`Self::after`] also applies to refused letters.
-    pub mark_refused: bool,
+    /// `true`: [`Self::after`] also applies to letters that nobody answers, refused or filed.
+    pub mark_unanswered: bool,
     /// `true`: letters that are there at the first connection are not fetched.
     pub from_now_on: bool,
     pub fallback: Option<PersonaId>,
@@ -297,7 +297,7 @@ fn resolve_one(
         user: typed.user.clone(),
         folder: typed.folder.clone().unwrap_or_else(|| "INBOX".to_owned()),
         after: resolve_after(position, typed, ctx),
-        mark_refused: typed.mark_refused,
+        mark_unanswered: typed.mark_unanswered,
         from_now_on: !matches!(typed.since, TypedSince::All),
         fallback,
         poll: typed.poll,
@@ -448,7 +448,7 @@ pub fn show(mailbox: &ImapMailbox) -> Value {
             AfterStored::Flag(flag) => json!({"flag": flag}),
             AfterStored::Move(folder) => json!({"move": folder}),
         },
-        "mark_refused": mailbox.mark_refused,
+        "mark_unanswered": mailbox.mark_unanswered,
         "since": if mailbox.from_now_on { "now" } else { "all" },
         "fallback": mailbox.fallback.as_ref().map(PersonaId::as_str),
         "poll": spell(mailbox.poll),

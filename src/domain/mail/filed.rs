@@ -192,7 +192,7 @@ pub fn remedy(name: &str, id: &str, sender: Option<&Address>) -> String {
             )
         }
         (Remedy::Limit(limit), _) => format!(
-            "wait, or raise `{limit}` under `limits` in `configs/gateway.json` and start the engine again; then {answer}"
+            "wait, or raise `{limit}` under `limits` in `configs/gateway.json`; then {answer}"
         ),
         (Remedy::Decide, _) => format!(
             "if it is yours, decide with `attache approvals`, which lists what is open; `attache threads raw {id}` prints it"
@@ -201,6 +201,20 @@ pub fn remedy(name: &str, id: &str, sender: Option<&Address>) -> String {
             format!("nothing has to be done; `attache threads raw {id}` prints it")
         }
     }
+}
+
+/// Rules of letters that are no question to a persona: what the engine did, and records of something else.
+pub fn not_to_answer() -> impl Iterator<Item = &'static str> {
+    let others = [Remedy::Nothing, Remedy::Decide];
+    let rules = RULES.iter();
+    rules
+        .filter(move |rule| others.contains(&rule.remedy))
+        .map(|rule| rule.name)
+}
+
+/// Reports whether the engine did what a letter of this rule says, so that nobody has to read it.
+pub fn is_dealt_with(name: &str) -> bool {
+    matches!(name, COMMAND_RULE | ANSWER_RULE)
 }
 
 /// Rules that may file a letter of a person who waits for an answer. Mail of programs is filed as
@@ -241,6 +255,34 @@ mod tests {
             Some("bob@guest.example")
         );
         assert_eq!(found("(nobody)"), None);
+    }
+
+    #[test]
+    fn no_command_decision_or_bounce_is_to_be_answered() {
+        let others: Vec<&str> = not_to_answer().collect();
+        let none = [
+            "command",
+            "approval_answer",
+            "unproven_answer",
+            "stale_answer",
+            "bounce",
+            "bounce_unknown",
+            "own_mail",
+            "own_persona",
+            "unreadable",
+        ];
+        assert!(none.iter().all(|rule| others.contains(rule)), "{others:?}");
+        for rule in [
+            "unauthenticated",
+            "not_addressed",
+            "null_sender",
+            "alternations",
+            "bounce_address",
+        ] {
+            assert!(!others.contains(&rule), "{rule}");
+        }
+        let handled = RULES.iter().filter(|rule| is_dealt_with(rule.name));
+        assert_eq!(handled.count(), 2);
     }
 
     #[test]

@@ -117,11 +117,7 @@ impl Intake {
             return Ok(false);
         }
         let judged = self.judge_held(&envelope, held, email, identity).await?;
-        let mut copies = self.copies(judged, &[persona], Some(&held.id)).await?;
-        for copy in &mut copies {
-            // Its outcome in the mailbox was recorded when it was accepted there.
-            copy.fetched_from = None;
-        }
+        let copies = self.copies(judged, &[persona], Some(&held.id)).await?;
         self.store.release_letter(copies, held.id.clone()).await?;
         self.runs_queued.notify_one();
         Ok(true)

@@ -6,6 +6,7 @@
 //! conversation or a key with an earlier letter waits for that letter. The failure of one letter
 //! leaves the others unaffected.
 
+use crate::domain::mail::filed;
 use crate::domain::{MessageId, PersonaId, Timestamp};
 use crate::store::approvals::answers;
 use crate::store::db::{self, Connection, Scope};
@@ -30,6 +31,8 @@ use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::sync::oneshot;
+
+pub(in crate::store) const DISPOSITION: &str = "SELECT disposition FROM messages WHERE id = $1";
 
 /// Raw bytes that are stored in one batch; a larger letter is stored by itself.
 const BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -329,10 +332,34 @@ async fn store_alone(conn: &mut Connection, letter: &Waiting) -> Stored {
         .first()
         .and_then(|copy| Some((copy, copy.fetched_from.as_ref()?)))
     {
-        mailboxes::note_taken(conn, from, &copy.sha256, letter.now).await?;
+        let unanswered = unanswered(conn, &stored).await?;
+        // A held letter has its row already, and is marked once somebody answers it.
+        if letter.releases.is_none() || unanswered.is_none() {
+            let content = (copy.sha256.as_str(), unanswered.as_deref());
+            mailboxes::note_taken(conn, from, content, letter.now).await?;
+        }
     }
     if let Some(held) = &letter.releases {
         held::release(conn, held).await?;
     }
     Ok(stored)
+}
+
+/// The rule by which nobody answers any copy of a letter; `None`: one of them has a run, or the engine did what it says.
+async fn unanswered(conn: &mut Connection, stored: &[StoredInbound]) -> Result<Option<String>> {
+    let mut unanswered = None;
+    for copy in stored {
+        let disposition = match copy {
+            StoredInbound::New { disposition, .. } => disposition.clone(),
+            StoredInbound::Duplicate { message } => {
+                let asked = db::query_scalar(DISPOSITION).bind(message.as_str());
+                asked.fetch_one(&mut *conn).await?
+            }
+        };
+        match filed::rule_of(&disposition).filter(|rule| !filed::is_dealt_with(rule)) {
+            None => return Ok(None),
+            Some(rule) => unanswered = Some(rule.to_owned()),
+        }
+    }
+    Ok(unanswered)
 }

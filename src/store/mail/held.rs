@@ -76,7 +76,8 @@ impl Store {
                         held.push(MessageId::new(hold.fetch_one(&mut *conn).await?));
                     }
                     if let (Some(copy), Some(from)) = (copies.first(), &from) {
-                        mailboxes::note_taken(conn, from, &copy.sha256, now).await?;
+                        let content = (copy.sha256.as_str(), Some("held"));
+                        mailboxes::note_taken(conn, from, content, now).await?;
                     }
                     Ok(held)
                 })

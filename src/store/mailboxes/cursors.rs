@@ -50,6 +50,8 @@ pub struct MailboxOutcome {
     pub uid: u32,
     /// `true`: the letter is flagged or moved, or never will be.
     pub marked: bool,
+    /// `true`: it is stored, and nobody answers it.
+    pub unanswered: bool,
 }
 
 /// State of a mailbox for an operator.
@@ -112,15 +114,16 @@ pub(in crate::store) const RENUMBERED: &str = "
     UPDATE mailboxes SET uid_validity = $2, last_uid = 0, resync_uid = $3 WHERE name = $1";
 pub(in crate::store) const NOTE_TAKEN: &str = "
     INSERT INTO mailbox_contents (mailbox, sha256) VALUES ($1, $5) ON CONFLICT DO NOTHING;
-    INSERT INTO mailbox_letters (mailbox, uid_validity, uid, outcome, marked, noted_at)
-    VALUES ($1, $2, $3, 'taken', 0, $4) ON CONFLICT DO NOTHING";
+    INSERT INTO mailbox_letters (mailbox, uid_validity, uid, outcome, reason, marked, noted_at)
+    VALUES ($1, $2, $3, 'taken', $6, 0, $4)
+      ON CONFLICT (mailbox, uid_validity, uid) DO UPDATE SET reason = excluded.reason, marked = 0";
 pub(in crate::store) const HAS_CONTENT: &str = "
     SELECT EXISTS (SELECT 1 FROM mailbox_contents WHERE mailbox = $1 AND sha256 = $2)";
 pub(in crate::store) const NOTE_REFUSED: &str = "
     INSERT INTO mailbox_letters (mailbox, uid_validity, uid, outcome, reason, marked, noted_at)
     VALUES ($1, $2, $3, 'refused', $4, $5, $6) ON CONFLICT DO NOTHING";
 pub(in crate::store) const OUTCOMES: &str = "
-    SELECT uid, marked FROM mailbox_letters
+    SELECT uid, marked, outcome = 'taken' AND reason IS NOT NULL AS unanswered FROM mailbox_letters
     WHERE mailbox = $1 AND uid_validity = $2 AND (uid > $3 OR marked = 0) ORDER BY uid LIMIT $4";
 pub(in crate::store) const FINISH: &str = "
     UPDATE mailbox_letters SET marked = 1
@@ -142,11 +145,11 @@ pub(in crate::store) const REFUSED: &str = "
     SELECT uid_validity, uid, reason, noted_at FROM mailbox_letters
     WHERE mailbox = $1 AND outcome = 'refused' ORDER BY noted_at DESC LIMIT $2";
 
-/// Records, in the commit that stores a letter, that it was fetched.
+/// Records, in the commit that stores a letter, that it was fetched. `unanswered`: why nobody answers it.
 pub(in crate::store) async fn note_taken(
     conn: &mut Connection,
     from: &MailboxUid,
-    sha256: &str,
+    (sha256, unanswered): (&str, Option<&str>),
     now: Timestamp,
 ) -> Result<()> {
     let note = db::query(NOTE_TAKEN)
@@ -155,6 +158,7 @@ pub(in crate::store) async fn note_taken(
         .bind(from.uid);
     note.bind(now.to_string())
         .bind(sha256)
+        .bind(unanswered)
         .execute(conn)
         .await?;
     Ok(())
@@ -197,6 +201,7 @@ impl Store {
             .map(|row| MailboxOutcome {
                 uid: row.get("uid"),
                 marked: row.get("marked"),
+                unanswered: row.get("unanswered"),
             })
             .collect())
     }

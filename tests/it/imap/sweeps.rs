@@ -17,7 +17,7 @@ async fn letters_are_taken_in_order_with_envelope_time_then_flagged() {
     let (app, server) = (app().await, Server::start().await);
     server.deliver_at(&numbered(1), "20-Nov-2026 07:30:00 -0200");
     server.deliver(&format!(
-        "Return-Path: <bounces@guest.example>\n{}",
+        "Return-Path: <post@guest.example>\n{}",
         numbered(2)
     ));
     let report = sweep(&app, &server).await.expect("swept");
@@ -35,7 +35,7 @@ async fn letters_are_taken_in_order_with_envelope_time_then_flagged() {
     let second = app.row(sql, "n2@guest.example").await;
     let envelope: serde_json::Value =
         serde_json::from_str(second[1].as_deref().expect("json")).expect("json");
-    assert_eq!(envelope["mail_from"], "bounces@guest.example");
+    assert_eq!(envelope["mail_from"], "post@guest.example");
     assert_eq!(envelope["via"], "imap");
     assert_eq!(
         envelope["mailbox"],
@@ -373,7 +373,7 @@ async fn refused_letters_are_marked_when_the_configuration_says_so() {
     let (app, server) = (app().await, Server::start().await);
     server.deliver(&numbered(1).replace("To: ada@engine.test", "To: nobody@else.example"));
     let mut mailbox = mailbox(&server);
-    mailbox.mark_refused = true;
+    mailbox.mark_unanswered = true;
     let report = watch(&app, mailbox).sweep_once().await.expect("swept");
     assert_eq!(
         (report.refused, server.state().marked.clone()),

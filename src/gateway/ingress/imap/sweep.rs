@@ -12,7 +12,7 @@ use crate::domain::{Arrival, Letter, MailboxUid, Via, sha256_hex};
 use crate::gateway::ingress::folder::{envelope_for_file, with_crlf};
 use crate::gateway::intake_contract::{CopyOutcome, Refusal, for_one_letter};
 use crate::mime::Header;
-use crate::store::{MailboxContact, MailboxCursor, Quarantined};
+use crate::store::{MailboxContact, MailboxCursor, MailboxOutcome, Quarantined};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -105,17 +105,25 @@ impl Round<'_> {
     /// Marks letters that were stored when a crash or an error prevented their flag or move.
     async fn make_up_for_marks(&self, session: &mut ImapSession) -> Result<(), MailboxError> {
         let (name, cursor) = (&self.watch.mailbox.name, self.cursor.last_uid);
-        let outcomes = self
+        let mut outcomes = self
             .watch
             .store
             .mailbox_outcomes(name, self.uid_validity, cursor, MADE_UP_MAX)
             .await?;
-        let unmarked: Vec<u32> = outcomes
-            .iter()
-            .filter(|outcome| !outcome.marked)
-            .map(|outcome| outcome.uid)
-            .collect();
-        self.mark(session, &unmarked, cursor).await
+        outcomes.retain(|outcome| !outcome.marked);
+        self.mark(session, &outcomes, cursor).await
+    }
+
+    /// Letters from this UID on that have an outcome, and earlier ones that are still to be marked.
+    async fn outcomes_from(&self, first: u32) -> Result<Vec<MailboxOutcome>, MailboxError> {
+        let many = u32::try_from(ANNOUNCED_MAX)
+            .unwrap_or(u32::MAX)
+            .saturating_add(MADE_UP_MAX);
+        let (name, after) = (&self.watch.mailbox.name, first.saturating_sub(1));
+        let store = &self.watch.store;
+        Ok(store
+            .mailbox_outcomes(name, self.uid_validity, after, many)
+            .await?)
     }
 
     async fn take_chunk(
@@ -127,13 +135,7 @@ impl Round<'_> {
             return Ok(());
         };
         let watch = self.watch;
-        let many = u32::try_from(ANNOUNCED_MAX)
-            .unwrap_or(u32::MAX)
-            .saturating_add(MADE_UP_MAX);
-        let outcomes = watch
-            .store
-            .mailbox_outcomes(&watch.mailbox.name, self.uid_validity, first - 1, many)
-            .await?;
+        let outcomes = self.outcomes_from(*first).await?;
         let known: BTreeSet<u32> = outcomes.iter().map(|outcome| outcome.uid).collect();
         let unknown: Vec<u32> = uids
             .iter()
@@ -228,15 +230,13 @@ impl Round<'_> {
             .await?;
         let arrivals: BTreeMap<u32, &Announced> =
             batch.iter().map(|letter| (letter.uid, letter)).collect();
-        let mut to_mark = Vec::new();
         let mut offered = Ok(());
         for (uid, bytes) in letters {
             let Some(announced) = arrivals.get(&uid) else {
                 continue;
             };
             match self.submit(announced, bytes).await {
-                Ok(true) => to_mark.push(uid),
-                Ok(false) => {}
+                Ok(()) => {}
                 // This letter waits for its persona; letters for other personas in the same batch
                 // do not.
                 Err(error @ MailboxError::OutOfService) => offered = Err(error),
@@ -247,7 +247,11 @@ impl Round<'_> {
             }
         }
         // Letters stored before the error are marked all the same; the cursor does not move.
-        self.mark(session, &to_mark, 0).await?;
+        if let Some(first) = uids.first() {
+            let mut outcomes = self.outcomes_from(*first).await?;
+            outcomes.retain(|outcome| !outcome.marked && uids.contains(&outcome.uid));
+            self.mark(session, &outcomes, 0).await?;
+        }
         offered
     }
 
@@ -279,26 +283,22 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Offers one letter; returns, after its outcome is committed, `true` if it must be marked on
-    /// the server.
-    async fn submit(
-        &mut self,
-        announced: &Announced,
-        bytes: Vec<u8>,
-    ) -> Result<bool, MailboxError> {
+    /// Offers one letter; returns after its outcome is committed.
+    async fn submit(&mut self, announced: &Announced, bytes: Vec<u8>) -> Result<(), MailboxError> {
         let watch = self.watch;
         let bytes = with_crlf(bytes);
         if self.is_older_than_contact(announced, &bytes) {
             self.report.left_alone += 1;
-            return Ok(false);
+            return Ok(());
         }
         if watch
             .store
             .mailbox_has_content(&watch.mailbox.name, &sha256_hex(&[&bytes]))
             .await?
         {
+            // A server that gave it a new UID kept its flags.
             self.report.duplicates += 1;
-            return Ok(true);
+            return Ok(());
         }
         let (place, key) = (self.place(announced.uid), self.key(announced.uid));
         let _in_flight_letter = watch
@@ -332,15 +332,14 @@ impl Round<'_> {
                     true => self.report.duplicates += 1,
                     false => self.report.stored += 1,
                 }
-                Ok(true)
+                Ok(())
             }
             Err(Refusal::NotStored(cause)) => Err(MailboxError::NotStored(cause)),
             Err(Refusal::Unverifiable) => Err(MailboxError::Unverifiable),
             Err(Refusal::OutOfService) => Err(MailboxError::OutOfService),
             Err(refusal) => {
-                let leave = !watch.mailbox.mark_refused;
-                self.refuse(announced.uid, &refusal, leave).await?;
-                Ok(!leave)
+                let leave = !watch.mailbox.mark_unanswered;
+                self.refuse(announced.uid, &refusal, leave).await
             }
         }
     }
@@ -400,22 +399,32 @@ impl Round<'_> {
         format!("{}.{uid}", self.uid_validity)
     }
 
-    /// Flags or moves letters on the server, then records it. A server that refuses it does not
-    /// stop the sweep.
+    /// Flags or moves letters on the server, then records it; letters that nobody answers stay unread. A server that
+    /// refuses it does not stop the sweep.
     async fn mark(
         &self,
         session: &mut ImapSession,
-        uids: &[u32],
+        outcomes: &[MailboxOutcome],
         done_to: u32,
     ) -> Result<(), MailboxError> {
-        if uids.is_empty() {
+        let mark_all = self.watch.mailbox.mark_unanswered;
+        let uids = |is_left: bool| -> Vec<u32> {
+            let chosen = outcomes.iter();
+            let chosen = chosen.filter(|outcome| (outcome.unanswered && !mark_all) == is_left);
+            chosen.map(|outcome| outcome.uid).collect()
+        };
+        let (left, answered) = (uids(true), uids(false));
+        if !left.is_empty() {
+            self.finish(&left, done_to).await?;
+        }
+        if answered.is_empty() {
             return Ok(());
         }
         crate::crash::crash_point!("IM2");
-        match session.mark(uids, &self.watch.mailbox.after).await {
+        match session.mark(&answered, &self.watch.mailbox.after).await {
             Ok(()) => {
                 crate::crash::crash_point!("IM3");
-                self.finish(uids, done_to).await
+                self.finish(&answered, done_to).await
             }
             Err(refused @ MailboxError::Refused { .. }) => {
                 self.watch.complain(&refused).await;
