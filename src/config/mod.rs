@@ -55,8 +55,9 @@ pub mod in_force;
 pub use authentication::{Authentication, Mode, ResolverSettings, TrustedRelay};
 pub use context::{ContextProfile, ContextStep};
 pub use file::{
-    ConfigErrors, Document, KeptFiles, MCP_FILE, MCP_LOCK_FILE, Problem, SKILLS_FILE, Snapshot,
-    TypedDuration, WritableFile, spell, writable_files, writable_part, write_private,
+    ConfigErrors, Document, GATEWAY_FILE, KeptFiles, MCP_FILE, MCP_LOCK_FILE, Problem, SKILLS_FILE,
+    Snapshot, TypedDuration, WritableFile, nearest as nearest_name, spell, writable_files,
+    writable_part, write_private,
 };
 pub use gateway::http_listeners::{HttpListener, WebOrigin};
 pub use gateway::ingest::{HttpIngest, MailgunIngest, PostmarkIngest};

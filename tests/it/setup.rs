@@ -16,7 +16,7 @@ const LETTER: &str = "From: Bob <bob@friends.test>\r\nTo: ada@engine.test\r\nSub
 async fn flags_make_a_workspace_that_answers_a_letter() {
     let world = World::new().await;
     world.half("configs/security.json", &world.security());
-    let said = world.setup(&world.flags()).await;
+    let said = world.setup(&world.with(&[("reply", "final")])).await;
     assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
     for line in [
         "persona  ada@engine.test answers",
@@ -290,4 +290,159 @@ async fn letters_of_this_machine_are_no_first_letters_where_nobody_vouches_for_t
         "{}",
         fetched.stdout
     );
+}
+
+/// Flags, what the persona's file says before, and `reply` in it afterwards.
+const REPLIES: [(&[(&str, &str)], &str, &str); 13] = [
+    (&[], "", "draft"),
+    (&[("reply", "final")], "", "final"),
+    (&[("reply", "tool_only")], "", "tool_only"),
+    (&[("mail-provider", "fastmail")], "", "draft"),
+    (&[("in", "imap"), ("out", "folder")], "", "draft"),
+    (&[("in", "smtp")], "", "final"),
+    (&[("in", "lmtp")], "", "final"),
+    (&[("in", "folder")], "", "final"),
+    (&[("in", "smtp"), ("reply", "draft")], "", "draft"),
+    (
+        &[],
+        r#"{ "name": "Ada", "address": "ada", "reply": "final" }"#,
+        "final",
+    ),
+    (
+        &[],
+        r#"{ "name": "Ada", "address": "ada", "reply": "tool_only" }"#,
+        "tool_only",
+    ),
+    (&[], r#"{ "name": "Ada", "address": "ada" }"#, ""),
+    (
+        &[("reply", "draft")],
+        r#"{ "name": "Ada", "address": "ada" }"#,
+        "draft",
+    ),
+];
+
+#[tokio::test]
+async fn somebodys_own_mailbox_answers_nobody_without_a_yes() {
+    for (flags, before, reply) in REPLIES {
+        let world = World::new().await;
+        if !before.is_empty() {
+            world.half("personas/ada/persona.json", before);
+        }
+        let flags = [flags, &[("offline", ""), ("yes", "")]].concat();
+        let said = world.setup(&world.with(&flags)).await;
+        assert_eq!(said.code, 0, "{flags:?}: {}{}", said.stdout, said.stderr);
+        let settings: Value =
+            serde_json::from_str(&world.read("personas/ada/persona.json")).expect("JSON");
+        let found = settings["reply"].as_str().unwrap_or_default();
+        assert_eq!(found, reply, "{flags:?} {before}");
+        let checked = world.ok(&["config", "check"]).await;
+        let when = match reply {
+            "draft" => "after your yes",
+            "tool_only" => "only by tools",
+            _ => "at once",
+        };
+        let line = format!("goes out     {when}, ");
+        assert!(
+            checked.stdout.contains(&line),
+            "{flags:?} {}",
+            checked.stdout
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_letter_to_somebodys_own_mailbox_waits_as_a_draft() {
+    let world = World::new().await;
+    world.half("configs/security.json", &world.security());
+    assert_eq!(world.setup(&world.flags()).await.code, 0);
+    world.write("letter.eml", LETTER);
+    world.ok(&["ingest", "../letter.eml"]).await;
+    world.ok(&["drain"]).await;
+    let drafts = world.ok(&["drafts", "list"]).await;
+    assert!(
+        drafts.stdout.contains("bob@friends.test"),
+        "{}",
+        drafts.stdout
+    );
+    world.smarthost.heard(|heard| {
+        let to: Vec<&String> = heard.accepted().iter().flat_map(|mail| &mail.to).collect();
+        assert_eq!(to, ["olga@home.test"], "the owner alone hears of it");
+    });
+}
+
+#[tokio::test]
+async fn the_zone_of_this_machine_is_the_personas() {
+    let world = World::new().await;
+    let flags = world.with(&[("offline", "")]).join(" ");
+    let zones = [
+        ("Europe/Berlin", "Europe/Berlin"),
+        (":America/New_York", "America/New_York"),
+        ("Asia/Kolkata", "Asia/Kolkata"),
+    ];
+    for (at, (variable, zone)) in zones.iter().enumerate() {
+        let id = format!("p{at}");
+        let line = format!(
+            "TZ={variable} {} setup house {} --yes",
+            env!("CARGO_BIN_EXE_attache"),
+            flags.replace("--persona ada", &format!("--persona {id}"))
+        );
+        let said = world.outside("sh", &["-c", &line]).await;
+        assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
+        let settings = world.read(&format!("personas/{id}/persona.json"));
+        assert!(
+            settings.contains(&format!("\"timezone\": \"{zone}\"")),
+            "{settings}"
+        );
+        let again = world
+            .outside("sh", &["-c", &line.replace(variable, "UTC")])
+            .await;
+        assert!(
+            again.stdout.contains("nothing changes"),
+            "what is there stays: {}",
+            again.stdout
+        );
+    }
+    let said = world
+        .setup(&world.with(&[
+            ("offline", ""),
+            ("timezone", "Asia/Tokyo"),
+            ("persona", "q"),
+        ]))
+        .await;
+    assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
+    assert!(world.read("personas/q/persona.json").contains("Asia/Tokyo"));
+}
+
+/// What `setup` takes for a provider's servers is what its guide shows.
+#[test]
+fn providers_of_mailboxes_are_those_of_the_guide() {
+    let guide = include_str!("../../docs/guide/mail-providers.md");
+    let source = include_str!("../../src/cli/setup/rented.rs");
+    let mut found = 0;
+    for block in guide.split("configs/gateway.json\n").skip(1) {
+        let json = block.split("```").next().expect("a block");
+        let Ok(value) = serde_json::from_str::<Value>(json) else {
+            continue;
+        };
+        let (mailbox, out) = (&value["mailboxes"][0], &value["outbound"]);
+        if mailbox["oauth"].is_object() {
+            continue;
+        }
+        found += 1;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let host = text(&mailbox["host"]);
+        let entry = source
+            .split("    Rented {")
+            .find(|entry| entry.contains(&host));
+        let entry = entry.unwrap_or_else(|| panic!("{host} is not in rented.rs"));
+        let tls = out["tls"].as_str().unwrap_or("starttls");
+        for wanted in [
+            text(&out["host"]),
+            tls.to_owned(),
+            text(&mailbox["authserv_id"]),
+        ] {
+            assert!(entry.contains(&wanted), "{wanted} of {host}");
+        }
+    }
+    assert_eq!(found, 4);
 }

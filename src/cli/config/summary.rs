@@ -28,6 +28,8 @@ pub struct Summary {
 struct Lives {
     id: String,
     addresses: Vec<String>,
+    /// What becomes of its answers to others, as `reply` in its `persona.json`.
+    reply: &'static str,
 }
 
 /// A model, its price and its personas.
@@ -80,7 +82,7 @@ impl Summary {
         let models = self.models.iter().map(|used| {
             let price = match &used.usd_per_million {
                 Some((input, output)) => format!("${input} in, ${output} out per million tokens"),
-                None => "at a price that nobody knows".to_owned(),
+                None => "price unknown".to_owned(),
             };
             let whose = if self.models.len() > 1 {
                 format!(" for {}", shortened(&used.personas))
@@ -104,14 +106,39 @@ impl Summary {
             fields.push(("is refused", self.refused.join(", ")));
         }
         fields.push(("answers", models.collect::<Vec<_>>().join("; ")));
-        fields.push((
-            "goes out",
-            self.goes_out
-                .clone()
-                .unwrap_or_else(|| "nowhere: answers are stored".to_owned()),
-        ));
+        let goes_out = match &self.goes_out {
+            Some(way) => format!("{}, {way}", self.when()),
+            None => "nowhere: answers are stored".to_owned(),
+        };
+        fields.push(("goes out", goes_out));
         fields.push(("is told", or(&self.notified, "nobody")));
         fields
+    }
+}
+
+impl Summary {
+    /// When answers to others leave; with names where personas differ.
+    fn when(&self) -> String {
+        let mut modes: Vec<(&str, Vec<String>)> = Vec::new();
+        for persona in &self.personas {
+            match modes.iter_mut().find(|(mode, _)| *mode == persona.reply) {
+                Some((_, ids)) => ids.push(persona.id.clone()),
+                None => modes.push((persona.reply, vec![persona.id.clone()])),
+            }
+        }
+        let is_one = modes.len() < 2;
+        let said = modes.into_iter().map(|(mode, ids)| {
+            let when = match mode {
+                "draft" => "after your yes",
+                "tool_only" => "only by tools",
+                _ => "at once",
+            };
+            match is_one {
+                true => when.to_owned(),
+                false => format!("{when} from {}", shortened(&ids)),
+            }
+        });
+        said.collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -129,6 +156,7 @@ fn lives(config: &Config) -> Vec<Lives> {
     let lives = config.personas.iter().map(|persona| Lives {
         id: persona.id.to_string(),
         addresses: persona.addresses().map(ToString::to_string).collect(),
+        reply: persona.reply.as_str(),
     });
     lives.collect()
 }

@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 const SECRET_BYTES_MAX: u64 = 64 * 1024;
 /// Answer that stands for none.
 pub const NONE: &str = "-";
+/// Answer that goes back to the question before.
+const BACK: &str = "<";
 
 /// Source of answers.
 pub struct Asker<'a> {
@@ -31,8 +33,28 @@ pub struct Asker<'a> {
     refused: BTreeSet<&'static str>,
     /// Flags of the answers since [`Asker::begin`].
     recent: BTreeSet<&'static str>,
+    /// Flags whose defaults follow from another answer, so that they are not asked for.
+    settled: BTreeSet<&'static str>,
+    /// Secrets of flags, by flag.
+    given: BTreeMap<&'static str, SecretString>,
+    /// Secrets as they were typed, by flag; `None`: the one that is there stays.
+    secrets: BTreeMap<&'static str, Option<SecretString>>,
+    /// Number of questions that the terminal answered since [`Asker::begin`].
+    answered: usize,
+    /// Number of questions whose answers are taken as they were, after a step back.
+    repeated: usize,
+    step_back: Option<StepBack>,
     /// `true`: the person left.
     is_left: bool,
+}
+
+/// Where a step back leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepBack {
+    /// To a question of the same part.
+    Within,
+    /// To the part before.
+    Before,
 }
 
 /// Decision about answers that a server refuses.
@@ -55,6 +77,12 @@ impl<'a> Asker<'a> {
             defaults,
             refused: BTreeSet::new(),
             recent: BTreeSet::new(),
+            settled: BTreeSet::new(),
+            given: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+            answered: 0,
+            repeated: 0,
+            step_back: None,
             is_left: false,
         })
     }
@@ -77,7 +105,7 @@ impl<'a> Asker<'a> {
         if open.is_empty() || self.is_typed() {
             return Ok(());
         }
-        let message = format!("nothing says {}", open.join(", "));
+        let message = format!("missing {}", open.join(", "));
         Err(Failure::new(Exit::Usage, message)
             .hint("give the flags, or run `attache setup` on a terminal, which asks"))
     }
@@ -90,6 +118,45 @@ impl<'a> Asker<'a> {
     /// Begins answers that are judged together.
     pub fn begin(&mut self) {
         self.recent.clear();
+        self.answered = 0;
+    }
+
+    /// Number of questions that the terminal answered since [`Asker::begin`].
+    pub fn answered(&self) -> usize {
+        self.answered
+    }
+
+    /// Takes the step back that an answer asked for.
+    pub fn step_back(&mut self) -> Option<StepBack> {
+        self.step_back.take()
+    }
+
+    /// Takes so many answers of the part as they were, and then asks on.
+    pub fn repeat(&mut self, answers: usize) {
+        self.repeated = answers;
+    }
+
+    /// Gives an answer that follows from another one; it is asked for only if it is refused, or with `--expert`.
+    pub fn settle(&mut self, question: SetupQuestion, answer: &str) {
+        if !self.refused.contains(question.flag) {
+            self.defaults.insert(question.flag, answer.to_owned());
+            self.settled.insert(question.flag);
+        }
+    }
+
+    /// Asks again for what followed from another answer.
+    pub fn unsettle(&mut self, questions: &[SetupQuestion]) {
+        for question in questions {
+            if self.settled.remove(question.flag) {
+                self.defaults.remove(question.flag);
+            }
+        }
+    }
+
+    /// Reports whether the terminal asks for it.
+    fn is_asked(&self, question: SetupQuestion) -> bool {
+        let is_usual = !question.is_expert && !self.settled.contains(question.flag);
+        is_usual || self.args.get_flag("expert") || self.refused.contains(question.flag)
     }
 
     /// The answer so far, or what was there; empty without one.
@@ -128,29 +195,28 @@ impl<'a> Asker<'a> {
             }
             self.refused.insert(question.flag);
         }
+        let is_asked = self.is_asked(question);
         loop {
             let default = self.defaults.get(question.flag).cloned();
             let default = default.or_else(|| usual.map(str::to_owned));
-            let text = match (&mut self.terminal, default) {
-                (None, Some(default)) => default,
-                (None, None) => {
-                    let message = format!("nothing says --{}", question.flag);
+            let text = match (self.terminal.is_some(), default) {
+                (false, None) => {
+                    let message = format!("missing --{}", question.flag);
                     return Err(Failure::new(Exit::Usage, message).into());
                 }
-                (Some(terminal), default) => {
-                    let shown = default.as_ref().map(|text| format!(" [{text}]"));
-                    let asked = format!("{}{}: ", question.asks, shown.unwrap_or_default());
-                    let Some(typed) = terminal.line(&asked).await? else {
-                        return Err(self.left().into());
-                    };
-                    match (typed.trim(), default) {
-                        ("", Some(default)) => default,
-                        (typed, _) => typed.to_owned(),
-                    }
+                (true, Some(default)) if is_asked && self.repeated > 0 => {
+                    self.repeated -= 1;
+                    default
                 }
+                (true, default) if is_asked || default.is_none() => {
+                    self.repeated = 0;
+                    self.typed(question, default).await?
+                }
+                (_, default) => default.unwrap_or_default(),
             };
             match parse(&text) {
                 Ok(answer) => {
+                    self.answered += usize::from(is_asked && self.terminal.is_some());
                     self.defaults.insert(question.flag, text);
                     return Ok(answer);
                 }
@@ -159,7 +225,40 @@ impl<'a> Asker<'a> {
                 }
                 Err(failure) => complain(failure),
             }
+            // It is asked for, however it was answered until now.
+            self.refused.insert(question.flag);
         }
+    }
+
+    /// A line that is typed, or its default; a number stands for a choice.
+    async fn typed(
+        &mut self,
+        question: SetupQuestion,
+        default: Option<String>,
+    ) -> anyhow::Result<String> {
+        let Some(terminal) = &mut self.terminal else {
+            return Ok(default.unwrap_or_default());
+        };
+        let mut asked = String::new();
+        for (number, (word, means)) in (1..).zip(question.choices) {
+            asked += &format!("  {number:>2}  {word:<12}{means}\n");
+        }
+        let shown = default.as_ref().map(|text| format!(" [{text}]"));
+        asked += &format!("{}{}: ", question.asks, shown.unwrap_or_default());
+        let Some(typed) = terminal.line(&asked).await? else {
+            return Err(self.left().into());
+        };
+        let typed = typed.trim();
+        if typed == BACK {
+            return Err(self.back().into());
+        }
+        let number = typed.parse::<usize>().ok().and_then(|at| at.checked_sub(1));
+        let chosen = number.and_then(|at| question.choices.get(at));
+        Ok(match (typed, chosen, default) {
+            ("", _, Some(default)) => default,
+            (_, Some((word, _)), _) => (*word).to_owned(),
+            (typed, ..) => typed.to_owned(),
+        })
     }
 
     /// A secret; `None`: it stays as it is. `is_there`: one is known already.
@@ -168,22 +267,59 @@ impl<'a> Asker<'a> {
         question: SecretQuestion,
         is_there: bool,
     ) -> anyhow::Result<Option<SecretString>> {
-        if self.refused.insert(question.file)
-            && let Some(secret) = self.given_secret(question)?
-        {
-            return Ok(Some(secret));
+        self.recent.insert(question.file);
+        if !self.refused.contains(question.file) {
+            // Standard input is read once.
+            let before = self.given.get(question.file).cloned();
+            let given = match before {
+                Some(secret) => Some(secret),
+                None => self.given_secret(question)?,
+            };
+            if let Some(secret) = given {
+                self.given.insert(question.file, secret.clone());
+                return Ok(Some(secret));
+            }
         }
         let Some(terminal) = &mut self.terminal else {
             return Ok(None);
         };
+        if let Some(before) = self
+            .secrets
+            .get(question.file)
+            .filter(|_| self.repeated > 0)
+        {
+            self.repeated -= 1;
+            self.answered += 1;
+            return Ok(before.clone());
+        }
+        self.repeated = 0;
         let kept = if is_there { " [as it is]" } else { "" };
         let asked = format!("{}{kept}, which is not shown: ", question.asks);
         let Some(typed) = terminal.secret(&asked).await? else {
             return Err(self.left().into());
         };
-        Ok(Some(typed.trim().to_owned())
+        if typed.trim() == BACK {
+            return Err(self.back().into());
+        }
+        self.answered += 1;
+        let typed = Some(typed.trim().to_owned())
             .filter(|typed| !typed.is_empty())
-            .map(SecretString::from))
+            .map(SecretString::from);
+        self.secrets.insert(question.file, typed.clone());
+        Ok(typed)
+    }
+
+    /// Error of a person who goes back; see [`Asker::step_back`].
+    fn back(&mut self) -> Failure {
+        let step = match self.answered.checked_sub(1) {
+            Some(before) => {
+                self.repeated = before;
+                StepBack::Within
+            }
+            None => StepBack::Before,
+        };
+        self.step_back = Some(step);
+        Failure::new(Exit::Failed, "one question back")
     }
 
     /// Error of a person who left.

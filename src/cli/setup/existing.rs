@@ -4,9 +4,11 @@
 use super::asker::NONE;
 use super::flags::{
     AUTHSERV_ID, BASE_URL, BOUNCE, DOMAIN, HOST_NAME, IMAP_HOST, IMAP_PORT, IMAP_TLS, IMAP_USER,
-    IN, IN_FOLDER, LISTEN, MODEL, OUT, OUT_FOLDER, OWNER, PERSONA, PROVIDER, SMTP_HOST, SMTP_PORT,
-    SMTP_TLS, SMTP_USER, SetupQuestion,
+    IN, IN_FOLDER, LISTEN, MAIL_PROVIDER, MODEL, OUT, OUT_FOLDER, OWNER, PERSONA, PROVIDER,
+    SMTP_HOST, SMTP_PORT, SMTP_TLS, SMTP_USER, SetupQuestion,
 };
+use super::rented;
+use crate::config::environment;
 use crate::domain::PersonaId;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -39,12 +41,23 @@ pub fn answers(folder: &Path) -> Answers {
     answers
 }
 
-/// The name of a persona that is there.
-pub fn name(folder: &Path, id: &PersonaId) -> Option<String> {
-    text(
-        &file(folder, &format!("personas/{id}/persona.json")),
-        "/name",
-    )
+/// A setting of a persona that is there; `None` without one, an empty text where the persona has not got it.
+pub fn of_persona(folder: &Path, id: &PersonaId, key: &str) -> Option<String> {
+    let settings = file(folder, &format!("personas/{id}/persona.json"));
+    let settings = settings.as_object()?;
+    let value = settings.get(key).and_then(Value::as_str);
+    Some(value.unwrap_or_default().to_owned())
+}
+
+/// The time zone of this machine, by the variable `TZ` or by the file to which `/etc/localtime` is a link.
+pub fn zone_of_machine() -> Option<String> {
+    let link = std::fs::read_link("/etc/localtime").ok();
+    let link = link.as_ref().and_then(|path| path.to_str());
+    let linked = link.and_then(|path| path.split_once("zoneinfo/"));
+    let named = environment("TZ").map(|name| name.trim_start_matches(':').to_owned());
+    let zones = [named, linked.map(|(_, zone)| zone.to_owned())];
+    let is_zone = |zone: &String| zone.parse::<chrono_tz::Tz>().is_ok();
+    zones.into_iter().flatten().find(is_zone)
 }
 
 /// The personas of a workspace that have settings.
@@ -65,7 +78,9 @@ fn way_in(answers: &mut Answers, gateway: &Value, security: &Value) {
     let mut authserv_id = text(security, "/authentication/trusted_relays/0/authserv_id");
     if let Some(mailbox) = items(gateway.pointer("/mailboxes")).next() {
         note(answers, IN, Some("imap".to_owned()));
-        note(answers, IMAP_HOST, text(mailbox, "/host"));
+        let host = text(mailbox, "/host");
+        note(answers, MAIL_PROVIDER, host.as_deref().map(rented::name_of));
+        note(answers, IMAP_HOST, host);
         note(answers, IMAP_PORT, number(mailbox, "/port"));
         note(answers, IMAP_TLS, text(mailbox, "/tls"));
         note(answers, IMAP_USER, text(mailbox, "/user"));

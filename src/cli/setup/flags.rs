@@ -8,9 +8,31 @@ use std::path::PathBuf;
 pub struct SetupQuestion {
     pub flag: &'static str,
     pub asks: &'static str,
+    /// Answers that a terminal lists with their numbers, and what each means.
+    pub choices: &'static [(&'static str, &'static str)],
+    /// `true`: a terminal asks only with `--expert`, or when the part of the answer was refused.
+    pub is_expert: bool,
     value: &'static str,
     help: &'static str,
 }
+
+impl SetupQuestion {
+    const fn among(self, choices: &'static [(&'static str, &'static str)]) -> Self {
+        Self { choices, ..self }
+    }
+
+    const fn for_experts(self) -> Self {
+        Self {
+            is_expert: true,
+            ..self
+        }
+    }
+}
+
+/// Answer for a provider whose servers nobody knows here.
+pub const OTHER: &str = "other";
+/// Form of a provider that has a name of its owner's choice.
+pub const NAMED_SERVER: &str = "compat:NAME";
 
 /// A secret: the flags that name where it is, and the words that ask for it on a terminal. No flag holds it: other
 /// users see the arguments of a command.
@@ -31,6 +53,8 @@ const fn question(
     SetupQuestion {
         flag,
         asks,
+        choices: &[],
+        is_expert: false,
         value,
         help,
     }
@@ -60,6 +84,12 @@ pub const NAME: SetupQuestion = question(
     "the persona's name in its mails",
     "Display name in its mails [default: its id]",
 );
+pub const TIMEZONE: SetupQuestion = question(
+    "timezone",
+    "ZONE",
+    "time zone, such as Europe/Berlin",
+    "Time zone of its schedules and dates [default: this machine's]",
+);
 pub const HOST_NAME: SetupQuestion = question(
     "host-name",
     "NAME",
@@ -69,9 +99,31 @@ pub const HOST_NAME: SetupQuestion = question(
 pub const IN: SetupQuestion = question(
     "in",
     "KIND",
-    "how letters come in: smtp, lmtp, imap or folder",
-    "How letters come in: `smtp`, `lmtp`, `imap` or `folder`",
-);
+    "how mail comes in",
+    "How mail comes in: `smtp`, `lmtp`, `imap` or `folder`",
+)
+.among(&[
+    ("imap", "from a mailbox at a provider"),
+    ("smtp", "to this machine, as a mail server"),
+    (
+        "lmtp",
+        "from a mail server on this machine, such as Postfix",
+    ),
+    ("folder", "as .eml files in a folder"),
+]);
+pub const MAIL_PROVIDER: SetupQuestion = question(
+    "mail-provider",
+    "NAME",
+    "the mailbox's provider",
+    "For imap: `gmail`, `fastmail`, `mailbox.org` or `migadu`, whose servers are known; `other` [default: other]",
+)
+.among(&[
+    ("gmail", "Gmail"),
+    ("fastmail", "Fastmail"),
+    ("mailbox.org", "mailbox.org"),
+    ("migadu", "Migadu"),
+    (OTHER, "another one"),
+]);
 pub const LISTEN: SetupQuestion = question(
     "listen",
     "ADDRESS",
@@ -81,9 +133,10 @@ pub const LISTEN: SetupQuestion = question(
 pub const AUTHSERV_ID: SetupQuestion = question(
     "authserv-id",
     "NAME",
-    "authserv-id of the mail server in front, whose results are trusted; - for none",
+    "name with which the mail server in front begins its Authentication-Results, to trust them; - for none",
     "Name with which the mail server in front begins its `Authentication-Results`, which are then trusted; `-` for none",
-);
+)
+.for_experts();
 pub const IMAP_HOST: SetupQuestion = question(
     "imap-host",
     "HOST",
@@ -123,9 +176,24 @@ pub const IN_FOLDER: SetupQuestion = question(
 pub const OUT: SetupQuestion = question(
     "out",
     "KIND",
-    "how answers leave: smarthost or folder",
-    "How answers leave: `smarthost`, or `folder`, which sends nothing",
-);
+    "how mail leaves",
+    "How mail leaves: `smarthost`, or `folder`, which sends nothing",
+)
+.among(&[
+    ("smarthost", "by a mail server, such as your provider's"),
+    ("folder", "as files in a folder: nothing is sent"),
+]);
+pub const REPLY: SetupQuestion = question(
+    "reply",
+    "MODE",
+    "answers to others",
+    "Answers to others: `draft` waits for your yes, `final` leaves at once [default: `draft` for imap, else `final`]",
+)
+.among(&[
+    ("draft", "each waits for your yes"),
+    ("final", "each leaves at once, in your persona's name"),
+    ("tool_only", "none: only mails of tools leave"),
+]);
 pub const SMTP_HOST: SetupQuestion = question(
     "smtp-host",
     "HOST",
@@ -159,9 +227,14 @@ pub const SMTP_PASSWORD: SecretQuestion = SecretQuestion {
 pub const BOUNCE: SetupQuestion = question(
     "bounce-address",
     "FORM",
-    "envelope sender: tagged, or plain where the server takes no other address",
+    "return address of mails",
     "For smarthost: `tagged`, or `plain` where the server takes mail from the account's own address alone",
-);
+)
+.among(&[
+    ("tagged", "one for each mail, so that a bounce names its mail"),
+    ("plain", "the account's own, where the server takes no other"),
+])
+.for_experts();
 pub const OUT_FOLDER: SetupQuestion = question(
     "out-folder",
     "PATH",
@@ -171,9 +244,26 @@ pub const OUT_FOLDER: SetupQuestion = question(
 pub const PROVIDER: SetupQuestion = question(
     "provider",
     "NAME",
-    "provider of the model",
+    "the model's provider",
     "Provider of the model, such as `anthropic`, `openai`, `ollama` or `compat:NAME`",
-);
+)
+.among(&[
+    ("anthropic", "Anthropic (Claude)"),
+    ("openai", "OpenAI (GPT)"),
+    ("gemini", "Google (Gemini)"),
+    ("grok", "xAI (Grok)"),
+    ("openrouter", "OpenRouter"),
+    ("ollama", "Ollama on this machine"),
+    ("claude", "the program Claude Code"),
+    ("codex", "the program Codex"),
+    ("opencode", "the program opencode"),
+    ("pi", "the program pi"),
+    ("scripted", "no model: a test answer"),
+    (
+        NAMED_SERVER,
+        "another server with OpenAI's API: type compat: and a name",
+    ),
+]);
 pub const MODEL: SetupQuestion = question(
     "model",
     "MODEL",
@@ -194,7 +284,7 @@ pub const KEY: SecretQuestion = SecretQuestion {
 };
 
 const ANSWERS: [(&str, &[SetupQuestion]); 4] = [
-    ("Whose it is", &[OWNER, DOMAIN, PERSONA, NAME]),
+    ("Whose it is", &[OWNER, DOMAIN, PERSONA, NAME, TIMEZONE]),
     (
         "Way in",
         &[
@@ -202,6 +292,7 @@ const ANSWERS: [(&str, &[SetupQuestion]); 4] = [
             LISTEN,
             HOST_NAME,
             AUTHSERV_ID,
+            MAIL_PROVIDER,
             IMAP_HOST,
             IMAP_PORT,
             IMAP_TLS,
@@ -212,7 +303,7 @@ const ANSWERS: [(&str, &[SetupQuestion]); 4] = [
     (
         "Way out",
         &[
-            OUT, SMTP_HOST, SMTP_PORT, SMTP_TLS, SMTP_USER, BOUNCE, OUT_FOLDER,
+            REPLY, OUT, SMTP_HOST, SMTP_PORT, SMTP_TLS, SMTP_USER, BOUNCE, OUT_FOLDER,
         ],
     ),
     ("Model", &[PROVIDER, MODEL, BASE_URL]),
@@ -263,7 +354,8 @@ pub fn command() -> clap::Command {
     clap::Command::new("setup")
         .about("Ask for domain, ways in and out and model, check each at its server, and write the workspace")
         .after_help(
-            "On a terminal it asks for what no flag gives; elsewhere the flags and what the workspace holds must be enough. \
+            "On a terminal it asks for what no flag gives; a number chooses from a list, and `<` goes back one question. \
+             Elsewhere the flags and what the workspace holds must be enough. \
              It can be run again: what is there is the default, and a file that exists changes only after its difference was \
              shown. Nothing is written before every check is good. Passwords and keys go to `.secrets`.",
         )
@@ -274,6 +366,7 @@ pub fn command() -> clap::Command {
                 .help("Folder to write to [default: the workspace]"),
         )
         .arg(flag("yes", "Ask nothing, and change files that exist"))
+        .arg(flag("expert", "Ask also what most people never change"))
         .arg(flag("offline", "Ask no server: neither mail servers nor the model nor DNS"))
         .args(answers)
         .args(secrets)

@@ -4,6 +4,7 @@
 //! - `flags`, `asker`, `terminal`: answers by flag, by line, as they were; `parse`: what counts as one
 //! - `existing`: what a workspace says already
 //! - `people`, `way_in`, `way_out`, `model`: the parts, each with its questions and its check
+//! - `rented`: servers of some providers of mailboxes
 //! - `draft`: the workspace as it will be; `json_edit`, `secrets_file`: texts with one value changed
 //! - `report`: what was found, what changes, what comes next
 //!
@@ -18,6 +19,7 @@ mod json_edit;
 pub(super) mod secrets_file;
 mod draft;
 mod people;
+mod rented;
 mod way_in;
 mod way_out;
 mod model;
@@ -28,7 +30,7 @@ use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::config::{Config, ConfigErrors, Problem};
 use crate::gateway::dns_records;
 use crate::gateway::identity::dns::DnsResolver;
-use asker::{Asker, Refused};
+use asker::{Asker, Refused, StepBack};
 use clap::ArgMatches;
 use draft::WorkspaceDraft;
 use flags::{DOMAIN, IN, MODEL, OUT, OWNER, PROVIDER};
@@ -133,16 +135,13 @@ async fn setup(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Ex
     let is_offline = args.get_flag("offline");
     let mut report = SetupReport::default();
     let mut waiting = Vec::new();
-    for part in SetupPart::ALL {
-        if !asker.is_typed() {
-            // No server is asked before all answers can be ones.
+    if asker.is_typed() {
+        waiting = typed(context, &mut asker, &mut draft, (is_offline, &mut report)).await?;
+    } else {
+        // No server is asked before all answers can be ones.
+        for part in SetupPart::ALL {
             given(part, &mut asker, &mut draft).await?;
             waiting.push(part);
-            continue;
-        }
-        match answered(part, &mut asker, &mut draft, is_offline).await? {
-            Some(check) => report.add(context, check)?,
-            None => waiting.push(part),
         }
     }
     for part in waiting {
@@ -173,6 +172,37 @@ async fn setup(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Ex
     draft.write()?;
     report.tell_end(context, &draft, &config)?;
     Ok(Exit::Ok)
+}
+
+/// Asks part after part, back and forth; returns the parts whose check has to wait.
+async fn typed(
+    context: &CommandContext,
+    asker: &mut Asker<'_>,
+    draft: &mut WorkspaceDraft,
+    (is_offline, report): (bool, &mut SetupReport),
+) -> anyhow::Result<Vec<SetupPart>> {
+    let mut waiting = Vec::new();
+    // The workspace before each part that was answered, and how many questions it took.
+    let mut before: Vec<(WorkspaceDraft, usize)> = Vec::new();
+    while let Some(part) = SetupPart::ALL.get(before.len()).copied() {
+        let unchanged = draft.clone();
+        match answered(part, asker, draft, is_offline).await? {
+            Answered::Checked(check) => report.add(context, check)?,
+            Answered::Waits => waiting.push(part),
+            Answered::Back => {
+                if let Some((earlier, questions)) = before.pop() {
+                    *draft = earlier;
+                    asker.repeat(questions.saturating_sub(1));
+                }
+                let again = SetupPart::ALL.get(before.len()).copied();
+                waiting.retain(|part| Some(*part) != again);
+                report.forget(again.map_or("", SetupPart::title));
+                continue;
+            }
+        }
+        before.push((unchanged, asker.answered()));
+    }
+    Ok(waiting)
 }
 
 /// Takes the answers of a part from the flags. Errors: they can be none.
@@ -212,19 +242,31 @@ fn unwritten(draft: &WorkspaceDraft, errors: ConfigErrors) -> ConfigErrors {
     }
 }
 
-/// Asks for a part until its answers are good; `None`: they cannot be checked before other parts are
-/// mended.
+/// End of a part that was asked.
+enum Answered {
+    Checked(SetupCheck),
+    /// Its answers cannot be checked before other parts are mended.
+    Waits,
+    /// The part before is to be asked again.
+    Back,
+}
+
+/// Asks for a part until its answers are good.
 async fn answered(
     part: SetupPart,
     asker: &mut Asker<'_>,
     draft: &mut WorkspaceDraft,
     is_offline: bool,
-) -> anyhow::Result<Option<SetupCheck>> {
+) -> anyhow::Result<Answered> {
     loop {
         let mut attempt = draft.clone();
         asker.begin();
         if let Err(error) = part.ask(asker, &mut attempt).await {
-            refused(asker, error, false).await?;
+            match asker.step_back() {
+                Some(StepBack::Before) => return Ok(Answered::Back),
+                Some(StepBack::Within) => {}
+                None => drop(refused(asker, error, false).await?),
+            }
             continue;
         }
         let checked = match attempt.load() {
@@ -237,19 +279,19 @@ async fn answered(
                 }
                 None => {
                     *draft = attempt;
-                    return Ok(None);
+                    return Ok(Answered::Waits);
                 }
             },
         };
         match checked {
             Ok(check) => {
                 *draft = attempt;
-                return Ok(Some(check));
+                return Ok(Answered::Checked(check));
             }
             Err(error) => {
                 if refused(asker, error, true).await? == Refused::Keep {
                     *draft = attempt;
-                    return Ok(Some(SetupCheck::unchecked(part.title())));
+                    return Ok(Answered::Checked(SetupCheck::unchecked(part.title())));
                 }
             }
         }
@@ -271,8 +313,14 @@ async fn checked_late(
     if refused(asker, error, true).await? == Refused::Keep {
         return Ok(SetupCheck::unchecked(part.title()));
     }
-    let again = answered(part, asker, draft, is_offline).await?;
-    Ok(again.unwrap_or_else(|| SetupCheck::unchecked(part.title())))
+    loop {
+        match answered(part, asker, draft, is_offline).await? {
+            Answered::Checked(check) => return Ok(check),
+            Answered::Waits => return Ok(SetupCheck::unchecked(part.title())),
+            // The parts before it are good.
+            Answered::Back => {}
+        }
+    }
 }
 
 async fn checked(

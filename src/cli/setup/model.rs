@@ -15,7 +15,7 @@ const COMPATIBLE: &str = "compat:";
 
 pub async fn ask(asker: &mut Asker<'_>, draft: &mut WorkspaceDraft) -> anyhow::Result<()> {
     let before = asker.default_of(PROVIDER);
-    let provider = asker.answer(PROVIDER, None, parse::some).await?;
+    let provider = asker.answer(PROVIDER, None, parse::provider).await?;
     if provider != before {
         asker.forget_unless_given(MODEL);
         asker.forget_unless_given(BASE_URL);

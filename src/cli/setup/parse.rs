@@ -1,10 +1,14 @@
 //! Answers as they are typed. Pure; each error says what would be right.
 
 use super::asker::NONE;
-use crate::cli::{Exit, Failure};
-use crate::config::{address_hint, domain_hint};
+use super::flags::NAMED_SERVER;
+use crate::cli::{Exit, Failure, name_catalog};
+use crate::config::{address_hint, domain_hint, nearest_name, zone_hint};
 use crate::domain::Address;
 use std::net::{IpAddr, SocketAddr};
+
+/// Adapter of servers that exist by their names alone.
+const COMPAT: &str = "compat";
 
 fn wrong(message: String) -> Failure {
     Failure::new(Exit::BadData, message)
@@ -76,6 +80,34 @@ pub fn host(text: &str) -> Result<String, Failure> {
     };
     mail_domain(as_typed).map_err(|_| wrong(format!("`{text}` is not a host name")).hint(hint))?;
     Ok(text.to_owned())
+}
+
+/// A time zone, by its name in the IANA's database.
+pub fn zone(text: &str) -> Result<String, Failure> {
+    match text.parse::<chrono_tz::Tz>() {
+        Ok(zone) => Ok(zone.name().to_owned()),
+        Err(_) => Err(wrong(format!("no time zone `{text}`")).hint(zone_hint(text))),
+    }
+}
+
+/// A provider of models that this program has, or one with a name of its owner's.
+pub fn provider(text: &str) -> Result<String, Failure> {
+    let known = name_catalog().providers;
+    let has_name = |(adapter, name): (&str, &str)| {
+        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
+        known.contains(&adapter) && !name.is_empty() && name.chars().all(is_name)
+    };
+    let is_known = text != COMPAT && known.contains(&text);
+    if is_known || text.split_once(':').is_some_and(has_name) {
+        return Ok(text.to_owned());
+    }
+    let listed = known.iter().filter(|name| **name != COMPAT);
+    let listed: Vec<&str> = listed.copied().chain([NAMED_SERVER]).collect();
+    let hint = match nearest_name(text, &listed) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("write one of: {}", listed.join(", ")),
+    };
+    Err(wrong(format!("no provider `{text}`")).hint(hint))
 }
 
 /// A port, or `-` for the usual one.

@@ -2,7 +2,7 @@
 
 use super::asker::Asker;
 use super::draft::{GATEWAY, INFERENCE, SECURITY, WorkspaceDraft};
-use super::flags::{DOMAIN, NAME, OWNER, PERSONA};
+use super::flags::{DOMAIN, NAME, OWNER, PERSONA, TIMEZONE};
 use super::{existing, parse};
 use crate::cli::init::starter;
 use crate::cli::persona::PersonaFiles;
@@ -12,14 +12,23 @@ use crate::domain::{Address, PersonaId};
 use serde_json::json;
 
 const CONTEXT: &str = "configs/context.json";
+/// Zone of a persona that names none.
+const UTC: &str = "UTC";
 
 pub async fn ask(asker: &mut Asker<'_>, draft: &mut WorkspaceDraft) -> anyhow::Result<()> {
     let owners = asker.answer(OWNER, None, parse::addresses).await?;
     let domain = asker.answer(DOMAIN, None, parse::mail_domain).await?;
     let free = |text: &str| persona(text, &domain, &owners);
     let id = asker.answer(PERSONA, Some("assistant"), free).await?;
-    let usual = existing::name(&draft.folder, &id).unwrap_or_else(|| id.to_string());
+    let there = |key| existing::of_persona(&draft.folder, &id, key);
+    let usual = there("name").filter(|name| !name.is_empty());
+    let usual = usual.unwrap_or_else(|| id.to_string());
     let name = asker.answer(NAME, Some(&usual), name).await?;
+    let usual = there("timezone");
+    let usual = usual.or_else(existing::zone_of_machine);
+    let usual = usual.filter(|zone| !zone.is_empty());
+    let usual = usual.as_deref().unwrap_or(UTC);
+    let timezone = asker.answer(TIMEZONE, Some(usual), parse::zone).await?;
     let owners: Vec<String> = owners.iter().map(Address::to_string).collect();
     add_files(draft, &domain, &owners)?;
     draft.set(GATEWAY, "/mail_domain", &json!(domain))?;
@@ -36,7 +45,8 @@ pub async fn ask(asker: &mut Asker<'_>, draft: &mut WorkspaceDraft) -> anyhow::R
         "/name",
         &json!(name),
     )?;
-    Ok(())
+    let zone = (Some(json!(timezone)), json!(UTC));
+    Ok(draft.set_or_default(&format!("personas/{id}/persona.json"), "/timezone", zone)?)
 }
 
 /// Adds the files that a workspace needs and this one does not have. What a workspace can do without was

@@ -87,6 +87,11 @@ impl SetupReport {
         Ok(())
     }
 
+    /// Takes back the check of a part that is asked again.
+    pub fn forget(&mut self, part: &str) {
+        self.checks.retain(|check| check.part != part);
+    }
+
     /// Tells which records are published, and which should be.
     pub fn tell_records(&self, context: &CommandContext) -> anyhow::Result<()> {
         if context.json() {
@@ -208,10 +213,15 @@ fn next_steps(draft: &WorkspaceDraft, config: &Config, records: &[CheckedRecord]
     let shown = screen::quoted(&draft.folder.display().to_string());
     let mut steps = vec![String::new()];
     if records.iter().any(|record| !record.is_good()) {
-        steps.push(
-            "publish the records above at the domain's name servers, and run setup again"
-                .to_owned(),
-        );
+        let is_fetched = config.gateway.listeners.is_empty();
+        let yours = if is_fetched {
+            "if the domain is yours, "
+        } else {
+            ""
+        };
+        steps.push(format!(
+            "{yours}publish the records above at the domain's name servers, and run setup again"
+        ));
     }
     let owner = config.gateway.owners.first().map(ToString::to_string);
     if let Some(persona) = config.personas.iter().next() {

@@ -4,9 +4,9 @@ use super::asker::{Asker, NONE};
 use super::draft::{GATEWAY, SECURITY, WorkspaceDraft};
 use super::flags::{
     AUTHSERV_ID, HOST_NAME, IMAP_HOST, IMAP_PASSWORD, IMAP_PORT, IMAP_TLS, IMAP_USER, IN,
-    IN_FOLDER, LISTEN, PERSONA,
+    IN_FOLDER, LISTEN, MAIL_PROVIDER, OTHER, PERSONA,
 };
-use super::parse;
+use super::{parse, rented};
 use crate::cli::{Exit, Failure, mailboxes};
 use crate::config::{Config, ListenAddress};
 use crate::store::working_engine;
@@ -18,6 +18,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 const KINDS: &[&str] = &["smtp", "lmtp", "imap", "folder"];
+const PROVIDERS: &[&str] = &["gmail", "fastmail", "mailbox.org", "migadu", OTHER];
 const TLS: &[&str] = &["implicit", "starttls", "none"];
 /// Variable of the mailbox's password, unless the mailbox names another.
 const PASSWORD_VARIABLE: &str = "ATTACHE_IMAP_PASSWORD";
@@ -84,6 +85,10 @@ async fn listener(
 }
 
 async fn imap(asker: &mut Asker<'_>, draft: &mut WorkspaceDraft) -> anyhow::Result<()> {
+    let provider = asker
+        .answer(MAIL_PROVIDER, Some(OTHER), parse::word(PROVIDERS))
+        .await?;
+    rented::settle(asker, provider);
     let host = asker.answer(IMAP_HOST, None, parse::host).await?;
     let tls = asker
         .answer(IMAP_TLS, Some("implicit"), parse::word(TLS))

@@ -3,17 +3,22 @@
 use super::asker::{Asker, NONE};
 use super::draft::{GATEWAY, WorkspaceDraft};
 use super::flags::{
-    BOUNCE, IN, OUT, OUT_FOLDER, SMTP_HOST, SMTP_PASSWORD, SMTP_PORT, SMTP_TLS, SMTP_USER,
+    BOUNCE, IN, OUT, OUT_FOLDER, PERSONA, REPLY, SMTP_HOST, SMTP_PASSWORD, SMTP_PORT, SMTP_TLS,
+    SMTP_USER,
 };
-use super::parse;
+use super::{existing, parse};
 use crate::cli::outbox;
 use crate::config::{Config, TransportSettings};
+use crate::domain::PersonaId;
 use crate::gateway::outbound::{Obstacle, TransportPhase};
 use serde_json::{Map, Value, json};
 
 const KINDS: &[&str] = &["smarthost", "folder"];
 const TLS: &[&str] = &["starttls", "implicit", "none"];
 const BOUNCES: &[&str] = &["tagged", "plain"];
+const REPLIES: &[&str] = &["draft", "final", "tool_only"];
+/// What a persona does that does not say it.
+const FINAL: &str = "final";
 /// Variable of the password, unless the way out names another.
 const PASSWORD_VARIABLE: &str = "ATTACHE_SMTP_PASSWORD";
 /// Keys that one kind has and the other has not.
@@ -28,6 +33,7 @@ const OF_SMARTHOST: [&str; 6] = [
 const OF_FOLDER: [&str; 1] = ["path"];
 
 pub async fn ask(asker: &mut Asker<'_>, draft: &mut WorkspaceDraft) -> anyhow::Result<()> {
+    reply(asker, draft).await?;
     let kind = asker.answer(OUT, None, parse::word(KINDS)).await?;
     let foreign: &[&str] = if kind == "folder" {
         &OF_SMARTHOST
@@ -93,6 +99,25 @@ pub async fn ask(asker: &mut Asker<'_>, draft: &mut WorkspaceDraft) -> anyhow::R
         draft.set_secret(&variable, password);
     }
     Ok(())
+}
+
+/// Asks whether answers wait for a yes: in somebody's own mailbox they do, unless its owner says otherwise.
+async fn reply(asker: &mut Asker<'_>, draft: &mut WorkspaceDraft) -> anyhow::Result<()> {
+    let Ok(id) = PersonaId::parse(&asker.default_of(PERSONA)) else {
+        return Ok(());
+    };
+    let there = existing::of_persona(&draft.folder, &id, "reply");
+    let usual = match there.as_deref() {
+        Some("") => FINAL,
+        Some(mode) => mode,
+        None if asker.default_of(IN) == "imap" => "draft",
+        None => FINAL,
+    };
+    let mode = asker
+        .answer(REPLY, Some(usual), parse::word(REPLIES))
+        .await?;
+    let settings = format!("personas/{id}/persona.json");
+    Ok(draft.set_or_default(&settings, "/reply", (Some(json!(mode)), json!(FINAL)))?)
 }
 
 /// Puts a value where the engine's own default would be another, or where one is written already.

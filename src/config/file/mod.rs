@@ -44,7 +44,6 @@ pub use paths::{
     is_program, is_text_without_interpreter, own_tool_file, persona_file, persona_policy_file,
 };
 pub use private_file::write_private;
-pub(in crate::config) use problem::nearest;
-pub use problem::{ConfigErrors, Problem};
+pub use problem::{ConfigErrors, Problem, nearest};
 pub use snapshot::Snapshot;
 pub use source::{ConfigLocation, ConfigSource, KeptFiles};

@@ -68,7 +68,7 @@ impl Problem {
 }
 
 /// The name that a typing error most likely means, if one is near enough.
-pub(in crate::config) fn nearest<'n>(typed: &str, names: &[&'n str]) -> Option<&'n str> {
+pub fn nearest<'n>(typed: &str, names: &[&'n str]) -> Option<&'n str> {
     let typed = typed.to_ascii_lowercase().replace('-', "_");
     let distance = |name: &str| {
         strsim::damerau_levenshtein(&typed, &name.to_ascii_lowercase().replace('-', "_"))

@@ -26,7 +26,7 @@ comes in     SMTP at 127.0.0.1:2525 (without TLS), folder incoming
 is answered  anna@people.test (owner), *@friends.test, everybody else, if the letter proves who sent it
 is refused   *@spam.test
 answers      scripted/demo, $3.00 in, $15.00 out per million tokens
-goes out     into the folder data/outbox, and to nobody
+goes out     at once, into the folder data/outbox, and to nobody
 is told      anna@people.test
 ";
     assert_eq!((said.code, said.text.as_str()), (0, wanted));

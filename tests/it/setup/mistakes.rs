@@ -48,12 +48,18 @@ const IMPOSSIBLE: &[Mistake<'_>] = &[
     (&[("smtp-tls", "ssl")], 65, &["`ssl` is none of", "starttls, implicit, none"]),
     (&[("smtp-password-file", "-")], 65, &["this user's password is not in `ATTACHE_SMTP_PASSWORD`"]),
     (&[("smtp-password-file", "none.txt")], 66, &["`none.txt` cannot be read for --smtp-password-file"]),
-    (&[("provider", "opnai")], 65, &["the answers: provider: no provider `opnai`", "openai"]),
+    (&[("provider", "opnai")], 65, &["no provider `opnai`", "did you mean `openai`?"]),
+    (&[("provider", "compat")], 65, &["no provider `compat`", "compat:NAME"]),
+    (&[("provider", "compat:NAME")], 65, &["no provider `compat:NAME`"]),
+    (&[("provider", "mistral")], 65, &["no provider `mistral`", "write one of: ", "ollama"]),
+    (&[("timezone", "Berlin")], 65, &["no time zone `Berlin`", "did you mean `Europe/Berlin`?"]),
+    (&[("reply", "drafts")], 65, &["`drafts` is none of the possible answers", "draft, final, tool_only"]),
+    (&[("mail-provider", "outlook")], 65, &["`outlook` is none of", "gmail, fastmail"]),
     (&[("provider", "opnai"), ("smtp-port", "1")], 65, &["no provider `opnai`"]),
     (&[("base-url", "api.test/v1")], 65, &["`api.test/v1` is not a URL"]),
     (&[("base-url", "http://api.test/v1")], 65, &["in plain text"]),
     (&[("key-file", "two.txt")], 65, &["--key-file must hold one line"]),
-    (&[("owner", "-"), ("model", "-")], 2, &["nothing says --owner, --model"]),
+    (&[("owner", "-"), ("model", "-")], 2, &["missing --owner, --model"]),
 ];
 
 #[tokio::test]

@@ -36,29 +36,37 @@ async fn answers_are_asked_checked_and_asked_again() {
         ("the part behind the @: ", "engine.test"),
         ("part before the @ [assistant]: ", "ada"),
         ("name in its mails [ada]: ", "Ada"),
-        ("imap or folder: ", "imap"),
+        ("such as Europe/Berlin [", "Berlin"),
+        ("such as Europe/Berlin [", "Europe/Berlin"),
+        ("how mail comes in: ", "1"),
+        ("the mailbox's provider [other]: ", ""),
         ("IMAP server: ", "127.0.0.1"),
         ("or none [implicit]: ", "none"),
         ("usual one [-]: ", &imap),
         ("user of the mailbox: ", USER),
-        ("for none [-]: ", ""),
         ("the mailbox's password, which is not shown: ", "wrong"),
         (again, "a"),
-        ("imap or folder [imap]: ", ""),
+        ("how mail comes in [imap]: ", ""),
+        ("provider [other]: ", ""),
         ("IMAP server [127.0.0.1]: ", ""),
         ("or none [none]: ", ""),
         ("usual one", ""),
         ("user of the mailbox", ""),
         ("for none [-]: ", ""),
         ("the mailbox's password, which is not shown: ", PASSWORD),
-        ("smarthost or folder: ", "smarthost"),
+        ("answers to others [draft]: ", "<"),
+        ("the mailbox's password, which is not shown: ", PASSWORD),
+        ("answers to others [draft]: ", "2"),
+        ("how mail leaves: ", "1"),
+        ("server that sends: ", "<"),
+        ("how mail leaves [smarthost]: ", ""),
         ("server that sends: ", "127.0.0.1"),
         ("or none [starttls]: ", "none"),
         ("usual one [-]: ", &smtp),
         ("user there; - for none [-]: ", "ada"),
-        ("no other address [plain]: ", ""),
         ("the user's password, which is not shown: ", SMTP_PASSWORD),
-        ("provider of the model [scripted]: ", "openai"),
+        ("the model's provider [scripted]: ", "opnai"),
+        ("the model's provider [scripted]: ", "2"),
         ("its model: ", "model-a"),
         ("vendor's own [-]: ", &url),
         ("the provider's key, which is not shown: ", KEY),
@@ -73,6 +81,9 @@ async fn answers_are_asked_checked_and_asked_again() {
     assert_eq!(code, 0, "{seen}");
     for words in [
         "write one such as `anna@example.org`",
+        "did you mean `Europe/Berlin`?",
+        "  1  imap        from a mailbox at a provider",
+        "did you mean `openai`?",
         "the server refuses the login: ",
         "`openai` answers: text, says `",
     ] {
@@ -81,6 +92,17 @@ async fn answers_are_asked_checked_and_asked_again() {
     for secret in [PASSWORD, SMTP_PASSWORD, KEY] {
         assert!(!seen.contains(secret), "a secret was shown\n{seen}");
     }
+    let settings: Value =
+        serde_json::from_str(&world.read("personas/ada/persona.json")).expect("JSON");
+    assert_eq!(
+        (&settings["reply"], &settings["timezone"]),
+        (&"final".into(), &"Europe/Berlin".into())
+    );
+    let gateway = world.read("configs/gateway.json");
+    assert!(
+        gateway.contains("\"bounce_address\": \"plain\""),
+        "{gateway}"
+    );
     let secrets = world.read(".secrets");
     assert!(secrets.contains(&format!("ATTACHE_IMAP_PASSWORD={PASSWORD}\n")));
     assert!(secrets.contains(&format!("ATTACHE_SMTP_PASSWORD=\"{SMTP_PASSWORD}\"\n")));
@@ -105,21 +127,22 @@ async fn who_says_no_or_stops_has_changed_nothing() {
         "behind the @ [engine.test]: ",
         "before the @ [ada]: ",
         "in its mails [Ada]: ",
-        "imap or folder [imap]: ",
+        "such as Europe/Berlin [",
+        "how mail comes in [imap]: ",
+        "the mailbox's provider [other]: ",
         "IMAP server [127.0.0.1]: ",
         "or none [none]: ",
         "usual one",
         "user of the mailbox",
-        "for none [-]: ",
         "the mailbox's password [as it is], which is not shown: ",
-        "smarthost or folder [smarthost]: ",
+        "answers to others [draft]: ",
+        "how mail leaves [smarthost]: ",
         "server that sends [127.0.0.1]: ",
         "or none [none]: ",
         "usual one",
         "for none [ada]: ",
-        "no other address [plain]: ",
         "the user's password [as it is], which is not shown: ",
-        "provider of the model [openai]: ",
+        "the model's provider [openai]: ",
         "its model [model-a]: ",
         "vendor's own",
         "the provider's key [as it is], which is not shown: ",
@@ -144,4 +167,120 @@ async fn who_says_no_or_stops_has_changed_nothing() {
     let settings: Value =
         serde_json::from_str(&world.read("configs/inference.json")).expect("JSON");
     assert_eq!(settings["provider"], "openai");
+}
+
+/// Answers of one person who knows little: a rented mailbox needs no server's name, and nothing is asked in jargon.
+#[tokio::test]
+async fn a_rented_mailbox_is_set_up_by_its_providers_number() {
+    if !installed("python3") {
+        eprintln!("SKIPPED: python3 is not installed; nothing is typed on a terminal");
+        return;
+    }
+    let world = World::new().await;
+    let first = [
+        ("your own mail address: ", "freda@home.test"),
+        ("the part behind the @: ", "gmail.com"),
+        ("part before the @ [assistant]: ", "fredda"),
+        ("name in its mails [fredda]: ", "<"),
+        ("part before the @ [fredda]: ", "freda"),
+        ("name in its mails [freda]: ", "Freda"),
+        ("such as Europe/Berlin [", "<"),
+        ("name in its mails [Freda]: ", "<"),
+        ("part before the @ [freda]: ", "<"),
+        ("the part behind the @ [gmail.com]: ", ""),
+        ("part before the @ [freda]: ", ""),
+        ("name in its mails [Freda]: ", ""),
+        ("such as Europe/Berlin [", "Europe/Berlin"),
+        ("how mail comes in: ", "<"),
+        ("such as Europe/Berlin [Europe/Berlin]: ", ""),
+        ("how mail comes in: ", "1"),
+        ("the mailbox's provider [other]: ", "1"),
+        ("user of the mailbox: ", "freda@gmail.com"),
+        (
+            "the mailbox's password, which is not shown: ",
+            "app-password",
+        ),
+        ("answers to others [draft]: ", ""),
+        ("how mail leaves: ", "1"),
+        ("user there; - for none [-]: ", "freda@gmail.com"),
+        ("the user's password, which is not shown: ", "app-password"),
+        ("the model's provider: ", "11"),
+        ("its model [scripted]: ", ""),
+    ];
+    let (code, seen) = typed(&world, &["--offline"], &first).await;
+    assert_eq!(code, 0, "{seen}");
+    for jargon in ["authserv", "Authentication-Results", "envelope", "publish"] {
+        assert!(!seen.contains(jargon), "{jargon}\n{seen}");
+    }
+    let gateway: Value = serde_json::from_str(&world.read("configs/gateway.json")).expect("JSON");
+    let (mailbox, out) = (&gateway["mailboxes"][0], &gateway["outbound"]);
+    assert_eq!(
+        [
+            &mailbox["host"],
+            &mailbox["authserv_id"],
+            &out["host"],
+            &out["bounce_address"]
+        ],
+        ["imap.gmail.com", "mx.google.com", "smtp.gmail.com", "plain"],
+        "{gateway:#}"
+    );
+    let settings = world.read("personas/freda/persona.json");
+    assert!(settings.contains("\"reply\": \"draft\""), "{settings}");
+    let checked = world.ok(&["config", "check"]).await;
+    let line = "goes out     after your yes, by smtp.gmail.com:587 (STARTTLS)";
+    assert!(checked.stdout.contains(line), "{}", checked.stdout);
+}
+
+/// Everything that a way back has to keep: secrets that were typed, parts that were checked, the answer in question.
+#[tokio::test]
+async fn a_way_back_over_parts_asks_only_the_one_question() {
+    if !installed("python3") {
+        eprintln!("SKIPPED: python3 is not installed; nothing is typed on a terminal");
+        return;
+    }
+    let world = World::new().await;
+    let mut flags = world.with(&[
+        ("persona", "-"),
+        ("name", "-"),
+        ("in", "-"),
+        ("out", "-"),
+        ("provider", "-"),
+        ("model", "-"),
+        ("base-url", "-"),
+        ("key-file", "-"),
+        ("offline", ""),
+    ]);
+    flags.extend(["--timezone", "UTC"].map(str::to_owned));
+    let flags: Vec<&str> = flags
+        .iter()
+        .map(String::as_str)
+        .filter(|flag| *flag != "-")
+        .collect();
+    let dialog = [
+        ("part before the @ [assistant]: ", "ada"),
+        ("name in its mails [ada]: ", ""),
+        ("how mail comes in: ", "1"),
+        ("the mailbox's provider [other]: ", ""),
+        ("answers to others [draft]: ", "3"),
+        ("how mail leaves: ", "smarthost"),
+        ("the model's provider: ", "<"),
+        ("how mail leaves [smarthost]: ", "<"),
+        ("answers to others [tool_only]: ", "<"),
+        ("the mailbox's provider [other]: ", ""),
+        ("answers to others [tool_only]: ", "final"),
+        ("how mail leaves [smarthost]: ", ""),
+        ("the model's provider: ", "openai"),
+        ("its model: ", "model-x"),
+        ("vendor's own [-]: ", ""),
+        ("the provider's key, which is not shown: ", "<"),
+        ("vendor's own [-]: ", ""),
+        ("the provider's key, which is not shown: ", "sk-typed"),
+    ];
+    let (code, seen) = typed(&world, &flags, &dialog).await;
+    assert_eq!(code, 0, "{seen}");
+    let settings = world.read("personas/ada/persona.json");
+    assert!(settings.contains("\"reply\": \"final\""), "{settings}");
+    assert!(world.read(".secrets").contains("OPENAI_API_KEY=sk-typed\n"));
+    let checks = seen.matches("way in   not asked").count();
+    assert_eq!(checks, 2, "{seen}");
 }
