@@ -137,6 +137,54 @@ fn ways_in_and_out_decide_which_records_there_are() {
     );
 }
 
+/// Mail domain, host of the mailbox, and whether its owner can publish records there.
+const FETCHED: [(&str, &str, bool); 14] = [
+    ("fastpost.example", "imap.fastpost.example", false),
+    ("fastpost.example", "mail.eu.fastpost.example", false),
+    ("fastpost.example", "fastpost.example", false),
+    ("gmail.com", "imap.gmail.com", false),
+    ("googlemail.com", "imap.gmail.com", false),
+    ("fastmail.fm", "imap.fastmail.com", false),
+    ("outlook.com", "outlook.office365.com", false),
+    ("me.com", "imap.mail.me.com", false),
+    ("gmx.de", "imap.gmx.net", false),
+    ("proton.me", "127.0.0.1", false),
+    ("freda.example", "imap.migadu.com", true),
+    ("freda.example", "imap.gmail.com", true),
+    ("freda.example", "imap.notfreda.example", true),
+    ("engine.test", "imap.rented.test", true),
+];
+
+#[test]
+fn nobody_is_told_to_publish_records_of_a_providers_domain() {
+    let smarthost = |host: &str| json!({ "kind": "smarthost", "host": host, "user": "freda" });
+    for (domain, host, is_own) in FETCHED {
+        let tls = if host == "127.0.0.1" {
+            "none"
+        } else {
+            "implicit"
+        };
+        let wanted = records(json!({
+            "mail_domain": domain, "listeners": [], "outbound": smarthost("smtp.relay.example"),
+            "mailboxes": [{ "name": "m", "host": host, "user": "freda", "tls": tls }],
+        }));
+        assert_eq!(!wanted.is_empty(), is_own, "{domain} at {host}: {wanted:?}");
+    }
+    let signed = records(json!({
+        "listeners": [], "mailboxes": [{ "name": "m", "host": "imap.engine.test", "user": "ada" }],
+    }));
+    assert!(
+        !signed.is_empty(),
+        "who has a key for a domain publishes it"
+    );
+    let received =
+        records(json!({ "mail_domain": "gmx.net", "outbound": smarthost("mail.gmx.net") }));
+    assert!(
+        !received.is_empty(),
+        "its own mail server is told what that takes"
+    );
+}
+
 #[tokio::test]
 async fn what_is_published_as_it_should_be_is_good() {
     let stub = good_zone().await;

@@ -1,6 +1,6 @@
 //! The records that the configuration asks for. Pure.
 
-use super::smarthosts::{include, is_below};
+use super::smarthosts::{include, is_below, is_shared};
 use super::{DomainRecord, Expected, RecordPurpose, SendingServer};
 use crate::config::{Config, ListenerKind, SmtpListener, TransportSettings, is_loopback_host};
 use crate::mime::Signer;
@@ -21,6 +21,9 @@ pub fn wanted(config: &Config) -> Vec<DomainRecord> {
 }
 
 fn of_domain(config: &Config, domain: &str) -> Vec<DomainRecord> {
+    if is_of_a_provider(config, domain) {
+        return Vec::new();
+    }
     let signers = config.gateway.signers.iter();
     let keys = signers.filter(|signer| signer.domain() == domain).map(key);
     let mut records: Vec<DomainRecord> = exchanger(config, domain).into_iter().collect();
@@ -34,6 +37,22 @@ fn of_domain(config: &Config, domain: &str) -> Vec<DomainRecord> {
     records.extend(keys);
     records.push(policy(domain, has_keys));
     records
+}
+
+/// Reports whether a domain belongs to whoever runs the mailbox, who publishes its records: mail comes by mailboxes
+/// alone, no key of ours signs, and the domain is a provider's for everybody, or the servers' own.
+fn is_of_a_provider(config: &Config, domain: &str) -> bool {
+    let gateway = &config.gateway;
+    let is_fetched = gateway.listeners.is_empty() && !gateway.mailboxes.is_empty();
+    let is_server = |host: &str| {
+        let host = host.to_ascii_lowercase();
+        host == domain || is_below(&host, domain)
+    };
+    let is_mailbox = gateway
+        .mailboxes
+        .iter()
+        .any(|mailbox| is_server(&mailbox.host));
+    is_fetched && !gateway.signers.covers(domain) && (is_mailbox || is_shared(domain))
 }
 
 /// The record of the host that receives; `None` where no mail comes in.
