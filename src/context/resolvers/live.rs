@@ -1,4 +1,7 @@
 //! Live reads: folders and rows as they are now, each recorded as it is read.
+//!
+//! A question is answered once in a context: whoever asks it again is told the same, whatever another node or run has
+//! stored meanwhile. The record has one answer to each question, and a replay could not say which of two was whose.
 
 use super::good_prompts::{GoodPrompts, PROMPTS};
 use super::reads::{BaseFolder, Files, Folders, ReadError, ReadFuture, Reads};
@@ -6,7 +9,8 @@ use super::record::ReadLog;
 use crate::config::Persona;
 use crate::domain::{MemoryCircle, MessageId, ThreadId, Timestamp};
 use crate::store::{
-    KnowledgeHit, MemoryEntry, PastMessage, PastStep, PersonaStore, ShownInstruction, SummarySoFar,
+    KnowledgeHit, MemoryEntry, PastMessage, PastStep, PersonaStore, ShownInstruction, StoreError,
+    SummarySoFar,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,8 +23,24 @@ pub struct Live<'a> {
     prompts: Option<(&'a GoodPrompts, &'a Persona)>,
     /// Files of knowledge that are in no index, with the reason.
     left_out: Vec<(String, String)>,
-    seen: Mutex<ReadLog>,
+    seen: Mutex<Seen>,
 }
+
+/// Reads so far: their record, and the answers of the store by their questions.
+#[derive(Default)]
+struct Seen {
+    log: ReadLog,
+    knowledge: Answers<(Vec<String>, u32), Vec<KnowledgeHit>>,
+    memory: Answers<MemoryCircle, Vec<MemoryEntry>>,
+    past: Answers<(ThreadId, (i64, u32), u32), Vec<PastMessage>>,
+    summaries: Answers<(ThreadId, i64), SummarySoFar>,
+    instructions: Answers<(ThreadId, Option<String>), Vec<ShownInstruction>>,
+    letters: Answers<(ThreadId, (i64, i64, i64), (u32, u32)), Vec<PastMessage>>,
+    steps: Answers<(Vec<MessageId>, u32), Vec<PastStep>>,
+}
+
+/// Answers by their questions, of which a context has few.
+type Answers<Q, A> = Vec<(Q, A)>;
 
 impl<'a> Live<'a> {
     pub fn new(folders: Folders<'a>, store: &'a PersonaStore, now: Timestamp) -> Self {
@@ -49,13 +69,35 @@ impl<'a> Live<'a> {
 
     /// Returns the record of the reads.
     pub fn into_seen(self) -> ReadLog {
-        self.seen
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
+        let seen = self.seen.into_inner();
+        seen.unwrap_or_else(PoisonError::into_inner).log
     }
 
-    fn seen(&self) -> MutexGuard<'_, ReadLog> {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a question: as before in this context, or by a read, which is recorded.
+    async fn once<Q: PartialEq, A: Clone>(
+        &self,
+        answers: fn(&mut Seen) -> &mut Answers<Q, A>,
+        question: Q,
+        read: impl Future<Output = Result<A, StoreError>>,
+        record: impl FnOnce(&mut ReadLog, &A),
+    ) -> Result<A, ReadError> {
+        let known = |seen: &mut Seen| {
+            let mut known = answers(seen).iter();
+            let same = known.find(|(asked, _)| *asked == question);
+            same.map(|(_, answer)| answer.clone())
+        };
+        if let Some(answer) = known(&mut self.seen()) {
+            return Ok(answer);
+        }
+        let answer = read.await?;
+        let mut seen = self.seen();
+        record(&mut seen.log, &answer);
+        answers(&mut seen).push((question, answer.clone()));
+        Ok(answer)
     }
 }
 
@@ -66,7 +108,7 @@ impl Files for Live<'_> {
         path: &str,
         bytes_max: u64,
     ) -> Result<Option<Arc<str>>, ReadError> {
-        if let Some(known) = self.seen().known_file(place, path) {
+        if let Some(known) = self.seen().log.known_file(place, path) {
             return Ok(known);
         }
         let mut text = self.folders.text(place, path, bytes_max)?;
@@ -76,7 +118,7 @@ impl Files for Live<'_> {
         {
             *read = prompts.good(path, read, (persona, self.now));
         }
-        self.seen().file(place, path, text.as_ref());
+        self.seen().log.file(place, path, text.as_ref());
         Ok(text)
     }
 }
@@ -87,24 +129,26 @@ impl Reads for Live<'_> {
         terms: &'a [String],
         limit: u32,
     ) -> ReadFuture<'a, Vec<KnowledgeHit>> {
-        Box::pin(async move {
-            let hits = self.store.search_knowledge(terms, limit).await?;
-            self.seen().knowledge(terms, limit, &hits);
-            Ok(hits)
-        })
+        Box::pin(self.once(
+            |seen| &mut seen.knowledge,
+            (terms.to_vec(), limit),
+            self.store.search_knowledge(terms, limit),
+            move |log, hits| log.knowledge(terms, limit, hits),
+        ))
     }
 
     fn knowledge_left_out(&self) -> Vec<(String, String)> {
-        self.seen().knowledge_left_out(&self.left_out);
+        self.seen().log.knowledge_left_out(&self.left_out);
         self.left_out.clone()
     }
 
     fn memory<'a>(&'a self, circle: &'a MemoryCircle) -> ReadFuture<'a, Vec<MemoryEntry>> {
-        Box::pin(async move {
-            let entries = self.store.memory(circle).active(self.now).await?;
-            self.seen().memory(&entries);
-            Ok(entries)
-        })
+        Box::pin(self.once(
+            |seen| &mut seen.memory,
+            circle.clone(),
+            async { self.store.memory(circle).active(self.now).await },
+            |log, entries| log.memory(entries),
+        ))
     }
 
     fn past_messages<'a>(
@@ -114,15 +158,13 @@ impl Reads for Live<'_> {
         chars_max: u32,
         readers: &'a [String],
     ) -> ReadFuture<'a, Vec<PastMessage>> {
-        Box::pin(async move {
-            let past = self
-                .store
-                .past_messages(thread, window, chars_max, readers)
-                .await?;
-            self.seen()
-                .past_messages((thread.as_str(), window.0), (window.1, chars_max), &past);
-            Ok(past)
-        })
+        let place = (thread.as_str(), window.0);
+        Box::pin(self.once(
+            |seen| &mut seen.past,
+            (thread.clone(), window, chars_max),
+            self.store.past_messages(thread, window, chars_max, readers),
+            move |log, past| log.past_messages(place, (window.1, chars_max), past),
+        ))
     }
 
     fn summary_so_far<'a>(
@@ -131,14 +173,12 @@ impl Reads for Live<'_> {
         before_seq: i64,
         readers: &'a [String],
     ) -> ReadFuture<'a, SummarySoFar> {
-        Box::pin(async move {
-            let found = self
-                .store
-                .summary_so_far(thread, before_seq, readers)
-                .await?;
-            self.seen().summary(thread.as_str(), before_seq, &found);
-            Ok(found)
-        })
+        Box::pin(self.once(
+            |seen| &mut seen.summaries,
+            (thread.clone(), before_seq),
+            self.store.summary_so_far(thread, before_seq, readers),
+            move |log, found| log.summary(thread.as_str(), before_seq, found),
+        ))
     }
 
     fn instructions<'a>(
@@ -146,11 +186,12 @@ impl Reads for Live<'_> {
         thread: &'a ThreadId,
         contact: Option<&'a str>,
     ) -> ReadFuture<'a, Vec<ShownInstruction>> {
-        Box::pin(async move {
-            let found = self.store.instructions_in_force(thread, contact).await?;
-            self.seen().instructions(thread.as_str(), contact, &found);
-            Ok(found)
-        })
+        Box::pin(self.once(
+            |seen| &mut seen.instructions,
+            (thread.clone(), contact.map(str::to_owned)),
+            self.store.instructions_in_force(thread, contact),
+            move |log, found| log.instructions(thread.as_str(), contact, found),
+        ))
     }
 
     fn letters_to_summarise<'a>(
@@ -160,15 +201,15 @@ impl Reads for Live<'_> {
         bounds: (u32, u32),
         readers: &'a [String],
     ) -> ReadFuture<'a, Vec<PastMessage>> {
-        Box::pin(async move {
-            let found = self
-                .store
-                .letters_to_summarise(thread, between, bounds, readers)
-                .await?;
-            self.seen()
-                .letters(thread.as_str(), between, bounds, &found);
-            Ok(found)
-        })
+        Box::pin(
+            self.once(
+                |seen| &mut seen.letters,
+                (thread.clone(), between, bounds),
+                self.store
+                    .letters_to_summarise(thread, between, bounds, readers),
+                move |log, found| log.letters(thread.as_str(), between, bounds, found),
+            ),
+        )
     }
 
     fn past_steps<'a>(
@@ -176,10 +217,12 @@ impl Reads for Live<'_> {
         messages: &'a [&'a MessageId],
         chars_max: u32,
     ) -> ReadFuture<'a, Vec<PastStep>> {
-        Box::pin(async move {
-            let steps = self.store.past_steps(messages, chars_max).await?;
-            self.seen().past_steps(chars_max, &steps);
-            Ok(steps)
-        })
+        let of = messages.iter().copied().cloned().collect();
+        Box::pin(self.once(
+            |seen| &mut seen.steps,
+            (of, chars_max),
+            self.store.past_steps(messages, chars_max),
+            move |log, steps| log.past_steps(chars_max, steps),
+        ))
     }
 }

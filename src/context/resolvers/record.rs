@@ -162,9 +162,10 @@ impl ReadLog {
         });
     }
 
-    /// Records the files, unless there are none.
+    /// Records the files once, unless there are none.
     pub fn knowledge_left_out(&mut self, files: &[(String, String)]) {
-        if !files.is_empty() {
+        let is_recorded = |read: &ReadRecord| matches!(read, ReadRecord::KnowledgeLeftOut { .. });
+        if !files.is_empty() && !self.reads.iter().any(is_recorded) {
             self.reads.push(ReadRecord::KnowledgeLeftOut {
                 files: files.to_vec(),
             });
