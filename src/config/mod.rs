@@ -60,7 +60,7 @@ pub use file::{
     writable_part, write_private,
 };
 pub use gateway::http_listeners::{HttpListener, WebOrigin};
-pub use gateway::ingest::{HttpIngest, MailgunIngest, PostmarkIngest};
+pub use gateway::ingest::HttpIngest;
 pub use gateway::limits::Limits;
 pub use gateway::listeners::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, TlsFiles};
 pub use gateway::mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};

@@ -30,7 +30,7 @@ pub(super) struct Call {
     /// Bytes of the body, where the route reads bytes.
     pub body: Bytes,
     pub caller: WebCaller,
-    /// Room in memory for the body of a caller who is not known before it has been read.
+    /// Room in memory for a large body.
     pub _room: Option<OwnedSemaphorePermit>,
     pub path: String,
     /// Cookie to be set with the answer.

@@ -1,15 +1,16 @@
-//! Open connections of the pages, bounded in all and by peer.
+//! Open connections of the pages, bounded in all and by network. Whoever has not shown a session or a key gives way.
 
 use crate::domain::peer_network;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio_util::sync::CancellationToken;
 
 /// Most connections of a listener. A browser opens six, and a tab that is seen has a stream of events.
 const CONNECTIONS_MAX: usize = 160;
-/// Most connections of one peer; a proxy is bounded by all.
-const CONNECTIONS_PER_PEER_MAX: usize = 80;
+/// Most connections of one network; a proxy is bounded by all.
+const CONNECTIONS_PER_NETWORK_MAX: usize = 80;
 
 /// Other end of a connection, or the client for which a proxy speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,6 +28,17 @@ impl WebPeer {
             Self::Socket => Self::Socket,
         }
     }
+
+    /// Returns the network whose places it takes: /64, or /24 of IPv4. Others of it are only slower while one attacks.
+    fn neighbours(self) -> Self {
+        match self.network() {
+            Self::Address(IpAddr::V4(address)) => {
+                let [a, b, c, _] = address.octets();
+                Self::Address(IpAddr::from([a, b, c, 0]))
+            }
+            other => other,
+        }
+    }
 }
 
 impl fmt::Display for WebPeer {
@@ -40,46 +52,119 @@ impl fmt::Display for WebPeer {
 
 #[derive(Default)]
 pub(super) struct WebConnections {
-    open: Mutex<HashMap<WebPeer, usize>>,
+    open: Mutex<OpenConnections>,
+}
+
+/// Connections in the order in which they came.
+#[derive(Default)]
+struct OpenConnections {
+    next: u64,
+    all: Vec<OpenConnection>,
+}
+
+struct OpenConnection {
+    id: u64,
+    network: WebPeer,
+    /// `true`: a session or a key came by it.
+    is_known: bool,
+    cut: CancellationToken,
 }
 
 /// Permit of a connection; dropping it frees its place.
 pub(super) struct WebPermit {
     connections: Arc<WebConnections>,
+    id: u64,
     /// Peer whose place it is.
     pub(super) peer: WebPeer,
+    /// Cancelled when the place is given to another.
+    pub(super) cut: CancellationToken,
+}
+
+/// Mark of a connection, for its requests.
+#[derive(Clone)]
+pub(super) struct ConnectionMark {
+    connections: Arc<WebConnections>,
+    id: u64,
+}
+
+impl ConnectionMark {
+    /// Keeps the connection its place: a session or a key came by it.
+    pub(super) fn is_known(&self) {
+        let mut open = self.connections.open();
+        if let Some(own) = open.all.iter_mut().find(|one| one.id == self.id) {
+            own.is_known = true;
+        }
+    }
 }
 
 impl WebConnections {
-    /// Takes a place for a peer; `None`: there is none.
+    fn open(&self) -> std::sync::MutexGuard<'_, OpenConnections> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place for a peer; `None`: there is none. Where all are taken, the network with the most connections that nobody is
+    /// known by loses its oldest.
     pub(super) fn enter(self: &Arc<Self>, peer: WebPeer, is_proxy: bool) -> Option<WebPermit> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: usize = open.values().sum();
-        let own = open.get(&peer).copied().unwrap_or(0);
-        if all >= CONNECTIONS_MAX || (!is_proxy && own >= CONNECTIONS_PER_PEER_MAX) {
+        let (mut open, network) = (self.open(), peer.neighbours());
+        let own = open.all.iter().filter(|one| one.network == network).count();
+        if !is_proxy && own >= CONNECTIONS_PER_NETWORK_MAX {
             return None;
         }
-        open.insert(peer, own + 1);
+        if open.all.len() >= CONNECTIONS_MAX {
+            let place = open.place_of_a_stranger(network)?;
+            open.all.remove(place).cut.cancel();
+        }
+        let (id, cut) = (open.next, CancellationToken::new());
+        open.next += 1;
+        open.all.push(OpenConnection {
+            id,
+            network,
+            is_known: false,
+            cut: cut.clone(),
+        });
         Some(WebPermit {
             connections: self.clone(),
+            id,
             peer,
+            cut,
         })
+    }
+}
+
+impl OpenConnections {
+    /// Returns the oldest connection of the network that has the most of those that nobody is known by; `None`: a newcomer of
+    /// `network` has no better claim.
+    fn place_of_a_stranger(&self, network: WebPeer) -> Option<usize> {
+        let mut counts: HashMap<WebPeer, usize> = HashMap::new();
+        let strangers = || self.all.iter().filter(|one| !one.is_known);
+        strangers().for_each(|one| *counts.entry(one.network).or_default() += 1);
+        let most = counts.values().max().copied()?;
+        let own = counts.get(&network).copied().unwrap_or(0);
+        let gives_way =
+            |one: &OpenConnection| !one.is_known && counts.get(&one.network) == Some(&most);
+        // Whoever has as many himself gives way to himself.
+        match own < most {
+            true => self.all.iter().position(gives_way),
+            false => self
+                .all
+                .iter()
+                .position(|one| !one.is_known && one.network == network),
+        }
+    }
+}
+
+impl WebPermit {
+    pub(super) fn mark(&self) -> ConnectionMark {
+        ConnectionMark {
+            connections: self.connections.clone(),
+            id: self.id,
+        }
     }
 }
 
 impl Drop for WebPermit {
     fn drop(&mut self) {
-        let mut open = self
-            .connections
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        match open.get_mut(&self.peer) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => {
-                open.remove(&self.peer);
-            }
-        }
+        self.connections.open().all.retain(|one| one.id != self.id);
     }
 }
 
@@ -87,27 +172,103 @@ impl Drop for WebPermit {
 mod tests {
     use super::*;
 
+    fn peer(text: &str) -> WebPeer {
+        WebPeer::Address(text.parse().expect("an address"))
+    }
+
+    /// Takes places until there is none, or so many are taken.
+    fn fill(
+        connections: &Arc<WebConnections>,
+        of: WebPeer,
+        is_proxy: bool,
+        most: usize,
+    ) -> Vec<WebPermit> {
+        let permits = std::iter::from_fn(|| connections.enter(of, is_proxy));
+        permits.take(most).collect()
+    }
+
     #[test]
-    fn one_peer_cannot_take_every_place_and_a_proxy_can() {
+    fn one_network_cannot_take_every_place_and_a_proxy_can() {
         let connections = Arc::new(WebConnections::default());
-        let address = |last| WebPeer::Address(IpAddr::from([127, 0, 0, last]));
-        let (one, other) = (address(1), address(2));
-        let mut permits: Vec<WebPermit> = Vec::new();
-        permits.extend(std::iter::from_fn(|| connections.enter(one, false)));
-        assert_eq!(permits.len(), CONNECTIONS_PER_PEER_MAX);
-        permits.extend(std::iter::from_fn(|| connections.enter(other, true)));
-        assert_eq!(permits.len(), CONNECTIONS_MAX);
-        permits.clear();
-        permits.extend(std::iter::from_fn(|| {
-            connections.enter(WebPeer::Socket, false)
-        }));
+        let one = fill(&connections, peer("192.0.2.1"), false, 999);
+        assert_eq!(one.len(), CONNECTIONS_PER_NETWORK_MAX);
+        let cases = [
+            ("192.0.2.254", false),
+            ("192.0.3.1", true),
+            ("::ffff:192.0.2.9", false),
+            ("198.51.100.1", true),
+            ("2001:db8::1", true),
+        ];
+        for (address, is_let_in) in cases {
+            assert_eq!(
+                connections.enter(peer(address), false).is_some(),
+                is_let_in,
+                "{address}"
+            );
+        }
+        drop(one);
+        let six = fill(&connections, peer("2001:db8:0:1::1"), false, 999);
+        assert_eq!(six.len(), CONNECTIONS_PER_NETWORK_MAX);
+        assert!(
+            connections
+                .enter(peer("2001:db8:0:1:ffff::2"), false)
+                .is_none(),
+            "its /64"
+        );
+        assert!(connections.enter(peer("2001:db8:0:2::1"), false).is_some());
+        drop(six);
+        let proxy = fill(&connections, peer("192.0.2.1"), true, CONNECTIONS_MAX);
+        assert_eq!(proxy.len(), CONNECTIONS_MAX);
+        drop(proxy);
+        let socket = fill(&connections, WebPeer::Socket, false, 999);
         assert_eq!(
-            permits.len(),
-            CONNECTIONS_PER_PEER_MAX,
+            socket.len(),
+            CONNECTIONS_PER_NETWORK_MAX,
             "a socket is one peer"
         );
-        permits.clear();
-        assert!(connections.enter(one, false).is_some());
-        assert_eq!(connections.open.lock().unwrap().len(), 0);
+        drop(socket);
+        assert!(connections.open().all.is_empty());
+    }
+
+    #[test]
+    fn strangers_who_have_all_places_give_way_to_others_and_known_callers_to_nobody() {
+        let connections = Arc::new(WebConnections::default());
+        let one = fill(&connections, peer("192.0.2.1"), false, 80);
+        let other = fill(&connections, peer("198.51.100.1"), false, 80);
+        let known =
+            |permits: &[WebPermit]| permits.iter().for_each(|permit| permit.mark().is_known());
+        let cut = |permits: &[WebPermit]| {
+            permits
+                .iter()
+                .filter(|permit| permit.cut.is_cancelled())
+                .count()
+        };
+        known(&one[..5]);
+        // The first stranger of the network that has the most.
+        let newcomer = connections
+            .enter(peer("203.0.113.1"), false)
+            .expect("a place");
+        assert_eq!((cut(&one), cut(&other)), (0, 1));
+        assert!(other[0].cut.is_cancelled() && !newcomer.cut.is_cancelled());
+        // A network that floods gives way to itself.
+        let third = fill(&connections, peer("203.0.113.9"), false, 79);
+        assert_eq!(third.len(), 79, "each has a place");
+        let all = connections.open().all.len();
+        assert_eq!(all, CONNECTIONS_MAX);
+        let strangers = |permits: &[WebPermit]| permits.len() - cut(permits);
+        let left = [strangers(&one), strangers(&other), strangers(&third)];
+        assert!(
+            left.iter().all(|left| (50..60).contains(left)),
+            "they share what there is: {left:?}"
+        );
+        assert_eq!(cut(&one[..5]), 0, "who is known keeps the place");
+        // Where all are known, nobody gives way.
+        known(&one);
+        known(&other);
+        known(&third);
+        newcomer.mark().is_known();
+        assert!(connections.enter(peer("203.0.114.1"), false).is_none());
+        drop((one, other, third, newcomer));
+        assert!(connections.open().all.is_empty());
     }
 }

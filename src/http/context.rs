@@ -28,8 +28,8 @@ use tokio::sync::{Notify, Semaphore};
 /// Most sessions whose last use is known without the database.
 const USES_MAX: usize = 4096;
 
-/// Most letters of callers who are not known yet that are held in memory at once.
-const UNKNOWN_LETTERS_MAX: usize = 8;
+/// Most large bodies that are in memory at once, each until its handler has answered.
+const LARGE_BODIES_MAX: usize = 8;
 
 /// Most programs that wait for an answer at a time: each holds one of the connections.
 const ANSWERS_MAX: usize = 16;
@@ -71,13 +71,13 @@ pub struct WebContext {
     pub(super) scheduler: Arc<Scheduler>,
     pub(super) installation: Option<Arc<InstallationWatch>>,
     pub(super) templates: Arc<Environment<'static>>,
-    /// One-time codes that were not good, and keys and signatures of programs that were not.
+    /// One-time codes that were not good, and keys of programs that were not.
     pub(super) codes_failed: Arc<FailedAttempts>,
     pub(super) keys_failed: Arc<FailedAttempts>,
     /// Paths of the pages, with variables in braces.
     pub(super) page_paths: Vec<&'static str>,
-    /// Room for letters of callers who are not known before their letter has been read.
-    pub(super) unknown_letters: Arc<Semaphore>,
+    /// Room in memory for large bodies.
+    pub(super) large_bodies: Arc<Semaphore>,
     /// Places of programs that wait for an answer.
     pub(super) answers: Arc<Semaphore>,
     /// Address as configured, to which one-time codes are bound.
@@ -118,7 +118,7 @@ impl WebContext {
             scheduler: parts.scheduler.clone(),
             installation: parts.installation.clone(),
             templates: Arc::new(templates::environment()?),
-            unknown_letters: Arc::new(Semaphore::new(UNKNOWN_LETTERS_MAX)),
+            large_bodies: Arc::new(Semaphore::new(LARGE_BODIES_MAX)),
             listener: listener.address.to_string(),
             origins: origins_of(listener, bound),
             proxies: listener.proxies.clone(),
@@ -149,7 +149,7 @@ impl WebContext {
             codes_failed: self.codes_failed.clone(),
             keys_failed: self.keys_failed.clone(),
             page_paths: self.page_paths.clone(),
-            unknown_letters: self.unknown_letters.clone(),
+            large_bodies: self.large_bodies.clone(),
             answers: self.answers.clone(),
             listener: self.listener.clone(),
             origins: origins_of(listener, bound),

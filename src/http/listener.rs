@@ -1,7 +1,7 @@
 //! Sockets of the pages: connections are accepted within bounds, served as HTTP/1.1 within time limits, and ended in time.
 
 use super::checks;
-use super::connections::{WebConnections, WebPeer, WebPermit};
+use super::connections::{ConnectionMark, WebConnections, WebPeer, WebPermit};
 use super::context::{WebContext, WebParts};
 use super::routes::router;
 use super::timed_stream::TimedStream;
@@ -216,48 +216,65 @@ fn connection(
     let certificates = in_force.get().certificates.clone();
     let stall_max = bound.stall_max;
     async move {
-        let peer = permit.peer;
-        let stream = match caller {
-            Caller::Tcp(stream, _) => stream,
-            Caller::Unix(stream) => {
-                let stream = TimedStream::new(stream, stall_max);
-                return exchange(stream, peer, in_force, shutdown).await;
-            }
-        };
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "no TCP_NODELAY on a connection");
-        }
-        match certificates {
-            None => {
-                let stream = TimedStream::new(stream, stall_max);
-                exchange(stream, peer, in_force, shutdown).await;
-            }
-            Some(certificates) => {
-                let handshake = certificates.acceptor().accept(stream);
-                match timeout(HANDSHAKE_MAX, handshake).await {
-                    Ok(Ok(stream)) => {
-                        let stream = TimedStream::new(stream, stall_max);
-                        exchange(stream, peer, in_force, shutdown).await;
-                    }
-                    Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS with a browser"),
-                    Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
-                }
-            }
+        let cut = permit.cut.clone();
+        let served = serve_caller(
+            caller,
+            (&permit, in_force),
+            (certificates, stall_max),
+            shutdown,
+        );
+        tokio::select! {
+            () = served => {}
+            () = cut.cancelled() => tracing::info!(peer = %permit.peer, "a connection that nobody is known by gave its place to another"),
         }
         drop(permit);
     }
 }
 
+async fn serve_caller(
+    caller: Caller,
+    (permit, in_force): (&WebPermit, Arc<Current<PagesInForce>>),
+    (certificates, stall_max): (Option<Arc<Certificates>>, Duration),
+    shutdown: CancellationToken,
+) {
+    let (peer, from) = (permit.peer, (permit.peer, permit.mark()));
+    let stream = match caller {
+        Caller::Tcp(stream, _) => stream,
+        Caller::Unix(stream) => {
+            let stream = TimedStream::new(stream, stall_max);
+            return exchange(stream, from, in_force, shutdown).await;
+        }
+    };
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "no TCP_NODELAY on a connection");
+    }
+    let Some(certificates) = certificates else {
+        let stream = TimedStream::new(stream, stall_max);
+        return exchange(stream, from, in_force, shutdown).await;
+    };
+    let handshake = certificates.acceptor().accept(stream);
+    match timeout(HANDSHAKE_MAX, handshake).await {
+        Ok(Ok(stream)) => {
+            let stream = TimedStream::new(stream, stall_max);
+            exchange(stream, from, in_force, shutdown).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS with a browser"),
+        Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
+    }
+}
+
 async fn exchange<S>(
     stream: TimedStream<S>,
-    peer: WebPeer,
+    (peer, mark): (WebPeer, ConnectionMark),
     in_force: Arc<Current<PagesInForce>>,
     shutdown: CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service =
-        service_fn(move |request: Request<Incoming>| answer(request, peer, in_force.get()));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(mark.clone());
+        answer(request, peer, in_force.get())
+    });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_MAX)

@@ -34,8 +34,6 @@ pub enum RouteAccess {
     Operate,
     /// Another agent, whose key may read or have a persona write; the handler asks which.
     Agent,
-    /// A program that proves in the request itself where it comes from; the handler checks that.
-    Signed,
 }
 
 /// Body of a request.
@@ -51,7 +49,7 @@ pub enum RouteBody {
     Bytes(usize),
     /// A question in OpenAI's form, with files as large as those of a letter.
     Question,
-    /// A letter, as large as the configuration lets letters be, and what a sender's encoding adds.
+    /// A letter, as large as the configuration lets letters be.
     Letter,
 }
 
@@ -197,16 +195,6 @@ pub(super) const fn scrape(path: &'static str, handler: fn(Call) -> HandlerAnswe
         access: RouteAccess::Key(KeyRight::Metrics),
         shape: Shape::Json,
         ..page(path, handler)
-    }
-}
-
-/// A route for a provider of mail that proves in its request where it comes from.
-pub(super) const fn signed(path: &'static str, handler: fn(Call) -> HandlerAnswer) -> WebRoute {
-    WebRoute {
-        access: RouteAccess::Signed,
-        body: RouteBody::Letter,
-        shape: Shape::Json,
-        ..action(path, "stores a letter", handler)
     }
 }
 

@@ -14,7 +14,7 @@ use super::pages::{
 };
 use super::route::{
     RouteAccess, RouteBody, WebRoute, action, agent, model_question, model_read, open, page, read,
-    scrape, signed, write,
+    scrape, write,
 };
 use super::{api, ingest, metrics, openai};
 use crate::replay::rule_proposal::RuleProposal;
@@ -203,14 +203,6 @@ pub static ROUTES: &[WebRoute] = &[
             Box::pin(ingest::by_key(call))
         })
     },
-    signed("/ingest/mailgun", |call| Box::pin(ingest::by_mailgun(call))),
-    // Mailgun sends raw letters only to addresses that end so.
-    signed("/ingest/mailgun/mime", |call| {
-        Box::pin(ingest::by_mailgun(call))
-    }),
-    signed("/ingest/postmark", |call| {
-        Box::pin(ingest::by_postmark(call))
-    }),
     read("/api/v1/conversations", |call| {
         Box::pin(api::conversations(call))
     })

@@ -146,7 +146,6 @@ static OF_THE_CELL: &[(&str, &str)] = &[
         "filed_summaries",
         "how far the owner was told of this cell's letters",
     ),
-    ("ingest_tokens", "requests that were taken here"),
     ("leases", "of nodes at work"),
     (
         "letter_part_texts",

@@ -214,10 +214,6 @@ impl TypedGateway {
     pub fn header_variable(&self) -> Option<&str> {
         self.telemetry.as_ref()?.header_variable()
     }
-    /// Names of the variables with the keys of those who hand in letters over HTTP.
-    pub fn ingest_variables(&self) -> impl Iterator<Item = &str> {
-        self.ingest.iter().flat_map(TypedIngest::variables)
-    }
     /// Names of the variables that the mailboxes read.
     pub fn mailbox_variables(&self) -> impl Iterator<Item = &str> {
         self.mailboxes

@@ -415,7 +415,6 @@ impl TypedFiles {
         let telemetry = gateway
             .into_iter()
             .flat_map(TypedGateway::telemetry_variables);
-        let ingest = gateway.into_iter().flat_map(TypedGateway::ingest_variables);
         let search = self.web.iter().filter_map(|file| file.typed.variables());
         let own_tools = self.own_tools.iter();
         let own_tools = own_tools.flat_map(|(_, file)| file.typed.variables());
@@ -431,7 +430,6 @@ impl TypedFiles {
             .chain(submission)
             .chain(webhooks)
             .chain(telemetry)
-            .chain(ingest)
             .chain(own_tools)
             .chain(self.mcp.variables())
             .chain(search)

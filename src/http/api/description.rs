@@ -192,7 +192,7 @@ fn parameters(route: &WebRoute) -> Vec<OpenApiParameter> {
 /// Returns the ways in which a caller of a route may be known: one of them is enough.
 fn security(access: RouteAccess) -> Vec<BTreeMap<&'static str, [String; 0]>> {
     let ways: &[&str] = match access {
-        RouteAccess::Anyone | RouteAccess::Signed => &[],
+        RouteAccess::Anyone => &[],
         RouteAccess::Session => &["session"],
         RouteAccess::Read | RouteAccess::Operate => &["key", "session"],
         RouteAccess::Key(_) | RouteAccess::Agent => &["key"],

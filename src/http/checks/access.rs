@@ -31,7 +31,7 @@ pub(super) async fn known(
         RouteAccess::Operate => vec![KeyRight::Admin],
         RouteAccess::Key(right) => vec![right],
         RouteAccess::Agent => vec![KeyRight::Read, KeyRight::Send],
-        RouteAccess::Anyone | RouteAccess::Session | RouteAccess::Signed => Vec::new(),
+        RouteAccess::Anyone | RouteAccess::Session => Vec::new(),
     };
     if !rights.is_empty() && headers.contains_key(header::AUTHORIZATION) {
         // A good key is never refused for the failures of others: nobody guesses 256 bits.

@@ -13,9 +13,6 @@ use tokio::time::timeout;
 pub(super) const FORM_BYTES_MAX: usize = 1024 * 1024;
 /// Time for the whole body.
 const FORM_MAX: Duration = Duration::from_secs(10);
-/// Time for bytes of other kinds: their most bytes at 64 KiB a second, and this besides.
-const BODY_MAX: Duration = Duration::from_secs(20);
-const BODY_BYTES_PER_SECOND_MIN: usize = 64 * 1024;
 /// Name of the field that proves that one of our pages made the form.
 pub(in crate::http) const TOKEN_FIELD: &str = "form_token";
 /// Header field of the same, for a request of a page that is no form.
@@ -62,13 +59,6 @@ pub(super) fn members(
         ))),
     };
     read.into_iter().map(field).collect()
-}
-
-/// Reads a body of at most `most` bytes.
-pub(super) async fn bytes(body: Body, most: usize) -> Result<Bytes, PageError> {
-    let seconds = u64::try_from(most / BODY_BYTES_PER_SECOND_MIN).unwrap_or(u64::MAX);
-    let time = BODY_MAX.saturating_add(Duration::from_secs(seconds));
-    read_within(body, most, time).await
 }
 
 async fn read_within(body: Body, most: usize, time: Duration) -> Result<Bytes, PageError> {

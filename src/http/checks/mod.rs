@@ -3,11 +3,12 @@
 //!
 //! - `browser`: names, Fetch Metadata, `Origin`
 //! - `access`: cookies and keys
-//! - `form`: bodies
+//! - `form`: bodies of forms; `body`: bodies of bytes
 //! - `once`: requests that are to happen once
 //! - `form_page`: the page of a form that was refused
 
 mod access;
+mod body;
 mod browser;
 mod form;
 mod form_page;
@@ -19,6 +20,7 @@ pub(super) use form_page::{HOME, is_path_of, own_path};
 pub(super) use once::wanted as wanted_once;
 
 use super::call::{Call, WebCaller};
+use super::connections::ConnectionMark;
 use super::context::WebContext;
 use super::failure::PageError;
 use super::refusal::{self, RefusedRequest};
@@ -35,6 +37,7 @@ use axum::response::Response;
 use browser::SentFrom;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Time after which a caller is asked to come again.
 const COME_AGAIN: Duration = Duration::from_secs(30);
@@ -49,6 +52,12 @@ pub(super) async fn answer(
     let mut refused = RefusedRequest::default();
     let answered = match admit(&context, route, &parts).await {
         Ok(admitted) => {
+            if let (false, Some(mark)) = (
+                matches!(admitted.caller, WebCaller::Nobody),
+                parts.extensions.get::<ConnectionMark>(),
+            ) {
+                mark.is_known();
+            }
             refused.session = admitted.session();
             let read = (&mut parts, body, &mut refused.fields);
             match call(&context, route, read, admitted).await {
@@ -178,10 +187,6 @@ async fn admit(
     let guesses = match (route.access, is_read) {
         // The form of the login: a good code waits, too, or it would be worth guessing.
         (RouteAccess::Anyone, false) => context.codes_failed.wait(called.client),
-        // A password that somebody chose.
-        (RouteAccess::Signed, _) if parts.headers.contains_key("authorization") => {
-            context.keys_failed.wait(called.client)
-        }
         _ => None,
     };
     if let Some(wait) = guesses {
@@ -189,7 +194,6 @@ async fn admit(
     }
     let caller = match (route.access, sent) {
         (RouteAccess::Anyone, _) => WebCaller::Nobody,
-        (RouteAccess::Signed, SentFrom::ByOurselves) => WebCaller::Nobody,
         // A link from elsewhere shows nothing of the workspace, not even what a session could see.
         (_, SentFrom::ByLinkFromElsewhere) => return Err(PageError::LogIn { crossed: true }),
         (access, SentFrom::ByOurselves) => {
@@ -216,16 +220,8 @@ async fn call(
         .iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    // Before a byte of the body: nobody has proved anything yet.
-    let room = match route.access {
-        RouteAccess::Signed => {
-            let room = context.unknown_letters.clone().try_acquire_owned();
-            Some(room.map_err(|_| PageError::NoRoom(COME_AGAIN))?)
-        }
-        _ => None,
-    };
     let query = form::pairs(parts.uri.query().unwrap_or_default());
-    let (form, body) = read(context, route, (&parts.headers, body)).await?;
+    let (form, body, room) = read(context, route, (&parts.headers, body)).await?;
     if route.body == RouteBody::Form {
         sent.clone_from(&form);
     }
@@ -256,32 +252,34 @@ async fn call(
     })
 }
 
-/// Reads the body as its route wants it: the fields of a form, or bytes.
+/// The fields of a form, or the bytes of a body with its room in memory.
+type ReadBody = (Vec<(String, String)>, Bytes, Option<OwnedSemaphorePermit>);
+
+/// Reads the body as its route wants it.
 async fn read(
     context: &WebContext,
     route: &WebRoute,
     (headers, body): (&HeaderMap, axum::body::Body),
-) -> Result<(Vec<(String, String)>, Bytes), PageError> {
-    Ok(match route.body {
-        RouteBody::Nothing => (Vec::new(), Bytes::new()),
-        RouteBody::Form => (form::read(headers, body).await?, Bytes::new()),
-        RouteBody::Json => {
-            let body = form::bytes(body, form::FORM_BYTES_MAX).await?;
-            (form::members(headers, &body)?, body)
-        }
-        RouteBody::Bytes(most) => (Vec::new(), form::bytes(body, most).await?),
+) -> Result<ReadBody, PageError> {
+    let letter_max = context.config.limits.letter_bytes_max;
+    let most = match route.body {
+        RouteBody::Nothing => return Ok((Vec::new(), Bytes::new(), None)),
+        RouteBody::Form => return Ok((form::read(headers, body).await?, Bytes::new(), None)),
+        RouteBody::Json => form::FORM_BYTES_MAX,
+        RouteBody::Bytes(most) => most,
+        // Files in base64, and what the conversation says.
         RouteBody::Question => {
-            // Files in base64, and what the conversation says.
-            let files = context.config.limits.letter_bytes_max.saturating_mul(4) / 3;
-            let most = files.saturating_add(QUESTION_BYTES_MAX);
-            (Vec::new(), form::bytes(body, most).await?)
+            (letter_max.saturating_mul(4) / 3).saturating_add(QUESTION_BYTES_MAX)
         }
-        RouteBody::Letter => {
-            // Base64 in JSON, or a form's escapes, take up to three bytes for one.
-            let most = context.config.limits.letter_bytes_max.saturating_mul(3);
-            (Vec::new(), form::bytes(body, most).await?)
-        }
-    })
+        // A letter that is only a little too large is refused by the intake, in its words.
+        RouteBody::Letter => letter_max.saturating_add(QUESTION_BYTES_MAX),
+    };
+    let (body, room) = body::read(context, body, most).await?;
+    let form = match route.body {
+        RouteBody::Json => form::members(headers, &body)?,
+        _ => Vec::new(),
+    };
+    Ok((form, body, room))
 }
 
 /// Returns the name that a browser gives itself.

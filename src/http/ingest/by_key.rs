@@ -1,7 +1,7 @@
 //! `POST /ingest/PERSONA`: a letter of a program with a key, Cloudflare's workers among them.
 
 use super::handed_in::{EnvelopeSender, HandedInLetter, LetterRecipients, hand_in};
-use super::outcome::{IngestSource, refused};
+use super::outcome::refused;
 use crate::domain::{Address, PersonaId};
 use crate::gateway::intake_contract::{RecipientVerdict, Refusal};
 use crate::http::call::Call;
@@ -26,7 +26,7 @@ pub(in crate::http) async fn by_key(call: Call) -> Result<Response, PageError> {
             .iter()
             .any(|out| out.name == id.as_str());
         return match is_out {
-            true => Ok(refused(IngestSource::Key, &Refusal::OutOfService)),
+            true => Ok(refused(&Refusal::OutOfService)),
             false => Err(PageError::Missing("persona".to_owned())),
         };
     };
@@ -44,7 +44,7 @@ pub(in crate::http) async fn by_key(call: Call) -> Result<Response, PageError> {
         recipients,
         authserv_id: call.context.config.gateway.ingest.authserv_id.clone(),
     };
-    Ok(hand_in(&call, IngestSource::Key, letter).await)
+    Ok(hand_in(&call, letter).await)
 }
 
 /// Reads `X-Rcpt-To`, once for each recipient: all of them addresses of the persona that the key is for.

@@ -1,6 +1,6 @@
 //! From a route to the intake.
 
-use super::outcome::{IngestSource, no_room, refused, stored};
+use super::outcome::{no_room, refused, stored};
 use crate::domain::{Address, Letter, PersonaId, Via};
 use crate::gateway::ingress::folder::{envelope_for_file, letters_of_mbox, with_crlf};
 use crate::gateway::intake_contract::{RecipientVerdict, Refusal, SenderVerdict};
@@ -32,23 +32,23 @@ pub(super) enum LetterRecipients {
 ///
 /// Acceptance is never confirmed ([`crate::gateway::intake_contract::LetterIntake::confirm`]): nothing of HTTP shows that the
 /// caller has read the answer, so the same letter without a Message-ID stays a duplicate, and a retry is harmless.
-pub(super) async fn hand_in(call: &Call, source: IngestSource, letter: HandedInLetter) -> Response {
+pub(super) async fn hand_in(call: &Call, letter: HandedInLetter) -> Response {
     let intake = call.context.intake.as_ref();
     let max_bytes = call.context.config.limits.letter_bytes_max;
     let bytes = with_crlf(letter.bytes);
     if bytes.len() > max_bytes {
-        return refused(source, &Refusal::TooLarge { max_bytes });
+        return refused(&Refusal::TooLarge { max_bytes });
     }
     if letters_of_mbox(&bytes) > 1 {
         let many = "an mbox of several letters; hand in each by itself";
-        return refused(source, &Refusal::Hostile(many));
+        return refused(&Refusal::Hostile(many));
     }
     let fallback = match &letter.recipients {
         LetterRecipients::Envelope(addresses) => addresses.first(),
         LetterRecipients::Of(_, address) => Some(address),
     };
     let Some(mut envelope) = envelope_for_file(&bytes, intake, fallback, Via::Http) else {
-        return refused(source, &Refusal::NobodyAddressed);
+        return refused(&Refusal::NobodyAddressed);
     };
     match letter.recipients {
         LetterRecipients::Envelope(addresses) => {
@@ -74,13 +74,13 @@ pub(super) async fn hand_in(call: &Call, source: IngestSource, letter: HandedInL
     envelope.arrival.encrypted = call.origin.is_https;
     envelope.arrival.authserv_id = letter.authserv_id;
     if intake.sender(envelope.mail_from.as_ref()) == SenderVerdict::Denied {
-        return refused(source, &Refusal::Denied);
+        return refused(&Refusal::Denied);
     }
     if !intake.has_room() {
         return no_room();
     }
     match intake.accept(Letter { envelope, bytes }).await {
         Ok(accepted) => stored(&accepted),
-        Err(refusal) => refused(source, &refusal),
+        Err(refusal) => refused(&refusal),
     }
 }

@@ -11,27 +11,6 @@ use std::time::Duration;
 /// Time after which a caller is asked to come again.
 const COME_AGAIN: Duration = Duration::from_secs(60);
 
-/// Callers, by what their callers take for a final no.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum IngestSource {
-    Key,
-    /// Only 406 ends Mailgun's retries.
-    Mailgun,
-    /// Only 403 ends Postmark's retries.
-    Postmark,
-}
-
-impl IngestSource {
-    /// Returns the status of a refusal that a retry cannot change.
-    fn for_good(self, usual: StatusCode) -> StatusCode {
-        match self {
-            Self::Key => usual,
-            Self::Mailgun => StatusCode::NOT_ACCEPTABLE,
-            Self::Postmark => StatusCode::FORBIDDEN,
-        }
-    }
-}
-
 /// A letter that was stored.
 #[derive(Serialize)]
 struct StoredLetter<'a> {
@@ -73,7 +52,7 @@ pub(super) fn stored(accepted: &Accepted) -> Response {
 }
 
 /// Answers a letter that was not stored. Sentences are those that any peer may read.
-pub(super) fn refused(source: IngestSource, refusal: &Refusal) -> Response {
+pub(super) fn refused(refusal: &Refusal) -> Response {
     let (status, code) = match refusal {
         Refusal::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
         Refusal::Hostile(_) => (StatusCode::UNPROCESSABLE_ENTITY, "not_acceptable"),
@@ -83,28 +62,18 @@ pub(super) fn refused(source: IngestSource, refusal: &Refusal) -> Response {
         Refusal::OutOfService => return again("out_of_service", refusal.to_string()),
         Refusal::NotStored(_) => return again("not_stored", refusal.to_string()),
     };
-    final_no(source.for_good(status), code, refusal.to_string())
+    refusal::failure(&ApiFailure {
+        status,
+        code,
+        message: refusal.to_string(),
+        hint: String::new(),
+        retry_after: None,
+    })
 }
 
 /// Answers while there is no room for a letter.
 pub(super) fn no_room() -> Response {
     again("no_room", "there is no room for a letter now".to_owned())
-}
-
-/// Answers a request that no retry makes right.
-pub(super) fn unusable(source: IngestSource, message: &str) -> Response {
-    let status = source.for_good(StatusCode::BAD_REQUEST);
-    final_no(status, "invalid_request", message.to_owned())
-}
-
-fn final_no(status: StatusCode, code: &'static str, message: String) -> Response {
-    refusal::failure(&ApiFailure {
-        status,
-        code,
-        message,
-        hint: String::new(),
-        retry_after: None,
-    })
 }
 
 fn again(code: &'static str, message: String) -> Response {

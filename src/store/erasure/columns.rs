@@ -163,7 +163,6 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
         Keys,
     ),
     ("hook_calls", "reason", Gone("hook_calls")),
-    ("ingest_tokens", "digest body_sha256 ends_at", Keys),
     ("knowledge_chunks", "persona_id path", Keys),
     ("knowledge_chunks", "heading body", Kept(OWNERS_FILE)),
     ("knowledge_files", "persona_id path sha256", Keys),

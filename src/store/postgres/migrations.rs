@@ -33,7 +33,12 @@ const FILES: &[(i64, &str, &str)] = files! {
     89 "0089_functions_with_plans",
     90 "0090_persona_moves",
     91 "0091_object_tokens",
+    97 "0097_node_identities",
+    98 "0098_no_ingest_tokens",
 };
+
+static UNHURRIED: &str = "SET statement_timeout = 0";
+static HURRIED: &str = "RESET statement_timeout";
 
 /// Gives the name of the table of migrations, or NULL where none was ever applied.
 static HAS_MIGRATIONS: &str = "SELECT to_regclass('_sqlx_migrations')::text AS made";
@@ -63,6 +68,8 @@ pub(in crate::store) async fn migrate(
     }
     if newest < newest_known() {
         refuse_beside_nodes(conn).await?;
+        // A migration reads and writes whole tables.
+        sqlx::query(UNHURRIED).execute(&mut *conn).await?;
         // As for SQLite: by `run` this future would be `Send` for one lifetime only.
         let applied = MIGRATIONS.run_direct(None, &mut *conn, false).await;
         applied.map_err(OpenError::Migrate)?;
@@ -70,8 +77,9 @@ pub(in crate::store) async fn migrate(
             .bind(THIS_VERSION)
             .bind(now.to_string())
             .bind(newest_known())
-            .execute(conn)
+            .execute(&mut *conn)
             .await?;
+        sqlx::query(HURRIED).execute(conn).await?;
     }
     Ok(())
 }

@@ -120,6 +120,8 @@ const FILES: &[(i64, &str, &str)] = files! {
     89 "0089_functions_with_plans",
     90 "0090_persona_moves",
     91 "0091_object_tokens",
+    97 "0097_node_identities",
+    98 "0098_no_ingest_tokens",
 };
 
 #[cfg(test)]

@@ -5,4 +5,3 @@
 pub(in crate::store) mod calls;
 pub(in crate::store) mod sessions;
 pub(in crate::store) mod tokens;
-mod ingest_tokens;

@@ -189,8 +189,6 @@ fn full_workspaces() -> [Workspace; 2] {
     let smarthost = Workspace::new()
         .with_env("OUT", "secret-5")
         .with_env("HOOK", webhook_key)
-        .with_env("MAILGUN", "secret-6")
-        .with_env("POSTMARK", "secret-7")
         .with_env("OTLP", "secret-8")
         .with_env("PING", "https://ping.test/secret-9");
     smarthost.write(
@@ -201,8 +199,7 @@ fn full_workspaces() -> [Workspace; 2] {
                 "previous_secret_variable": "HOOK", "events": ["run.failed"], "personas": ["ada"]}],
             "telemetry": {"traces": {"url": "https://otlp.test/v1/traces", "authorization_variable": "OTLP"},
                 "ping": {"url_variable": "PING"}, "audit_log": true},
-            "ingest": {"mailgun": {"signing_key_variable": "MAILGUN"},
-                "postmark": {"user": "p", "password_variable": "POSTMARK"}}}"#,
+            "ingest": {"authserv_id": "mx.cloudflare.net"}}"#,
     );
     [folder, smarthost]
 }

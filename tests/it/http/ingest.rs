@@ -1,29 +1,15 @@
-//! Letters over HTTP: by a key, by Mailgun, by Postmark. Each proof is checked, each answer says whether to come again, and a
+//! Letters over HTTP, by a key. It is checked, each answer says whether to come again, and a
 //! letter proves its sender by its own bytes.
 
 use super::site::{Page, Site};
 use crate::app::db;
 use crate::approvals::scene::CONTACT;
-use crate::webhooks::receiver::hmac_sha256;
-use attache::domain::Timestamp;
 use attache::store::{NewWebToken, PowerCut, WebScope};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
-
-const SIGNING_KEY: &str = "mailgun-signing-key";
-const PASSWORD: &str = "postmark-password";
 
 async fn site() -> Site {
-    site_with(json!({
-        "mailgun": { "signing_key_variable": "MAILGUN_SIGNING_KEY" },
-        "postmark": { "user": "postmark", "password_variable": "POSTMARK_PASSWORD" },
-    }))
-    .await
+    site_with(json!({})).await
 }
 
 async fn site_with(ingest: Value) -> Site {
@@ -31,17 +17,7 @@ async fn site_with(ingest: Value) -> Site {
         &json!({ "rules": [{ "say": "From seven to ten." }] }),
         |workspace| {
             workspace.persona("cy", "Cy");
-            let of = |door: &str, line: &str| match ingest.get(door) {
-                Some(_) => format!("{line}\n"),
-                None => String::new(),
-            };
-            let secrets = of("mailgun", &format!("MAILGUN_SIGNING_KEY={SIGNING_KEY}"))
-                + &of("postmark", &format!("POSTMARK_PASSWORD={PASSWORD}"));
             workspace.set("configs/gateway.json", "/ingest", ingest);
-            workspace.write(".secrets", &secrets);
-            let path = workspace.path().join(".secrets");
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
-                .expect("its mode");
         },
     )
     .await
@@ -233,206 +209,47 @@ async fn results_of_a_server_are_believed_where_the_configuration_names_it() {
     }
 }
 
-/// A request of Mailgun's: time, token and signature as it makes them.
-fn mailgun_form(at: Timestamp, token: &str, key: &str, letter: &str) -> Vec<(String, String)> {
-    let timestamp = (at.as_millis() / 1000).to_string();
-    let signature: String = hmac_sha256(key.as_bytes(), format!("{timestamp}{token}").as_bytes())
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    [
-        ("recipient", "ada@engine.test"),
-        ("sender", "bob@guest.example"),
-        ("timestamp", &timestamp),
-        ("token", token),
-        ("signature", &signature),
-        ("body-mime", letter),
-    ]
-    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    .into()
-}
-
-async fn by_mailgun(site: &Site, form: &[(String, String)]) -> Page {
-    let body = form_urlencoded::Serializer::new(String::new())
-        .extend_pairs(form)
-        .finish();
-    let headers = [("content-type", "application/x-www-form-urlencoded")];
-    site.send_bytes("/ingest/mailgun/mime", &headers, body.into_bytes())
-        .await
-}
-
+/// What no longer exists is answered as any unknown path, and reads no body.
 #[tokio::test]
-async fn mailgun_signs_a_time_and_a_token_and_each_brings_one_letter() {
-    let site = site().await;
-    let now = site.scene.world.now();
-    let seconds = Duration::from_secs;
-    let good = |token: &str, letter: &str| mailgun_form(now, token, SIGNING_KEY, letter);
-    for (form, what) in [
-        (
-            mailgun_form(now, "t0", "another key", &plain("m0")),
-            "another key",
-        ),
-        (
-            mailgun_form(now.minus(seconds(121)), "t0", SIGNING_KEY, &plain("m0")),
-            "old",
-        ),
-        (
-            mailgun_form(now.plus(seconds(121)), "t0", SIGNING_KEY, &plain("m0")),
-            "from the future",
-        ),
-        (good("", &plain("m0")), "no token"),
-        (Vec::new(), "nothing"),
-    ] {
-        assert_eq!(by_mailgun(&site, &form).await.status, 401, "{what}");
-    }
-    assert_eq!(letters(&site).await, 0);
-    let answer = by_mailgun(&site, &good("t1", &plain("m1"))).await;
-    assert_eq!(answer.status, 200, "{}", answer.body);
-    // The answer was lost: the same request again.
-    let again = by_mailgun(&site, &good("t1", &plain("m1"))).await;
-    assert_eq!(again.json()["copies"][0]["outcome"], "duplicate");
-    // Somebody saw the request, and sends another letter with its signature.
-    let stolen = by_mailgun(&site, &good("t1", &plain("m2"))).await;
-    assert_eq!(stolen.status, 401, "{}", stolen.body);
-    assert_eq!(letters(&site).await, 1);
-    // A route without `mime` at its end sends no raw letter: never again.
-    let parsed: Vec<_> = good("t2", "")
-        .into_iter()
-        .filter(|(name, _)| name != "body-mime")
-        .collect();
-    assert_eq!(by_mailgun(&site, &parsed).await.status, 406);
-    let mut elsewhere = good("t3", &plain("m3"));
-    elsewhere[0].1 = "nobody@elsewhere.test".to_owned();
-    assert_eq!(by_mailgun(&site, &elsewhere).await.status, 406);
-    // As a form of parts, in bytes that are no UTF-8.
-    let parts: String = good("t4", &plain("m4"))
-        .iter()
-        .map(|(name, value)| {
-            format!("--limit\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
-        })
-        .collect();
-    let headers = [("content-type", "multipart/form-data; boundary=limit")];
-    let body = format!("{parts}--limit--\r\n").into_bytes();
-    let answer = site.send_bytes("/ingest/mailgun", &headers, body).await;
-    assert_eq!(answer.status, 200, "{}", answer.body);
-    let row = stored(&site, "m4").await;
-    assert!(
-        row[2]
-            .as_deref()
-            .is_some_and(|envelope| envelope.contains("bob@guest.example"))
-    );
-}
-
-#[tokio::test]
-async fn a_token_of_mailgun_is_remembered_by_the_next_engine() {
-    let site = site().await;
-    let store = &site.scene.world.app.engine.store;
-    let ends_at = site.scene.world.now().plus(Duration::from_secs(360));
-    let claim = |letter: &'static [u8]| store.claim_ingest_token("t1", letter, ends_at);
-    assert!(claim(b"one").await.expect("stored"));
-    assert!(claim(b"one").await.expect("stored"), "a retry");
-    assert!(!claim(b"two").await.expect("stored"));
-    // It is in the database, and forgotten when it is too old for any use.
-    let clock = &site.scene.world.app.workspace.clock;
-    clock.advance(Duration::from_secs(361));
-    assert!(claim(b"two").await.expect("stored"));
-    let mut rows = site.scene.world.app.workspace.rows().await;
-    let count: i64 = db::query_scalar("SELECT count(*) FROM ingest_tokens")
-        .fetch_one(&mut rows)
-        .await
-        .expect("a count");
-    assert_eq!(count, 1);
-}
-
-#[tokio::test]
-async fn postmark_is_known_by_its_password_and_hands_in_raw_letters_only() {
-    let site = site().await;
-    let record = json!({ "RawEmail": plain("p1"), "OriginalRecipient": "ada@engine.test", "From": "bob@guest.example" });
-    let basic =
-        |password: &str| format!("Basic {}", STANDARD.encode(format!("postmark:{password}")));
-    let send = async |authorization: String, record: &Value| {
-        let headers = [
-            ("authorization", authorization.as_str()),
-            ("content-type", "application/json"),
-        ];
-        let body = record.to_string().into_bytes();
-        site.send_bytes("/ingest/postmark", &headers, body).await
-    };
-    for wrong in [
-        basic("postmark"),
-        basic(""),
-        format!("Bearer {PASSWORD}"),
-        String::new(),
-    ] {
-        assert_eq!(send(wrong, &record).await.status, 401);
-    }
-    assert_eq!(letters(&site).await, 0);
-    let answer = send(basic(PASSWORD), &record).await;
-    assert_eq!(answer.status, 200, "{}", answer.body);
-    assert!(
-        stored(&site, "p1").await[2]
-            .as_deref()
-            .is_some_and(|text| text.contains("bob@guest.example"))
-    );
-    let bare = send(basic(PASSWORD), &json!({ "TextBody": "x" })).await;
-    assert_eq!(bare.status, 400);
-    assert!(bare.body.contains("RawEmail"), "{}", bare.body);
-    // What no retry changes ends Postmark's retries.
-    let elsewhere = json!({ "RawEmail": plain("p2"), "OriginalRecipient": "x@elsewhere.test" });
-    assert_eq!(send(basic(PASSWORD), &elsewhere).await.status, 403);
-}
-
-#[tokio::test]
-async fn a_door_that_is_not_configured_lets_nobody_in() {
+async fn forms_of_single_providers_are_not_taken() {
     let site = site_with(json!({})).await;
-    let form = mailgun_form(site.scene.world.now(), "t1", "", &plain("m1"));
-    assert_eq!(by_mailgun(&site, &form).await.status, 401);
-    let headers = [
-        ("authorization", "Basic Og=="),
-        ("content-type", "application/json"),
-    ];
-    let answer = site
-        .send_bytes("/ingest/postmark", &headers, b"{}".to_vec())
-        .await;
-    assert_eq!(answer.status, 401);
-}
-
-/// Whoever has proved nothing yet holds the memory of eight letters at most, and keeps no key waiting.
-#[tokio::test]
-async fn letters_of_unknown_callers_take_a_bounded_part_of_the_memory() {
-    let site = site().await;
-    let head = format!(
-        "POST /ingest/mailgun HTTP/1.1\r\nhost: {}\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: 9000\r\n\r\nbody-mime=",
-        site.address
-    );
-    let mut slow = Vec::new();
-    for _ in 0..8 {
-        let mut stream = TcpStream::connect(site.address).await.expect("connected");
-        stream.write_all(head.as_bytes()).await.expect("sent");
-        slow.push(stream);
-    }
-    let form = mailgun_form(site.scene.world.now(), "t1", SIGNING_KEY, &plain("m1"));
-    let refused = async {
-        loop {
-            let answer = by_mailgun(&site, &form).await;
-            if answer.status == 503 {
-                return answer;
-            }
-            crate::app::glance().await;
-        }
-    };
-    let refused = tokio::time::timeout(Duration::from_secs(10), refused).await;
-    assert_eq!(refused.expect("refused").header("retry-after"), "31");
     let secret = key(&site, "ingest:ada").await;
-    assert_eq!(by_key(&site, &secret, &[], &plain("k1")).await.status, 200);
-    drop(slow);
-    let taken = async {
-        while by_mailgun(&site, &form).await.status != 200 {
-            crate::app::glance().await;
-        }
-    };
-    let taken = tokio::time::timeout(Duration::from_secs(10), taken).await;
-    taken.expect("there is room again");
+    let bearer = format!("Bearer {secret}");
+    let form = ("content-type", "application/x-www-form-urlencoded");
+    for (path, headers, status) in [
+        ("/ingest/mailgun", vec![form], 401),
+        ("/ingest/mailgun/mime", vec![form], 404),
+        (
+            "/ingest/postmark",
+            vec![("content-type", "application/json")],
+            401,
+        ),
+        // They are names of personas like any other.
+        (
+            "/ingest/mailgun",
+            vec![("authorization", bearer.as_str()), form],
+            403,
+        ),
+        (
+            "/ingest/ada",
+            vec![("authorization", bearer.as_str()), form],
+            400,
+        ),
+        (
+            "/ingest/ada",
+            vec![
+                ("authorization", bearer.as_str()),
+                ("content-type", "application/json"),
+            ],
+            400,
+        ),
+    ] {
+        let answer = site
+            .send_bytes(path, &headers, b"body-mime=x".to_vec())
+            .await;
+        assert_eq!(answer.status, status, "{path} {headers:?}: {}", answer.body);
+    }
+    assert_eq!(letters(&site).await, 0);
 }
 
 /// The guide's lines, on an engine that serves.

@@ -273,7 +273,7 @@ async fn a_form_without_the_token_of_its_session_changes_nothing() {
     }) {
         let path = filled(&site, route).await;
         // A route for programs looks at no session.
-        let is_for_programs = matches!(route.access, RouteAccess::Key(_) | RouteAccess::Signed);
+        let is_for_programs = matches!(route.access, RouteAccess::Key(_));
         let status = if is_for_programs { 401 } else { 403 };
         for token in [None, Some(""), Some("0"), Some(other.form_token.as_str())] {
             let answer = tried(&site, route, &path, &login, &[], token).await;

@@ -281,10 +281,6 @@ pub const WALKS: &[(&str, &str)] = &[
         "once at a start; twenty webhooks at most, and some ten thousand of their rows",
     ),
     ("follow::WEBHOOKS", "twenty webhooks at most"),
-    (
-        "ingest_tokens::CLAIM_INGEST_TOKEN",
-        "the letters that Mailgun has handed in within some minutes",
-    ),
     ("forks::FORKS", "newest first, ends at its limit"),
     (
         "open::RAISE_EPOCH",
