@@ -256,7 +256,10 @@ async fn take(file: &str, intake: &Intake, config: &Config, overrides: &Override
         },
         Err(refusal) => {
             let outcome = match refusal {
-                Refusal::NotStored(_) | Refusal::Unverifiable | Refusal::OutOfService => "deferred",
+                Refusal::NotStored(_)
+                | Refusal::Unverifiable
+                | Refusal::OutOfService
+                | Refusal::TooMuch => "deferred",
                 _ => "refused",
             };
             let error = anyhow::Error::new(refusal);

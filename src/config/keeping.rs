@@ -89,6 +89,10 @@ pub struct RetentionAges {
     #[serde(with = "optional_duration")]
     #[schemars(with = "Option<TypedDuration>")]
     pub attachments: Option<Duration>,
+    /// Bytes and attachments of letters that were filed and whose senders prove nothing.
+    #[serde(with = "optional_duration")]
+    #[schemars(with = "Option<TypedDuration>")]
+    pub unproven: Option<Duration>,
     /// Bytes of mails that everybody has, or that were cancelled.
     #[serde(with = "optional_duration")]
     #[schemars(with = "Option<TypedDuration>")]
@@ -125,11 +129,12 @@ pub struct RetentionAges {
 
 impl RetentionAges {
     /// Returns the age of every kind, in the order of `attache gc`.
-    pub fn kinds(&self) -> [(&'static str, Option<Duration>); 11] {
+    pub fn kinds(&self) -> [(&'static str, Option<Duration>); 12] {
         [
             ("turns", self.turns),
             ("letters", self.letters),
             ("attachments", self.attachments),
+            ("unproven", self.unproven),
             ("mails", self.mails),
             ("forks", self.forks),
             ("versions", self.versions),

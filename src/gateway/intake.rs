@@ -1,7 +1,7 @@
 //! The intake: judges a letter, places it in a thread, stores it with a queued run per addressed
 //! persona, and only then accepts it.
 //!
-//! - `room`, `shortage`: whether another letter can be taken
+//! - `room`, `shortage`: whether another letter can be taken; `unanswered`: how much of one network without an answer
 //! - `admission`: access rules and the policy of the sender's domain
 //! - `records`, `returns`: own mail that comes back
 //! - `calendar`: an invitation in the letter; `command`: commands of owners in the first line
@@ -24,6 +24,7 @@ pub mod history;
 mod room;
 mod shortage;
 mod trace;
+mod unanswered;
 
 use super::identity::dns::ResolverError;
 use super::identity::{SenderVerifier, Stopping};
@@ -48,6 +49,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::Notify;
+use unanswered::UnansweredBytes;
 
 /// Bytes below which letters without HTML are parsed on the current thread; others are parsed on a
 /// blocking thread.
@@ -63,6 +65,7 @@ pub struct Intake {
     runs_queued: Arc<Notify>,
     allowance: Arc<RunAllowance>,
     shortages: Arc<Shortages>,
+    unanswered: Arc<UnansweredBytes>,
     /// Folder of the database.
     data: PathBuf,
 }
@@ -106,6 +109,7 @@ impl Intake {
             runs_queued,
             allowance,
             shortages,
+            unanswered: Arc::default(),
             data,
         })
     }
@@ -120,6 +124,7 @@ impl Intake {
             runs_queued: self.runs_queued.clone(),
             allowance: self.allowance.clone(),
             shortages: self.shortages.clone(),
+            unanswered: self.unanswered.clone(),
             data: self.data.clone(),
         })
     }
@@ -176,6 +181,7 @@ impl Intake {
         if identity.is_temporary {
             return self.hold(&envelope, &bytes, &personas, sender).await;
         }
+        let whose = (&envelope, identity.trust, bytes.len());
         let judged = Judged {
             envelope: &envelope,
             bytes,
@@ -186,6 +192,11 @@ impl Intake {
             refused_by: None,
         };
         let copies = self.copies(judged, &personas, None).await?;
+        let is_answered = copies.iter().any(|copy| copy.run.is_some());
+        if !is_answered && !self.unanswered.takes(&self.config, whose, self.clock.now()) {
+            self.shortages.note(Shortage::Unanswered);
+            return Err(Refusal::TooMuch);
+        }
         let messages = copies
             .iter()
             .map(|copy| copy.id.clone())

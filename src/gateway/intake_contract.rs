@@ -46,6 +46,8 @@ pub enum Shortage {
     Connections,
     /// Answers of name servers, without which a sender cannot be verified.
     NameServers,
+    /// Bytes that a network may bring within an hour without an answer.
+    Unanswered,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,6 +128,9 @@ pub enum Refusal {
     /// 450 4.2.1: an addressed persona is out of service.
     #[error("a persona that is addressed is out of service; `attache config check` says why")]
     OutOfService,
+    /// 452 4.3.1: so much without an answer came from this network within an hour.
+    #[error("too much mail that is not answered came from this network within an hour")]
+    TooMuch,
     /// 451 4.3.0
     #[error("could not be stored")]
     NotStored(#[from] crate::store::StoreError),
@@ -153,6 +158,9 @@ impl Refusal {
             }
             Refusal::NobodyAddressed => {
                 "`attache persona list` shows the addresses of the personas"
+            }
+            Refusal::TooMuch => {
+                "its sender tries again; letters that are answered are taken all the while"
             }
             Refusal::NotStored(_) => {
                 "its sender tries again; `attache doctor` looks the database over"

@@ -88,6 +88,13 @@ pub static KINDS: &[PrunedKind] = &[
         kept_for: Duration::ZERO,
     },
     PrunedKind {
+        name: "unproven",
+        says: "bytes and attachments of letters that were filed and whose senders prove nothing; heads and digests stay",
+        find: UNPROVEN,
+        prune: PRUNE_UNPROVEN,
+        kept_for: Duration::ZERO,
+    },
+    PrunedKind {
         name: "mails",
         says: "bytes of mails that everybody has, or that were cancelled",
         find: MAILS,
@@ -179,6 +186,21 @@ pub(super) const ATTACHMENTS: &str = "
 pub(super) const PRUNE_ATTACHMENTS: &str = "
     UPDATE attachments SET bytes = CAST('' AS BLOB), object = NULL, pruned_at = $2
     WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND pruned_at IS NULL";
+/// Whoever proves nothing can send as much as may come; of what nobody answered a description is enough.
+pub(super) const UNPROVEN: &str = "
+    SELECT m.seq AS position, m.id AS key, coalesce(l.object_bytes, octet_length(l.bytes))
+        + coalesce((SELECT sum(CASE WHEN a.object IS NULL THEN octet_length(a.bytes) ELSE a.size_bytes END) FROM attachments a
+            WHERE a.message_id = m.id AND a.pruned_at IS NULL), 0) AS size_bytes,
+      1 + (SELECT count(*) FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL) AS row_count
+    FROM messages m JOIN raw_letters l ON l.id = m.raw_id
+    WHERE m.seq > $1 AND m.received_at < $2 AND l.pruned_at IS NULL AND m.trust = 'unauthenticated'
+      AND m.disposition LIKE 'filed:%'
+    ORDER BY m.seq LIMIT $3";
+pub(super) const PRUNE_UNPROVEN: &str = "
+    UPDATE attachments SET bytes = CAST('' AS BLOB), object = NULL, pruned_at = $2
+    WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND pruned_at IS NULL;
+    UPDATE raw_letters SET bytes = CAST('' AS BLOB), object = NULL, object_bytes = NULL, pruned_at = $2
+    WHERE id IN (SELECT m.raw_id FROM jsonb_each($1) j JOIN messages m ON m.id = j.value) AND pruned_at IS NULL";
 pub(super) const MAILS: &str = "
     SELECT seq AS position, id AS key, octet_length(bytes) AS size_bytes, 1 AS row_count FROM deliveries
     WHERE seq > $1 AND state IN ('done', 'cancelled') AND finished_at < $2 AND pruned_at IS NULL

@@ -3,7 +3,9 @@
 pub mod past;
 
 use crate::app::{PROVEN, TestApp, Workspace, note};
+use crate::approvals::scene::{CONTACT, Scene};
 use crate::run_options::{fire, ready};
+use attache::gateway::intake_contract::{CopyOutcome, Refusal};
 use serde_json::{Value, json};
 
 const LAUNDRY: &str = "desk@laundry.test";
@@ -403,4 +405,46 @@ async fn an_answer_follows_no_uncovered_reply_to_into_send_allow() {
         assert_eq!(recipients(&app), ["bob@guest.example"], "{more}");
         app.check().await;
     }
+}
+
+#[tokio::test]
+async fn what_a_network_sends_without_an_answer_is_bounded_by_the_hour_and_letters_that_are_answered_are_taken()
+ {
+    let rules = json!({ "rules": [{ "say": "Yes." }] });
+    let scene = Scene::with(&rules, |workspace| {
+        workspace.set(
+            "configs/gateway.json",
+            "/limits/letter_bytes_max",
+            json!(20_000),
+        );
+    })
+    .await;
+    let letter = |number: usize| {
+        let body = "The otters of the weir come at dusk.\r\n".repeat(500);
+        format!(
+            "From: nobody{number}@else.test\r\nTo: ada@engine.test\r\nSubject: x\r\nMessage-ID: <{number}@else.test>\r\n\r\n{body}"
+        )
+    };
+    let sent = async |number| scene.deliver(&letter(number), "ada@engine.test").await;
+    for number in 0..4 {
+        let taken = sent(number).await.expect("taken");
+        assert!(
+            matches!(taken.copies[0].outcome, CopyOutcome::Filed(_)),
+            "{taken:?}"
+        );
+    }
+    for number in 4..8 {
+        let refused = sent(number).await;
+        assert!(matches!(refused, Err(Refusal::TooMuch)), "{refused:?}");
+    }
+    // Of the same network, and answered.
+    let eml = scene.signed(CONTACT, "ada@engine.test", "c1", "", "When?");
+    let taken = scene.deliver(&eml, "ada@engine.test").await.expect("taken");
+    assert!(
+        matches!(taken.copies[0].outcome, CopyOutcome::Run(_)),
+        "{taken:?}"
+    );
+    let clock = &scene.world.app.workspace.clock;
+    clock.advance(std::time::Duration::from_secs(3600));
+    assert!(sent(8).await.is_ok(), "the next hour");
 }

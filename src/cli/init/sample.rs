@@ -26,6 +26,10 @@ pub static FILES: &[(&str, &str)] = &[
         include_str!("../../../configs/inference.json"),
     ),
     (
+        "configs/keeping.json",
+        include_str!("../../../configs/keeping.json"),
+    ),
+    (
         "configs/prices.json",
         include_str!("../../../configs/prices.json"),
     ),

@@ -16,6 +16,7 @@ pub const DOMAIN_RUNS_MAX: u32 = 30;
 /// Sample files that are copied unchanged.
 const SHARED: &[&str] = &[
     "configs/context.json",
+    "configs/keeping.json",
     "configs/prices.json",
     "configs/prompts/",
     "configs/schema/",

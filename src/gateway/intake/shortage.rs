@@ -117,6 +117,11 @@ impl Intake {
                  in configs/security.json; those that came from a mailbox or a file are held (`attache doctor` counts \
                  them) and verified again by themselves",
             ),
+            Shortage::Unanswered => (
+                "letters that nobody answers are refused for an hour: a network sends too many".to_owned(),
+                "the log names the network: stop it by a firewall, or add its senders to `access.allow` in configs/security.json \
+                 if they are to be answered",
+            ),
         }
     }
 }
@@ -129,5 +134,6 @@ fn word(what: Shortage) -> &'static str {
         Shortage::LetterMemory => "memory",
         Shortage::Connections => "connections",
         Shortage::NameServers => "an answer of name servers",
+        Shortage::Unanswered => "room for unanswered mail",
     }
 }

@@ -60,6 +60,7 @@ pub(super) fn refused(refusal: &Refusal) -> Response {
         Refusal::NobodyAddressed => (StatusCode::NOT_FOUND, "nobody_addressed"),
         Refusal::Unverifiable => return again("sender_not_verifiable", refusal.to_string()),
         Refusal::OutOfService => return again("out_of_service", refusal.to_string()),
+        Refusal::TooMuch => return no_room(),
         Refusal::NotStored(_) => return again("not_stored", refusal.to_string()),
     };
     refusal::failure(&ApiFailure {

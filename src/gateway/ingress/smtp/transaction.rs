@@ -280,6 +280,7 @@ fn refusal_reply(refusal: &Refusal) -> Reply {
         Refusal::Unverifiable => reply::CANNOT_VERIFY_NOW,
         Refusal::OutOfService => reply::OUT_OF_SERVICE,
         Refusal::NobodyAddressed => reply::NOBODY_HERE,
+        Refusal::TooMuch => reply::NO_ROOM,
         Refusal::NotStored(_) => reply::NOT_STORED,
     }
 }
