@@ -37,6 +37,15 @@ const RUN_RETRY_WAITS: [Duration; 5] = [
     Duration::from_secs(60 * 60),
     Duration::from_secs(4 * 60 * 60),
 ];
+/// Waits after failures of the store: a server that was started anew, or replaced by its standby, is often back after a second,
+/// and later letters of the thread wait behind the run.
+const STORE_RETRY_WAITS: [Duration; 5] = [
+    Duration::from_secs(2),
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+    Duration::from_secs(15 * 60),
+    Duration::from_secs(60 * 60),
+];
 
 /// Executes runs. One per engine.
 pub struct Worker {
@@ -455,26 +464,13 @@ async fn finish(
         return missing_text::park(deps, run, (&path, message), worked).await;
     }
     let class = error.class();
-    let retry_in = match &error {
-        RunError::Provider { retry_in, .. } => *retry_in,
-        RunError::Store(_) | RunError::Machine { .. } => Some(RUN_RETRY_WAITS[0]),
-        RunError::Fatal { .. }
-        | RunError::BudgetExhausted(_)
-        | RunError::WaitsForApproval
-        | RunError::WaitsForText { .. }
-        | RunError::Cancelled => None,
-    };
+    let retry_in = retry_wait(&error, run.attempt, stable_seed(run.id.as_str()));
     let attempts_max = run
         .attempts_max
         .unwrap_or(deps.config.inference.run_attempts_max);
     let may_retry = run.attempt < attempts_max && class != ErrorClass::Cancelled;
-    let retry_at = retry_in.filter(|_| may_retry).map(|asked| {
-        let place = (run.attempt.max(1) as usize - 1).min(RUN_RETRY_WAITS.len() - 1);
-        let spread = Duration::from_millis(stable_seed(run.id.as_str()) % 10_000);
-        deps.clock
-            .now()
-            .plus(asked.max(RUN_RETRY_WAITS[place]) + spread)
-    });
+    let retry_at = retry_in.filter(|_| may_retry);
+    let retry_at = retry_at.map(|wait| deps.clock.now().plus(wait));
     tracing::warn!(run = %run.id, persona = %run.persona, %class, parked = retry_at.is_some(), %error, "run failed");
     let failure = RunFailure {
         class,
@@ -490,8 +486,70 @@ async fn finish(
     unsettled
 }
 
+/// Returns how long a run waits after its `attempt`-th failure; `None`: another attempt would fail alike. Pure; `seed` spreads the
+/// runs that failed together.
+fn retry_wait(error: &RunError, attempt: u32, seed: u64) -> Option<Duration> {
+    let (asked, waits) = match error {
+        RunError::Provider { retry_in, .. } => ((*retry_in)?, RUN_RETRY_WAITS),
+        RunError::Machine { .. } => (Duration::ZERO, RUN_RETRY_WAITS),
+        RunError::Store(_) => (Duration::ZERO, STORE_RETRY_WAITS),
+        RunError::Fatal { .. }
+        | RunError::BudgetExhausted(_)
+        | RunError::WaitsForApproval
+        | RunError::WaitsForText { .. }
+        | RunError::Cancelled => return None,
+    };
+    let wait = waits[(attempt.max(1) as usize - 1).min(waits.len() - 1)].max(asked);
+    let spread_max_ms = (wait.as_millis() as u64 / 2).clamp(1, 10_000);
+    Some(wait + Duration::from_millis(seed % spread_max_ms))
+}
+
 async fn store(deps: &WorkerDeps, run: &ClaimedRun, failure: RunFailure) -> Option<RunFailure> {
     let error = deps.store.fail_run(&run.id, failure.clone()).await.err()?;
     tracing::error!(run = %run.id, %error, "the end of a run is not stored yet; trying again");
     Some(failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_waits_longer_after_each_failure_and_after_one_of_the_store_not_long_at_first() {
+        let store = || RunError::Store(StoreError::NoLease);
+        let machine = || RunError::Machine {
+            message: "no descriptors".to_owned(),
+        };
+        let cases: [(RunError, u32, Option<u64>); 13] = [
+            (store(), 1, Some(2)),
+            (store(), 2, Some(10)),
+            (store(), 3, Some(60)),
+            (store(), 4, Some(900)),
+            (store(), 5, Some(3600)),
+            (store(), 9, Some(3600)),
+            (store(), 0, Some(2)),
+            (machine(), 1, Some(60)),
+            (machine(), 2, Some(300)),
+            (machine(), 3, Some(900)),
+            (machine(), 5, Some(14_400)),
+            (RunError::Cancelled, 1, None),
+            (RunError::WaitsForApproval, 1, None),
+        ];
+        for (error, attempt, seconds) in cases {
+            let wait = |seed| retry_wait(&error, attempt, seed).map(|wait| wait.as_secs_f64());
+            assert_eq!(
+                wait(0),
+                seconds.map(|seconds| seconds as f64),
+                "{error} {attempt}"
+            );
+            // Those that failed together do not come back together.
+            let spread = wait(u64::MAX)
+                .zip(wait(0))
+                .map(|(last, first)| last - first);
+            assert!(
+                spread.is_none_or(|spread| (0.0..10.0).contains(&spread)),
+                "{error}"
+            );
+        }
+    }
 }
