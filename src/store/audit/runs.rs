@@ -87,12 +87,12 @@ pub(super) static CHECKS: &[AuditCheck] = &[
     AuditCheck {
         group: "AU4",
         name: "call-without-one-result",
-        says: "a call of a tool has no result, or two, and its run is not being worked on",
+        says: "a call of a tool has no result, or two, and its run is over or waits for somebody else",
         hint: REPORT,
         holds: Holds::Always,
         sql:
             Sql::same("SELECT c.run_id || ' ' || c.tool_call_id FROM thread_tool_events c JOIN runs o ON o.id = c.run_id
-            WHERE c.event_type = 'tool_call' AND o.state NOT IN ('queued', 'running')
+            WHERE c.event_type = 'tool_call' AND o.state NOT IN ('queued', 'running', 'waiting_retry')
               AND NOT (o.state = 'waiting_approval' AND EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = c.run_id
                 AND a.call_id = c.tool_call_id AND a.state = 'open'))
               AND (SELECT count(*) FROM thread_tool_events r WHERE r.run_id = c.run_id

@@ -404,3 +404,37 @@ async fn a_log_that_grew_too_long_is_found_and_the_file_is_left_alone() {
     assert_eq!(complaints(&database, ALWAYS).await, set(&["log-too-long"]));
     assert_eq!(std::fs::read(&database).expect("its bytes"), before);
 }
+
+/// A run that waits for its next attempt has calls without results, as one that works: it goes on with them.
+#[tokio::test]
+async fn a_call_without_a_result_is_a_fault_only_where_its_run_does_not_go_on_with_it() {
+    let app = lived().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (whole, copy) = (
+        folder.path().join("whole.db"),
+        folder.path().join("copy.db"),
+    );
+    copy_database(&app, &whole).await;
+    for (state, is_fault) in [
+        ("queued", false),
+        ("running", false),
+        ("waiting_retry", false),
+        ("waiting_approval", true),
+        ("succeeded", true),
+        ("failed", true),
+        ("cancelled", true),
+    ] {
+        std::fs::copy(&whole, &copy).expect("a copy");
+        let sql = format!(
+            "DELETE FROM thread_tool_events WHERE step_index = (SELECT max(step_index) FROM thread_tool_events);
+             UPDATE runs SET state = '{state}', error_class = 'store'"
+        );
+        break_it(&copy, &sql).await;
+        let found = complaints(&copy, ALWAYS).await;
+        assert_eq!(
+            found.contains("call-without-one-result"),
+            is_fault,
+            "{state}: {found:?}"
+        );
+    }
+}
