@@ -3,6 +3,8 @@
 use super::finding::{ExaminedArea, FindingArea, FindingSeverity, InstallCheck, InstallFinding};
 use crate::config::Config;
 use rustix::fs::{StatVfsMountFlags, statvfs};
+use std::fs::File;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 /// File systems without which SQLite's log cannot be shared between processes (sqlite.org/wal.html), by their numbers in
@@ -21,6 +23,8 @@ const FUSE: i64 = 0x6573_5546;
 const TMPFS: i64 = 0x0102_1994;
 const RAMFS: i64 = 0x8584_58f6;
 const OVERLAY: i64 = 0x794c_7630;
+/// Bytes that the database needs to write at all, whatever the configuration keeps.
+const FREE_BYTES_MIN: u64 = 16 * 1024 * 1024;
 /// Files that a disk must be able to take.
 const FREE_FILES_MIN: u64 = 1000;
 
@@ -35,10 +39,19 @@ pub struct DiskFacts {
     /// `None`: the system does not tell.
     pub kind: Option<i64>,
     pub is_read_only: bool,
+    /// Why nothing can be written into `data`: a file system that gave up does not say so of itself.
+    pub unwritable: Option<String>,
 }
 
-static CHECKS: &[InstallCheck<DiskFacts>] =
-    &[read_only, full, nearly_full, no_files, network, passing];
+static CHECKS: &[InstallCheck<DiskFacts>] = &[
+    read_only,
+    unwritable,
+    full,
+    nearly_full,
+    no_files,
+    network,
+    passing,
+];
 
 pub fn examine(workspace: &Path, config: Option<&Config>) -> ExaminedArea {
     let data = workspace.join("data");
@@ -54,11 +67,26 @@ fn gather(folder: &Path, config: Option<&Config>) -> Option<DiskFacts> {
     Some(DiskFacts {
         free_bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
         kept_bytes: config.map_or(0, |config| config.limits.free_disk_bytes_min),
+        unwritable: unwritten(folder),
         free_files: disk.f_favail,
         files_max: disk.f_files,
         kind: kind(folder),
         is_read_only: disk.f_flag.contains(StatVfsMountFlags::RDONLY),
     })
+}
+
+/// Writes a small file and removes it; returns why that failed. What this user may not write is looked at elsewhere.
+fn unwritten(folder: &Path) -> Option<String> {
+    let path = folder.join(format!("doctor-{}.try", std::process::id()));
+    let written = File::create(&path).and_then(|mut file| {
+        file.write_all(b"?")?;
+        file.sync_all()
+    });
+    let _not_made = std::fs::remove_file(&path);
+    match written {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => None,
+        written => written.err().map(|error| error.to_string()),
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -88,9 +116,27 @@ fn read_only(facts: &DiskFacts) -> Vec<InstallFinding> {
     finding(FindingSeverity::Fault, what, remedy)
 }
 
-fn full(facts: &DiskFacts) -> Vec<InstallFinding> {
-    if facts.free_bytes >= facts.kept_bytes {
+fn unwritable(facts: &DiskFacts) -> Vec<InstallFinding> {
+    let Some(why) = facts.unwritable.as_ref().filter(|_| !facts.is_read_only) else {
         return Vec::new();
+    };
+    let what = format!("nothing can be written into it: {why}");
+    let remedy = "see the log of the system for why (`dmesg`); a disk that failed is unmounted and checked (`fsck`) before an engine starts again";
+    finding(FindingSeverity::Fault, what, remedy)
+}
+
+fn full(facts: &DiskFacts) -> Vec<InstallFinding> {
+    if facts.free_bytes >= facts.kept_bytes.max(FREE_BYTES_MIN) {
+        return Vec::new();
+    }
+    if facts.free_bytes >= facts.kept_bytes {
+        let what = format!(
+            "letters are refused when nothing can be written: the disk below `data` has {} bytes free",
+            facts.free_bytes
+        );
+        let remedy = "make room: `attache gc --older-than 90d`, then a backup in place of the database, which is smaller; \
+            `limits.free_disk_bytes_min` in configs/gateway.json keeps some free";
+        return finding(FindingSeverity::Fault, what, remedy);
     }
     let what = format!(
         "letters are refused: the disk below `data` has {} bytes free, and `limits.free_disk_bytes_min` in \
@@ -102,7 +148,8 @@ fn full(facts: &DiskFacts) -> Vec<InstallFinding> {
 }
 
 fn nearly_full(facts: &DiskFacts) -> Vec<InstallFinding> {
-    let is_near = facts.free_bytes >= facts.kept_bytes && facts.free_bytes / 2 < facts.kept_bytes;
+    let kept_bytes = facts.kept_bytes.max(FREE_BYTES_MIN);
+    let is_near = facts.free_bytes >= kept_bytes && facts.free_bytes / 2 < facts.kept_bytes;
     if !is_near {
         return Vec::new();
     }
@@ -171,12 +218,13 @@ mod tests {
 
     fn good() -> DiskFacts {
         DiskFacts {
-            free_bytes: 1000,
-            kept_bytes: 100,
+            free_bytes: 100 << 30,
+            kept_bytes: 64 << 20,
             free_files: 5000,
             files_max: 10_000,
             kind: Some(0xef53),
             is_read_only: false,
+            unwritable: None,
         }
     }
 
@@ -190,16 +238,41 @@ mod tests {
     #[test]
     fn a_disk_is_named_by_its_fault() {
         type Change = fn(&mut DiskFacts);
-        let changes: [(Change, FindingSeverity, &str); 5] = [
+        let changes: [(Change, FindingSeverity, &str); 10] = [
             (
-                |disk| disk.free_bytes = 99,
+                |disk| disk.free_bytes = (64 << 20) - 1,
                 FindingSeverity::Fault,
-                "letters are refused",
+                "letters are refused: the disk",
             ),
             (
-                |disk| disk.free_bytes = 199,
+                |disk| disk.free_bytes = (128 << 20) - 1,
                 FindingSeverity::Warning,
-                "199 bytes are free",
+                "134217727 bytes are free",
+            ),
+            (
+                |disk| (disk.free_bytes, disk.kept_bytes) = (12 << 10, 0),
+                FindingSeverity::Fault,
+                "has 12288 bytes free",
+            ),
+            (
+                |disk| (disk.free_bytes, disk.kept_bytes) = ((16 << 20) - 1, 1000),
+                FindingSeverity::Fault,
+                "when nothing can be written",
+            ),
+            (
+                |disk| (disk.free_bytes, disk.kept_bytes) = (0, 0),
+                FindingSeverity::Fault,
+                "has 0 bytes free",
+            ),
+            (
+                |disk| disk.unwritable = Some("Read-only file system (os error 30)".to_owned()),
+                FindingSeverity::Fault,
+                "nothing can be written into it: Read-only",
+            ),
+            (
+                |disk| disk.unwritable = Some("Input/output error (os error 5)".to_owned()),
+                FindingSeverity::Fault,
+                "Input/output",
             ),
             (
                 |disk| disk.free_files = 999,
@@ -230,6 +303,28 @@ mod tests {
             ..good()
         };
         assert_eq!(only(&no_bound), None, "btrfs makes inodes as it needs them");
+        let nothing_kept = DiskFacts {
+            free_bytes: 16 << 20,
+            kept_bytes: 0,
+            ..good()
+        };
+        assert_eq!(only(&nothing_kept), None, "there is room to write");
+        let remounted = DiskFacts {
+            is_read_only: true,
+            unwritable: Some("Read-only file system".to_owned()),
+            ..good()
+        };
+        assert!(only(&remounted).is_some(), "it is said once");
+    }
+
+    #[test]
+    fn a_folder_is_written_into_and_nothing_stays_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(unwritten(folder.path()), None);
+        let left = std::fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(left, 0);
+        let gone = unwritten(&folder.path().join("gone"));
+        assert!(gone.is_some_and(|why| why.contains("No such file")));
     }
 
     #[test]
