@@ -11,8 +11,8 @@ use super::args::instant;
 use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::domain::Timestamp;
 use crate::replay::fork;
-use crate::store::Store;
 use crate::store::gc::{KINDS, Pruned, PrunedKind};
+use crate::store::{Store, give_up_spare_room};
 use crate::text::plural;
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
@@ -77,6 +77,11 @@ impl Command for Gc {
 }
 
 async fn prune_kind(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+    if give_up_spare_room(context.require_workspace()?) {
+        screen::remark(
+            "the disk is full: the spare room of `data` is given up, so that rows can be deleted",
+        );
+    }
     let store = context.shared_store().await?;
     let ages = match args.contains_id("older-than") {
         true => BTreeMap::new(),

@@ -9,7 +9,7 @@ use crate::clock::SystemClock;
 use crate::config::{Config, ListenAddress};
 use crate::gateway::ingress::smtp::{BoundSocket, TlsError};
 use crate::gateway::notices::Notices;
-use crate::store::working_engine;
+use crate::store::{give_up_spare_room, keep_spare_room, working_engine};
 use crate::text::plural;
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -78,10 +78,17 @@ pub(super) async fn serve(
     if take_over {
         refuse_stopped(context, &config)?;
     }
+    if give_up_spare_room(&context.workspace) {
+        screen::remark(
+            "warning: the disk is full: the spare room of `data` is given up for this start",
+        );
+    }
     let engine = match take_over {
         true => Engine::take_over(config, clock).await?,
         false => Engine::open(config, clock).await?,
     };
+    // Without it a full disk is only harder to mend.
+    let _not_kept = keep_spare_room(&context.workspace);
     let mut engine = match roles == NodeRoles::all() {
         true => engine,
         false => engine.with_roles(roles).await?,

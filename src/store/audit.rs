@@ -15,7 +15,8 @@ use crate::store::db::{self, Connection, Sql};
 use crate::store::maintenance::versions::require_newest;
 use crate::store::objects::room::ObjectRoom;
 use crate::store::postgres::open as server;
-use crate::store::postgres::url::DatabaseUrl;
+use crate::store::postgres::refusal::is_passing;
+use crate::store::postgres::url::{DatabaseUrl, Session};
 use crate::store::sqlite::files::log_of;
 use crate::store::sqlite::open_error::is_damage;
 use crate::store::sqlite::read_only::only_to_read;
@@ -195,7 +196,7 @@ impl Audit {
         let mut audit = match DatabaseUrl::of(workspace)? {
             None => Self::open(&workspace.join("data/attache.db")).await?,
             Some(url) => Self {
-                conn: server::connect_to_read(&url).await?,
+                conn: server::connect_to_read(&url, Session::ReadAll).await?,
                 path: None,
                 objects: None,
             },
@@ -261,6 +262,8 @@ async fn examine_with(
                 unread.push(format!("`{}`: {error}", check.name));
                 continue;
             }
+            // Of a server that is away nothing is known, and nothing is broken.
+            Err(error) if is_server && is_passing(&error) => return Err(error.into()),
             // A page that cannot be read is a finding of the audit, not its failure.
             Err(error) => (1, vec![error.to_string()]),
         };

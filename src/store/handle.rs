@@ -202,10 +202,13 @@ impl Store {
     }
 
     /// Resolves when writes are refused for good and the engine must end: it was replaced, or the
-    /// disk failed at a commit.
+    /// disk failed at a commit, or fails at reads.
     pub async fn halted(&self) -> StoreError {
         match &self.inner.opened.writer {
-            StoreWriter::Group(writer) => writer.halted().await,
+            StoreWriter::Group(writer) => tokio::select! {
+                halted = writer.halted() => halted,
+                failing = self.readers().failing() => StoreError::ReadsFail(failing),
+            },
             StoreWriter::Lanes(lanes) => lanes.halted().await,
         }
     }

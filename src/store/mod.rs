@@ -159,6 +159,7 @@ pub use objects::{KeptObject, OrphanPass};
 pub use place::DatabasePlace;
 pub use postgres::heartbeat::NodesSeen;
 pub use postgres::hints::{HintedQueue, QueueHints};
+pub use postgres::refusal::server_remedy;
 pub use runs::crashes::RecoveredRuns;
 pub use runs::fence::RunKey;
 pub use runs::forks::{ForkMoney, NewFork, StoredFork};
@@ -182,6 +183,7 @@ pub use sqlite::leftovers::refuse_leftovers;
 pub use sqlite::locks::{EngineAtWork, engine_at_work, opening_process, working_engine};
 pub use sqlite::migrations::newest_known as newest_known_migration;
 pub use sqlite::open_error::OpenError;
+pub use sqlite::spare::{give_up_spare_room, keep_spare_room};
 pub use threads::history::{AttachmentInfo, StoredMessage, TriggerMessage};
 pub use threads::instructions::{
     INSTRUCTIONS_MAX, InstructionScope, ShownInstruction, StoredInstruction,
@@ -248,6 +250,12 @@ pub enum StoreError {
     /// every later write.
     #[error("the disk failed at a commit, and what is stored is unknown")]
     CommitFailed(#[source] std::sync::Arc<db::Error>),
+    /// Reads fail, and have failed for a while; the engine ends.
+    #[error(
+        "the disk fails at reads, and has for {} s",
+        sqlite::read_health::FAILING_SECONDS
+    )]
+    ReadsFail(#[source] std::sync::Arc<db::Error>),
     /// The connection was lost while the transaction committed, and it is unknown whether it is stored; later writes are
     /// tried.
     #[error("the database did not answer a commit, and whether it is stored is unknown")]

@@ -1,8 +1,11 @@
 //! Where the database of a workspace is: in a file, or on a server.
 
-use crate::store::OpenError;
+use crate::domain::Timestamp;
+use crate::store::postgres::away::away_since;
+use crate::store::postgres::refusal::is_lost;
 use crate::store::postgres::url::DatabaseUrl;
 use crate::store::sqlite::leftovers::refuse_leftovers;
+use crate::store::{OpenError, StoreError};
 use std::path::{Path, PathBuf};
 
 /// Place of a workspace's database.
@@ -41,6 +44,23 @@ impl DatabasePlace {
         match (self.file(), self.file.parent()) {
             (Some(_), Some(data)) => refuse_leftovers(data),
             _ => Ok(()),
+        }
+    }
+
+    /// Returns since when the server does not answer the engine of the workspace; `None`: it does, or no engine has noticed.
+    pub fn away_since(&self, workspace: &Path) -> Option<Timestamp> {
+        self.url.as_ref().and_then(|_| away_since(workspace))
+    }
+
+    /// Names the server in an error of a read that it did not answer.
+    ///
+    /// Errors: any other.
+    pub fn away(&self, error: StoreError) -> Result<OpenError, StoreError> {
+        match (&self.url, error) {
+            (Some(url), StoreError::Sql(error)) if is_lost(&error) => {
+                Ok(url.failed(OpenError::Sql(error)))
+            }
+            (_, error) => Err(error),
         }
     }
 

@@ -4,10 +4,12 @@
 mod cut;
 mod engine_parts;
 mod hints;
+mod machines;
 mod nodes;
 mod processes;
 mod races;
 mod settings;
+mod silent;
 
 use crate::app::database::is_postgres;
 use crate::app::{TestApp, db, note};

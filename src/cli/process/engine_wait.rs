@@ -68,11 +68,16 @@ impl EngineWait {
     }
 }
 
+/// What to do about a stopped process that holds a workspace. No take-over: the process keeps its addresses.
+pub fn stopped_hint(pid: &str) -> String {
+    format!(
+        "`kill -CONT {pid}` lets it go on; `kill -9 {pid}` ends it, and `attache serve` starts another, which goes on with its work"
+    )
+}
+
 fn hint(pid: &str, is_stopped: bool) -> String {
     match is_stopped {
-        true => {
-            format!("`kill -CONT {pid}` lets it go on, `attache serve --take-over` replaces it")
-        }
+        true => stopped_hint(pid),
         false => "its log says why: `attache status` and `attache doctor` look the workspace over"
             .to_owned(),
     }

@@ -1,8 +1,10 @@
 //! Exit codes of the process, and errors that choose one.
 
+use crate::cli::process::engine_wait::stopped_hint;
+use crate::cli::process::other::is_stopped;
 use crate::cli::screen::Unwritten;
 use crate::config::ConfigErrors;
-use crate::store::{OpenError, StoreError};
+use crate::store::{OpenError, StoreError, server_remedy};
 use std::fmt;
 use std::process::ExitCode;
 
@@ -124,6 +126,9 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
 /// Exit code of a database that cannot be opened, and its hint.
 pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
     let (exit, hint) = match error {
+        OpenError::InUse { pid } if is_stopped(pid) => {
+            return (Exit::Workspace, Some(stopped_hint(pid)));
+        }
         OpenError::InUse { .. } => {
             let hint = "stop that engine, or name another workspace with --workspace; `attache serve --take-over` \
                 replaces one that does not answer";
@@ -149,6 +154,11 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
         | OpenError::NoServer { .. }
         | OpenError::Server { .. } => {
             return of_server(error);
+        }
+        OpenError::Sql(_) if error.is_for_want_of_room() => {
+            let hint = "make room on the disk of `data`, and start again: 16 MiB are enough for a start, then `attache gc --older-than 90d` \
+                deletes what is old; whatever got a yes is stored";
+            (Exit::TryAgain, hint)
         }
         OpenError::Sql(_) => {
             let hint = "`data/attache.db` must be a database of attache in a folder in which this user may write";
@@ -181,6 +191,7 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
         | OpenError::EngineIsOlder { .. }
         | OpenError::NodesAreOlder { .. }
         | OpenError::NodesAtWork { .. }
+        | OpenError::NodeLives { .. }
         | OpenError::NoRoom { .. }
         | OpenError::NotBackedUp { .. } => return of_upgrade(error),
         OpenError::Archive | OpenError::MovedAway { .. } | OpenError::HalfMoved { .. } => {
@@ -227,10 +238,8 @@ fn of_archive(error: &OpenError) -> &'static str {
 /// Exit code and hint of a database on a server.
 fn of_server(error: &OpenError) -> (Exit, Option<String>) {
     let hint = match error {
-        OpenError::NoServer { .. } => {
-            let hint = "see that the server runs and lets this user in (`psql` with the same address says more); mail waits \
-                at its senders meanwhile";
-            return (Exit::TryAgain, Some(hint.to_owned()));
+        OpenError::NoServer { source, .. } => {
+            return (Exit::TryAgain, Some(server_remedy(source).to_owned()));
         }
         OpenError::NotMade => {
             let hint = "the first start of an engine makes them: `attache serve`, or `attache drain`";
@@ -298,6 +307,11 @@ fn of_upgrade(error: &OpenError) -> (Exit, Option<String>) {
             let hint = "end them first: `attache nodes drain`, or a signal on their machines";
             (Exit::TryAgain, hint)
         }
+        OpenError::NodeLives { .. } => {
+            let hint = "this machine is a copy of that one, with its memory: start one of them anew (the machine, not the engine), or end \
+                the engine there; neither was ended";
+            (Exit::Workspace, hint)
+        }
         OpenError::NodesAreOlder { .. } => {
             let hint = "end them first, with `attache nodes drain` of their version or on their machines; letters wait at their \
                 senders meanwhile";
@@ -325,7 +339,20 @@ fn of_store(error: &StoreError) -> (Exit, Option<String>) {
     }
     match error {
         StoreError::Missing { .. } | StoreError::Ambiguous { .. } => (Exit::NoInput, None),
+        StoreError::NotCommitted(_) if error.is_locked_out() => {
+            let hint = "another process holds the database: `attache status` says whether the engine is stopped, and `kill -CONT` \
+                with its number lets it go on";
+            (Exit::TryAgain, Some(hint.to_owned()))
+        }
+        StoreError::NotCommitted(_) if error.is_for_want_of_room() => {
+            let hint = "make room on the disk of `data`: `attache gc --older-than 90d` deletes what is old";
+            (Exit::TryAgain, Some(hint.to_owned()))
+        }
         StoreError::NotCommitted(_) | StoreError::CommitUnanswered(_) => (Exit::TryAgain, None),
+        StoreError::ReadsFail(_) => {
+            let hint = "see to the disk and start again: whatever got a yes is stored, and what got none comes again";
+            (Exit::Broken, Some(hint.to_owned()))
+        }
         StoreError::Object(error) => {
             let exit = match error.is_lost() {
                 true => Exit::Failed,

@@ -26,7 +26,7 @@ const REASON_CHARS_MAX: usize = 100;
 impl Command for StatusCommand {
     fn clap(&self) -> clap::Command {
         clap::Command::new("status")
-            .about("Say whether an engine serves, what waits, what failed and what it costs today; exits with 3 when none serves")
+            .about("Say whether an engine serves, what waits, what failed and what it costs today; exits with 3 when none serves, or its database does not answer")
             .after_help("It looks and changes nothing. `attache doctor` examines the installation.")
     }
     fn run<'a>(
@@ -49,8 +49,10 @@ async fn status(context: &CommandContext) -> anyhow::Result<Exit> {
         Ok(()) if place.is_made() => Some(Store::open_to_read(workspace, clock).await),
         Ok(()) => None,
     };
-    let status = WorkspaceStatus::of(context, store, now).await?;
+    let status = WorkspaceStatus::of(context, (&place, store), now).await?;
     let exit = match status.engine {
+        // An engine without its database takes no letter.
+        _ if status.is_server_away => Exit::NotServing,
         EngineState::Serving => Exit::Ok,
         EngineState::None if is_served_elsewhere(&status) => Exit::Ok,
         EngineState::Stopped | EngineState::None => Exit::NotServing,
@@ -102,8 +104,12 @@ fn fields(status: &WorkspaceStatus) -> Vec<(&'static str, String)> {
         let none = || "none yet: the first start of an engine makes it".to_owned();
         let remedy = status.database_remedy.as_deref();
         let remedy = remedy.unwrap_or("`attache doctor` says what to do");
+        let since = status.server_away_since;
+        let since = since.map_or(String::new(), |at| {
+            format!(", which does not answer since {at}")
+        });
         let unread = status.database_error.as_ref();
-        let unread = unread.map(|error| format!("{error}: {remedy}"));
+        let unread = unread.map(|error| format!("{error}{since}: {remedy}"));
         fields.push(("Database", unread.unwrap_or_else(none)));
         return fields;
     };

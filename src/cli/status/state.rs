@@ -9,9 +9,11 @@ use crate::domain::{BudgetScope, PersonaId, Timestamp, day_of, midnight};
 use crate::gateway::failing::{FailingServer, failing_servers};
 use crate::gateway::intake::free_disk_bytes;
 use crate::store::{
-    BudgetRecord, EngineAtWork, FailedWork, NewestBackup, NodeRecord, OpenError, PersonaHalt,
-    Store, StoredResponsibility, UsageSince, WaitingWork, WebhookStatus, engine_at_work,
+    BudgetRecord, DatabasePlace, EngineAtWork, FailedWork, NewestBackup, NodeRecord, OpenError,
+    PersonaHalt, Store, StoreError, StoredResponsibility, UsageSince, WaitingWork, WebhookStatus,
+    engine_at_work,
 };
+use crate::text::with_causes;
 use chrono_tz::Tz;
 use serde::Serialize;
 use std::path::Path;
@@ -41,6 +43,10 @@ pub struct WorkspaceStatus {
     pub database_error: Option<String>,
     /// What to do then.
     pub database_remedy: Option<String>,
+    /// Since when the server of the database does not answer the engine of this workspace.
+    pub server_away_since: Option<Timestamp>,
+    /// `true`: no letter can be taken, because the server of the database does not answer.
+    pub is_server_away: bool,
 }
 
 /// State of an engine.
@@ -104,7 +110,7 @@ impl WorkspaceStatus {
     /// Reads the state. `store` is `None` where there is no database yet.
     pub async fn of(
         context: &CommandContext,
-        store: Option<Result<Store, OpenError>>,
+        (place, store): (&DatabasePlace, Option<Result<Store, OpenError>>),
         now: Timestamp,
     ) -> anyhow::Result<Self> {
         // A configuration that cannot be read is no reason to show nothing.
@@ -117,13 +123,16 @@ impl WorkspaceStatus {
             .and_then(|config| disk_shortage(&context.workspace, config));
         let (engine, of) = engine(engine_at_work(&context.workspace));
         let (records, unopened) = match store {
-            Some(Ok(store)) => {
-                let records = RecordsStatus::of(&store, config.as_ref(), now).await?;
-                (Some(records), None)
-            }
+            Some(Ok(store)) => match RecordsStatus::of(&store, config.as_ref(), now).await {
+                Ok(records) => (Some(records), None),
+                // It fell silent meanwhile.
+                Err(error) => (None, Some(place.away(error.downcast::<StoreError>()?)?)),
+            },
             Some(Err(error)) => (None, Some(error)),
             None => (None, None),
         };
+        let is_server_away = matches!(unopened, Some(OpenError::NoServer { .. }));
+        let away_since = place.away_since(&context.workspace);
         Ok(Self {
             at: now,
             engine,
@@ -134,8 +143,13 @@ impl WorkspaceStatus {
             configuration_problems,
             disk_shortage,
             records,
-            database_error: unopened.as_ref().map(OpenError::to_string),
+            database_error: unopened.as_ref().map(|error| match is_server_away {
+                true => with_causes(error),
+                false => error.to_string(),
+            }),
             database_remedy: unopened.as_ref().and_then(|error| of_open(error).1),
+            server_away_since: away_since.filter(|_| is_server_away),
+            is_server_away,
         })
     }
 }

@@ -1,38 +1,41 @@
 //! A connection, and the pool of those that read.
 
+use super::server::{ServerConnection, ServerPool};
+use crate::store::sqlite::read_health::FailedReads;
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnection, PgPool, Postgres};
+use sqlx::postgres::PgConnection;
 use sqlx::sqlite::{Sqlite, SqliteConnection, SqlitePool};
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 /// A connection to the database of the store.
 pub(in crate::store) enum Connection {
-    Sqlite(Handle<Sqlite>),
-    Postgres(Handle<Postgres>),
+    Sqlite(SqliteHandle),
+    Postgres(ServerConnection),
 }
 
-/// A connection of one database: of its own, or of a pool, to which it returns.
-pub(in crate::store) enum Handle<D: sqlx::Database> {
-    Own(D::Connection),
-    Pooled(PoolConnection<D>),
+/// A connection to a file: of its own, or of a pool, to which it returns.
+pub(in crate::store) enum SqliteHandle {
+    Own(SqliteConnection),
+    Pooled(PoolConnection<Sqlite>),
 }
 
-impl<D: sqlx::Database> Deref for Handle<D> {
-    type Target = D::Connection;
+impl Deref for SqliteHandle {
+    type Target = SqliteConnection;
 
-    fn deref(&self) -> &D::Connection {
+    fn deref(&self) -> &SqliteConnection {
         match self {
-            Handle::Own(conn) => conn,
-            Handle::Pooled(conn) => conn,
+            SqliteHandle::Own(conn) => conn,
+            SqliteHandle::Pooled(conn) => conn,
         }
     }
 }
 
-impl<D: sqlx::Database> DerefMut for Handle<D> {
-    fn deref_mut(&mut self) -> &mut D::Connection {
+impl DerefMut for SqliteHandle {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
         match self {
-            Handle::Own(conn) => conn,
-            Handle::Pooled(conn) => conn,
+            SqliteHandle::Own(conn) => conn,
+            SqliteHandle::Pooled(conn) => conn,
         }
     }
 }
@@ -46,21 +49,20 @@ impl Connection {
         }
     }
 
-    /// Returns the connection of PostgreSQL, for what only PostgreSQL has.
+    /// Returns the connection of PostgreSQL, for what only PostgreSQL has. Its answers are waited for without end.
     pub fn postgres(&mut self) -> Option<&mut PgConnection> {
         match self {
             Connection::Sqlite(_) => None,
-            Connection::Postgres(conn) => Some(conn),
+            Connection::Postgres(conn) => conn.unbounded(),
         }
     }
 
     /// Closes the connection, and waits for it.
     pub async fn close(self) -> Result<(), sqlx::Error> {
         match self {
-            Connection::Sqlite(Handle::Own(conn)) => sqlx::Connection::close(conn).await,
-            Connection::Sqlite(Handle::Pooled(conn)) => conn.close().await,
-            Connection::Postgres(Handle::Own(conn)) => sqlx::Connection::close(conn).await,
-            Connection::Postgres(Handle::Pooled(conn)) => conn.close().await,
+            Connection::Sqlite(SqliteHandle::Own(conn)) => sqlx::Connection::close(conn).await,
+            Connection::Sqlite(SqliteHandle::Pooled(conn)) => conn.close().await,
+            Connection::Postgres(conn) => conn.close().await,
         }
     }
 }
@@ -76,36 +78,48 @@ impl Connection {
 
 impl From<SqliteConnection> for Connection {
     fn from(conn: SqliteConnection) -> Self {
-        Connection::Sqlite(Handle::Own(conn))
+        Connection::Sqlite(SqliteHandle::Own(conn))
     }
 }
 
-impl From<PgConnection> for Connection {
-    fn from(conn: PgConnection) -> Self {
-        Connection::Postgres(Handle::Own(conn))
+impl From<ServerConnection> for Connection {
+    fn from(conn: ServerConnection) -> Self {
+        Connection::Postgres(conn)
     }
 }
 
 /// Connections that read.
 #[derive(Clone)]
 pub(in crate::store) enum Pool {
-    Sqlite(SqlitePool),
-    Postgres(PgPool),
+    Sqlite(SqlitePool, Arc<FailedReads>),
+    Postgres(ServerPool),
 }
 
 impl Pool {
     /// Returns a connection when one is free.
     pub async fn acquire(&self) -> Result<Connection, sqlx::Error> {
         match self {
-            Pool::Sqlite(pool) => Ok(Connection::Sqlite(Handle::Pooled(pool.acquire().await?))),
-            Pool::Postgres(pool) => Ok(Connection::Postgres(Handle::Pooled(pool.acquire().await?))),
+            Pool::Sqlite(pool, failed) => {
+                let conn = failed.noted(pool.acquire().await)?;
+                Ok(Connection::Sqlite(SqliteHandle::Pooled(conn)))
+            }
+            Pool::Postgres(pool) => Ok(pool.acquire().await?.into()),
+        }
+    }
+
+    /// Resolves when reads have failed for so long that the disk counts as gone, with the last failure.
+    pub async fn failing(&self) -> Arc<sqlx::Error> {
+        match self {
+            Pool::Sqlite(_, failed) => failed.go_on().await,
+            // A server that is away comes back.
+            Pool::Postgres(_) => std::future::pending().await,
         }
     }
 
     /// Closes the connections, when those who have one have returned it.
     pub async fn close(&self) {
         match self {
-            Pool::Sqlite(pool) => pool.close().await,
+            Pool::Sqlite(pool, _) => pool.close().await,
             Pool::Postgres(pool) => pool.close().await,
         }
     }

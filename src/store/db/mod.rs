@@ -5,6 +5,7 @@
 //! - `argument`: values that are bound to its parameters.
 //! - `row`: a row of its result, read by name.
 //! - `column`: the types that a column is read as.
+//! - `server`: a connection to PostgreSQL, and how long it is waited for.
 //! - `connection`: a connection, and the pool of those that read.
 //! - `postgres_query`: execution of a text on PostgreSQL.
 //! - `query`: a statement with its arguments, and its execution.
@@ -19,6 +20,7 @@ mod sql;
 mod argument;
 mod column;
 mod row;
+mod server;
 mod connection;
 mod postgres_query;
 mod query;
@@ -32,4 +34,5 @@ pub(in crate::store) use connection::{Connection, ConnectionSource, Pool};
 pub(in crate::store) use query::{Query, query, query_scalar, raw_sql};
 pub(in crate::store) use row::Cell;
 pub(in crate::store) use scope::Scope;
+pub(in crate::store) use server::{ServerConnection, ServerPool, unanswered};
 pub(in crate::store) use sql::Sql;

@@ -8,6 +8,7 @@ use super::sql::Sql;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
+use sqlx::Executor as _;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 use std::marker::PhantomData;
 
@@ -75,14 +76,17 @@ impl Query {
             ConnectionSource::Connection(Connection::Sqlite(conn)) => {
                 self.sqlite()?.execute(&mut **conn).await?.rows_affected()
             }
-            ConnectionSource::Pool(Pool::Sqlite(pool)) => {
-                self.sqlite()?.execute(pool).await?.rows_affected()
+            ConnectionSource::Pool(Pool::Sqlite(pool, failed)) => {
+                let done = failed.noted(self.sqlite()?.execute(pool).await)?;
+                done.rows_affected()
             }
             ConnectionSource::Connection(Connection::Postgres(conn)) => {
-                self.postgres().execute(conn).await?
+                let query = self.postgres();
+                conn.answered(|conn| query.execute(conn)).await?
             }
             ConnectionSource::Pool(Pool::Postgres(pool)) => {
-                self.postgres().execute(&mut *pool.acquire().await?).await?
+                let (query, mut conn) = (self.postgres(), pool.acquire().await?);
+                conn.answered(|conn| query.execute(conn)).await?
             }
         };
         Ok(QueryResult { rows_affected })
@@ -98,12 +102,16 @@ impl Query {
             ConnectionSource::Connection(Connection::Sqlite(conn)) => {
                 self.sqlite()?.fetch_all(&mut **conn).await?
             }
-            ConnectionSource::Pool(Pool::Sqlite(pool)) => self.sqlite()?.fetch_all(pool).await?,
+            ConnectionSource::Pool(Pool::Sqlite(pool, failed)) => {
+                failed.noted(self.sqlite()?.fetch_all(pool).await)?
+            }
             ConnectionSource::Connection(Connection::Postgres(conn)) => {
-                return self.postgres().fetch_all(conn).await;
+                let query = self.postgres();
+                return conn.answered(|conn| query.fetch_all(conn)).await;
             }
             ConnectionSource::Pool(Pool::Postgres(pool)) => {
-                return self.postgres().fetch_all(&mut *pool.acquire().await?).await;
+                let (query, mut conn) = (self.postgres(), pool.acquire().await?);
+                return conn.answered(|conn| query.fetch_all(conn)).await;
             }
         };
         Ok(rows.into_iter().map(Row::Sqlite).collect())
@@ -130,42 +138,30 @@ impl Query {
             ConnectionSource::Connection(Connection::Sqlite(conn)) => {
                 self.sqlite()?.fetch_optional(&mut **conn).await?
             }
-            ConnectionSource::Pool(Pool::Sqlite(pool)) => {
-                self.sqlite()?.fetch_optional(pool).await?
+            ConnectionSource::Pool(Pool::Sqlite(pool, failed)) => {
+                failed.noted(self.sqlite()?.fetch_optional(pool).await)?
             }
             ConnectionSource::Connection(Connection::Postgres(conn)) => {
-                return self.postgres().fetch_optional(conn).await;
+                let query = self.postgres();
+                return conn.answered(|conn| query.fetch_optional(conn)).await;
             }
             ConnectionSource::Pool(Pool::Postgres(pool)) => {
-                let mut conn = pool.acquire().await?;
-                return self.postgres().fetch_optional(&mut conn).await;
+                let (query, mut conn) = (self.postgres(), pool.acquire().await?);
+                return conn.answered(|conn| query.fetch_optional(conn)).await;
             }
         };
         Ok(row.map(Row::Sqlite))
     }
 
     /// Returns the rows one after the other, as they are read.
-    pub fn fetch<'c>(
-        self,
-        on: impl Into<ConnectionSource<'c>>,
-    ) -> BoxStream<'c, Result<Row, sqlx::Error>> {
-        match on.into() {
-            ConnectionSource::Connection(Connection::Sqlite(conn)) => match self.sqlite() {
+    pub fn fetch(self, conn: &mut Connection) -> BoxStream<'_, Result<Row, sqlx::Error>> {
+        match conn {
+            Connection::Sqlite(conn) => match self.sqlite() {
                 Ok(query) => query.fetch(&mut **conn).map_ok(Row::Sqlite).boxed(),
                 Err(error) => failed(error),
             },
-            ConnectionSource::Pool(Pool::Sqlite(pool)) => match self.sqlite() {
-                Ok(query) => query.fetch(pool).map_ok(Row::Sqlite).boxed(),
-                Err(error) => failed(error),
-            },
-            ConnectionSource::Connection(Connection::Postgres(conn)) => {
-                match self.postgres().into_one() {
-                    Ok(query) => query.fetch(&mut **conn).map_ok(Row::Postgres).boxed(),
-                    Err(error) => failed(error),
-                }
-            }
-            ConnectionSource::Pool(Pool::Postgres(pool)) => match self.postgres().into_one() {
-                Ok(query) => query.fetch(pool).map_ok(Row::Postgres).boxed(),
+            Connection::Postgres(conn) => match self.postgres().into_one() {
+                Ok(query) => conn.rows(query),
                 Err(error) => failed(error),
             },
         }
@@ -226,11 +222,8 @@ impl<T: for<'r> FromColumn<'r> + Send + 'static> ScalarQuery<T> {
     }
 
     /// Returns the first column of the rows, one after the other.
-    pub fn fetch<'c>(
-        self,
-        on: impl Into<ConnectionSource<'c>>,
-    ) -> BoxStream<'c, Result<T, sqlx::Error>> {
-        let rows = self.query.fetch(on);
+    pub fn fetch(self, conn: &mut Connection) -> BoxStream<'_, Result<T, sqlx::Error>> {
+        let rows = self.query.fetch(conn);
         rows.and_then(|row| std::future::ready(row.first())).boxed()
     }
 }
@@ -248,7 +241,8 @@ impl RawSql {
             }
             Connection::Postgres(conn) => {
                 let sql = self.0.into_postgres();
-                sqlx::raw_sql(sql).execute(&mut **conn).await?;
+                let done = conn.answered(|conn| conn.execute(sqlx::raw_sql(sql)));
+                done.await?;
             }
         }
         Ok(())
@@ -262,8 +256,9 @@ impl RawSql {
                 rows.await?.map(Row::Sqlite)
             }
             Connection::Postgres(conn) => {
-                let rows = sqlx::raw_sql(self.0.into_postgres()).fetch_optional(&mut **conn);
-                rows.await?.map(Row::Postgres)
+                let rows = sqlx::raw_sql(self.0.into_postgres());
+                let row = conn.answered(|conn| conn.fetch_optional(rows));
+                row.await?.map(Row::Postgres)
             }
         })
     }

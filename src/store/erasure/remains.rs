@@ -28,7 +28,8 @@ impl Store {
                 format!("SELECT {words} AS words FROM \"{table}\" WHERE \"{column}\" IS NOT NULL")
             });
             let sql = Sql::built_pair(sqlite, postgres);
-            let mut rows = db::query(sql).fetch(self.readers());
+            let mut conn = self.readers().acquire().await?;
+            let mut rows = db::query(sql).fetch(&mut conn);
             let mut count = 0;
             while let Some(row) = rows.try_next().await? {
                 let words: &[u8] = row.get("words");

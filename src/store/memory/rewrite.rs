@@ -3,21 +3,24 @@
 //! SQLite leaves what a row held before in the free space of its page; `VACUUM` writes every page anew
 //! (<https://sqlite.org/lang_vacuum.html>), and the log is copied back and cut off.
 
-use crate::store::db::Pool;
+use crate::store::db::{Connection, Pool, raw_sql};
+use crate::store::postgres::url::UNHURRIED;
 use crate::store::sqlite::refusal::is_one_of;
 use crate::store::{Result, Store, StoreError};
-use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
+use sqlx::{ConnectOptions, Connection as _, Row, SqliteConnection};
 
 pub(in crate::store) const REWRITE: &str = "VACUUM";
 /// Of PostgreSQL: every table anew, each locked meanwhile.
 pub(in crate::store) static REWRITE_TABLES: &str = "VACUUM FULL";
+static MAY_WRITE: &str = "SET default_transaction_read_only = off";
+static UNBOUNDED: &str = "SET statement_timeout = 0";
 pub(in crate::store) const CUT_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 
 impl Store {
     /// Writes the database file anew. `false`: another process is at work on it.
     pub async fn rewrite_file(&self) -> Result<bool> {
         let done = match self.readers() {
-            Pool::Sqlite(readers) => {
+            Pool::Sqlite(readers, _) => {
                 let options = (*readers.connect_options()).clone();
                 let mut conn = options.pragma("query_only", "OFF").connect().await?;
                 let done = rewrite(&mut conn).await;
@@ -25,12 +28,15 @@ impl Store {
                 done
             }
             Pool::Postgres(readers) => {
-                let options = (*readers.connect_options()).clone();
-                let options = options.options([("default_transaction_read_only", "off")]);
-                let mut conn = options.connect().await?;
-                let done = sqlx::query(REWRITE_TABLES).execute(&mut conn).await;
+                let mut conn = readers.acquire().await?;
+                conn.wait_up_to(UNHURRIED);
+                let mut conn = Connection::from(conn);
+                for statement in [MAY_WRITE, UNBOUNDED, REWRITE_TABLES] {
+                    raw_sql(statement).execute(&mut conn).await?;
+                }
+                // It is not one that only reads any more.
                 conn.close().await?;
-                done.map(|_| true).map_err(StoreError::from)
+                return Ok(true);
             }
         };
         match done {

@@ -1,16 +1,16 @@
 //! The heartbeat of a node: it extends the node's lease by the server's clock, and brings back how it is with the other nodes.
 
+use super::away::ServerAway;
 use super::hints::QueueHints;
 use super::lane::CLOCK_OFF_MAX_MS;
 use super::lanes::Lanes;
+use super::url::{DatabaseUrl, Session};
 use crate::clock::Clock;
 use crate::config::environment;
 use crate::store::OpenError;
 use crate::store::db::{Connection, query};
 use crate::store::nodes::join::{END_SESSIONS, LEAVE};
 use crate::store::sql::to_ms;
-use sqlx::Connection as _;
-use sqlx::postgres::{PgConnectOptions, PgConnection};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn lease_of(said: Option<&str>) -> Result<Duration, OpenError> {
 
 /// The heartbeat of this process's node.
 pub(in crate::store) struct LeaseHeartbeat {
-    options: PgConnectOptions,
+    url: DatabaseUrl,
     epoch: i64,
     seen: watch::Receiver<NodesSeen>,
     /// Aborted when this is dropped.
@@ -77,14 +77,15 @@ pub(in crate::store) struct LeaseHeartbeat {
 impl LeaseHeartbeat {
     /// Starts it. Lanes take no write any more when the node has no row.
     pub fn start(
-        options: PgConnectOptions,
+        (url, away): (&DatabaseUrl, ServerAway),
         (epoch, lease): (i64, Duration),
         clock: Arc<dyn Clock>,
         lanes: Lanes,
     ) -> Self {
         let (sender, seen) = watch::channel(NodesSeen::default());
         let node = BeatingNode {
-            options: options.clone(),
+            url: url.clone(),
+            away,
             epoch,
             lease,
             clock,
@@ -96,7 +97,7 @@ impl LeaseHeartbeat {
         let mut beating = JoinSet::new();
         beating.spawn(node.beat_until_gone(sender));
         Self {
-            options,
+            url: url.clone(),
             epoch,
             seen,
             beating: Mutex::new(beating),
@@ -110,7 +111,7 @@ impl LeaseHeartbeat {
 
     /// Returns the hints that other nodes send, from the connection on that their reader makes.
     pub fn hints(&self) -> QueueHints {
-        QueueHints::new(self.options.clone(), self.epoch)
+        QueueHints::new(self.url.clone(), self.epoch)
     }
 
     /// Stops it and removes the row of the node, after its last write.
@@ -119,7 +120,7 @@ impl LeaseHeartbeat {
             std::mem::take(&mut *self.beating.lock().unwrap_or_else(PoisonError::into_inner));
         beating.shutdown().await;
         let left = async {
-            let mut conn = Connection::from(PgConnection::connect_with(&self.options).await?);
+            let mut conn = self.url.connect(Session::WriteAsNode(self.epoch)).await?;
             query(LEAVE).bind(self.epoch).execute(&mut conn).await?;
             conn.close().await
         };
@@ -130,7 +131,8 @@ impl LeaseHeartbeat {
 }
 
 struct BeatingNode {
-    options: PgConnectOptions,
+    url: DatabaseUrl,
+    away: ServerAway,
     epoch: i64,
     lease: Duration,
     clock: Arc<dyn Clock>,
@@ -150,6 +152,7 @@ impl BeatingNode {
             let beat = tokio::time::timeout(self.lease / 3, self.beat()).await;
             match beat {
                 Ok(Ok(Some(found))) => {
+                    self.away.answers();
                     seen.send_if_modified(|before| {
                         let is_new = *before != found;
                         *before = found;
@@ -165,11 +168,13 @@ impl BeatingNode {
                 }
                 Ok(Err(error)) => {
                     (self.conn, self.beats_in_a_row) = (None, 0);
+                    self.away.is_silent(self.clock.now());
                     seen.send_modify(|found| found.is_heard = false);
                     tracing::warn!(%error, "the lease of this node is not extended; it is tried again");
                 }
                 Err(_elapsed) => {
                     (self.conn, self.beats_in_a_row) = (None, 0);
+                    self.away.is_silent(self.clock.now());
                     seen.send_modify(|found| found.is_heard = false);
                     tracing::warn!(
                         "the database does not answer, and the lease of this node is not extended"
@@ -184,7 +189,7 @@ impl BeatingNode {
     async fn beat(&mut self) -> Result<Option<NodesSeen>, sqlx::Error> {
         let mut conn = match self.conn.take() {
             Some(conn) => conn,
-            None => PgConnection::connect_with(&self.options).await?.into(),
+            None => self.url.connect(Session::WriteAsNode(self.epoch)).await?,
         };
         let beat = query(BEAT)
             .bind(self.epoch)
@@ -202,7 +207,7 @@ impl BeatingNode {
         let has_expired = has_expired && self.beats_in_a_row > BEATS_PER_LEASE;
         if has_expired {
             // Again at each heartbeat: burial may wait for locks of a node that expires a moment later.
-            let end = query(END_SESSIONS).bind(None::<&str>).bind(None::<&str>);
+            let end = query(END_SESSIONS).bind(None::<&str>);
             end.bind(true).execute(&mut conn).await?;
         }
         self.conn = Some(conn);

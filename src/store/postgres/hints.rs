@@ -4,7 +4,8 @@
 //! A hint is a statement of its own: NOTIFY within a transaction has each commit of the whole server wait for the one before. One
 //! that is lost costs a second, because each node looks at the queues every second.
 
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use super::url::DatabaseUrl;
+use sqlx::postgres::{PgListener, PgPoolOptions};
 use std::time::Duration;
 
 /// `$1`: epoch of the node, a blank, and the name of the queue.
@@ -44,15 +45,15 @@ impl HintedQueue {
 
 /// Hints that the other nodes send, on a connection of its own.
 pub struct QueueHints {
-    options: PgConnectOptions,
+    url: DatabaseUrl,
     epoch: i64,
     listener: Option<PgListener>,
 }
 
 impl QueueHints {
-    pub(in crate::store) fn new(options: PgConnectOptions, epoch: i64) -> Self {
+    pub(in crate::store) fn new(url: DatabaseUrl, epoch: i64) -> Self {
         Self {
-            options,
+            url,
             epoch,
             listener: None,
         }
@@ -72,7 +73,7 @@ impl QueueHints {
                 let pool = PgPoolOptions::new()
                     .max_connections(1)
                     .acquire_timeout(CONNECT_TIMEOUT)
-                    .connect_lazy_with(self.options.clone());
+                    .connect_lazy_with(self.url.options_to_listen(self.epoch));
                 let mut listener = PgListener::connect_with(&pool).await?;
                 listener.listen("attache_queue").await?;
                 listener

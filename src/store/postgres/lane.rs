@@ -1,22 +1,20 @@
 //! A connection that executes writes, one transaction each.
 
 use super::lock::{Locks, NodeLease};
-use super::refusal::{is_lost, is_passing};
-use crate::store::db::{Connection, Scope};
+use super::refusal::{is_lost, is_passing, is_unanswered};
+use super::url::{DatabaseUrl, Session};
+use crate::store::db::{Connection, Scope, unanswered};
 use crate::store::search::index_words::IndexWords;
 use crate::store::writes::job::{Job, JobOutcome};
 use crate::store::writes::power_cut::PowerCut;
 use crate::store::writes::refusal::{CommitRefusal, Halt};
 use futures_util::FutureExt;
-use sqlx::Connection as _;
-use sqlx::postgres::{PgConnectOptions, PgConnection};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
+use tokio::time::timeout;
 
-/// Time that a write waits for a server that is away; then its caller is told to try again.
-const RECONNECT_MAX: Duration = Duration::from_secs(10);
 /// Greatest difference of clocks with which instants of several machines are still in order.
 pub(in crate::store) const CLOCK_OFF_MAX_MS: i64 = 2000;
 /// Pause between two tries.
@@ -24,7 +22,8 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
 
 /// A connection that executes writes; it is made when there is one, and anew when it is lost.
 pub(super) struct Lane {
-    options: PgConnectOptions,
+    url: DatabaseUrl,
+    session: Session,
     settings: LaneSettings,
     conn: Option<Connection>,
     words: IndexWords,
@@ -47,14 +46,17 @@ pub(super) enum LaneEnd {
     Ready,
     /// No write may begin any more.
     Halted(Halt),
+    /// The server is away, and those who wait are told now: each would wait as long again.
+    Away(CommitRefusal),
     /// The power is cut: no caller is answered any more.
     PowerCut,
 }
 
 impl Lane {
-    pub fn new(options: PgConnectOptions, settings: LaneSettings) -> Self {
+    pub fn new((url, session): (DatabaseUrl, Session), settings: LaneSettings) -> Self {
         Self {
-            options,
+            url,
+            session,
             settings,
             conn: None,
             words: IndexWords::default(),
@@ -65,7 +67,11 @@ impl Lane {
     pub async fn execute(&mut self, mut job: Box<dyn Job>, cut: Option<PowerCut>) -> LaneEnd {
         let mut conn = match self.begin(&job.scope()).await {
             Ok(conn) => conn,
-            Err(refusal) => return answer(job, Err(refusal)),
+            Err(refusal) => {
+                let is_away = matches!(&refusal, CommitRefusal::Refused(error) if is_lost(error));
+                let end = answer(job, Err(refusal.clone()));
+                return if is_away { LaneEnd::Away(refusal) } else { end };
+            }
         };
         let ran = AssertUnwindSafe(job.run(&mut conn)).catch_unwind().await;
         let outcome = ran.unwrap_or_else(|_bug| {
@@ -75,10 +81,16 @@ impl Lane {
             JobOutcome::RollBack
         });
         if outcome != JobOutcome::Keep {
-            if statement(&mut conn, "ROLLBACK").await.is_ok() {
-                self.conn = Some(conn);
-            }
-            return answer(job, Ok(()));
+            let undone = statement(&mut conn, "ROLLBACK").await;
+            let end = answer(job, Ok(()));
+            return match undone {
+                Ok(()) => {
+                    self.conn = Some(conn);
+                    end
+                }
+                Err(error) if is_unanswered(&error) => LaneEnd::Away(error.into()),
+                Err(_) => end,
+            };
         }
         // The words by which a letter is found are stored with it.
         if let Err(error) = self.words.before_commit(&mut conn).await {
@@ -105,7 +117,12 @@ impl Lane {
             }
             Err(error) if is_lost(&error) => {
                 tracing::error!(%error, "the database did not answer a commit, and whether it is stored is unknown");
-                answer(job, Err(CommitRefusal::Unanswered(Arc::new(error))))
+                let error = Arc::new(error);
+                answer(job, Err(CommitRefusal::Unanswered(error.clone())));
+                match is_unanswered(&error) {
+                    true => LaneEnd::Away(CommitRefusal::Refused(error)),
+                    false => LaneEnd::Ready,
+                }
             }
             Err(error) => {
                 tracing::error!(%error, "the database refused a transaction");
@@ -114,31 +131,45 @@ impl Lane {
         }
     }
 
-    /// Returns a connection in a transaction that has its locks.
+    /// Returns a connection in a transaction that has its locks. A server that is away is waited for as long as for an answer;
+    /// then the caller is told to try again.
     async fn begin(&mut self, scope: &Scope) -> Result<Connection, CommitRefusal> {
-        let mut waited = Duration::ZERO;
+        let mut last = None;
+        let begun = timeout(self.url.write_max(), self.begin_again(scope, &mut last)).await;
+        let refusal = match begun {
+            Ok(Ok(conn)) => return Ok(conn),
+            Ok(Err(refusal)) => refusal,
+            Err(_elapsed) => last.unwrap_or_else(|| unanswered(self.url.write_max()).into()),
+        };
+        if let CommitRefusal::Refused(error) = &refusal {
+            tracing::error!(%error, "the database does not begin a transaction");
+        }
+        Err(refusal)
+    }
+
+    async fn begin_again(
+        &mut self,
+        scope: &Scope,
+        last: &mut Option<CommitRefusal>,
+    ) -> Result<Connection, CommitRefusal> {
         loop {
             let refusal = match self.try_begin(scope).await {
                 Ok(conn) => return Ok(conn),
                 Err(refusal) => refusal,
             };
             match &refusal {
-                CommitRefusal::Refused(error) if is_passing(error) && waited <= RECONNECT_MAX => {
+                CommitRefusal::Refused(error) if is_passing(error) => {
                     tracing::warn!(%error, "the database is away; it is tried again");
                 }
-                CommitRefusal::Refused(error) => {
-                    tracing::error!(%error, "the database does not begin a transaction");
-                    return Err(refusal);
-                }
-                CommitRefusal::NoLease if waited <= RECONNECT_MAX => {
+                CommitRefusal::NoLease => {
                     tracing::debug!(
                         "the lease of this node has expired; a heartbeat is waited for"
                     );
                 }
                 _ => return Err(refusal),
             }
+            *last = Some(refusal);
             tokio::time::sleep(RECONNECT_PAUSE).await;
-            waited += RECONNECT_PAUSE;
         }
     }
 
@@ -149,7 +180,7 @@ impl Lane {
         }
         let mut conn = match self.conn.take() {
             Some(conn) => conn,
-            None => PgConnection::connect_with(&self.options).await?.into(),
+            None => self.url.connect(self.session).await?,
         };
         let locks = match self.settings.takes_locks.load(Ordering::Relaxed) {
             true => Locks::of(scope, &mut conn).await?,

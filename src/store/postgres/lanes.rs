@@ -4,11 +4,11 @@
 //! is answered after the commit.
 
 use super::lane::{Lane, LaneEnd, LaneSettings};
+use super::url::{DatabaseUrl, Session};
 use crate::store::writes::job::Job;
 use crate::store::writes::power_cut::PowerCut;
-use crate::store::writes::refusal::Halt;
+use crate::store::writes::refusal::{CommitRefusal, Halt};
 use crate::store::{Result, StoreError};
-use sqlx::postgres::PgConnectOptions;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,7 +49,7 @@ struct WriteQueue {
 impl Lanes {
     /// Starts the lanes; they work until they are closed. An engine gives the epoch of its node, which must be in the
     /// database at every write.
-    pub fn start(options: &PgConnectOptions, node: Option<i64>) -> Self {
+    pub fn start((url, session): (&DatabaseUrl, Session), node: Option<i64>) -> Self {
         let (halted, halt) = watch::channel(None);
         let queue = Arc::new(WriteQueue {
             jobs: Mutex::default(),
@@ -70,7 +70,7 @@ impl Lanes {
         for _ in 0..LANES {
             working.spawn(work(
                 queue.clone(),
-                Lane::new(options.clone(), queue.settings.clone()),
+                Lane::new((url.clone(), session), queue.settings.clone()),
             ));
         }
         let working = Arc::new(Mutex::new(working));
@@ -192,6 +192,21 @@ impl WriteQueue {
         self.empty();
     }
 
+    /// Answers the waiting writes: nothing of them is stored, and each may be tried again.
+    fn refuse_waiting(&self, refusal: &CommitRefusal) {
+        let waiting = {
+            let mut jobs = locked(&self.jobs);
+            // Each has a permit; one that a lane has just taken finds no write, and waits for the next.
+            let taken = self.ready.forget_permits(jobs.len());
+            self.places.add_permits(taken);
+            let kept = jobs.len() - taken;
+            jobs.split_off(kept)
+        };
+        for job in waiting {
+            job.answer(Err(refusal.clone()));
+        }
+    }
+
     /// Drops the waiting writes, so that their callers do not wait for ever.
     fn empty(&self) {
         locked(&self.jobs).clear();
@@ -208,6 +223,7 @@ async fn work(queue: Arc<WriteQueue>, mut lane: Lane) {
         let cut = queue.cut_of_next();
         match lane.execute(job, cut).await {
             LaneEnd::Ready => {}
+            LaneEnd::Away(refusal) => queue.refuse_waiting(&refusal),
             LaneEnd::Halted(halt) => queue.stop(Some(halt)),
             LaneEnd::PowerCut => queue.stop(None),
         }

@@ -9,7 +9,7 @@
 use crate::domain::{PersonaId, sha256_hex};
 use crate::store::db::{Connection, Scope, Sql, query_scalar, raw_sql};
 use crate::store::sql::json_list;
-use sqlx::{AssertSqlSafe, Row, SqlSafeStr};
+use sqlx::{AssertSqlSafe, Executor, Row, SqlSafeStr};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -113,11 +113,12 @@ impl Locks {
                 " SELECT expires_ms > server_ms() AS is_leased FROM nodes WHERE epoch = {epoch}"
             );
         }
-        let Some(conn) = conn.postgres() else {
+        let Connection::Postgres(conn) = conn else {
             return Ok(NodeLease::Held);
         };
         let text = AssertSqlSafe(text).into_sql_str();
-        let rows = sqlx::raw_sql(text).fetch_all(conn).await?;
+        let begun = conn.answered(|conn| conn.fetch_all(sqlx::raw_sql(text)));
+        let rows = begun.await?;
         if node.is_none() {
             return Ok(NodeLease::Held);
         }

@@ -8,7 +8,7 @@
 //! - `copy_in`: rows of a table, without a statement for each.
 //! - `lane`: a connection that executes writes, one transaction each.
 //! - `lanes`: the queue of writes, and the lanes that work on it.
-//! - `heartbeat`: the lease of a node, extended.
+//! - `heartbeat`: the lease of a node, extended. `away`: since when the server does not answer.
 //! - `hints`: what tells other nodes of new work.
 //! - `open`: the store's connections, its epoch.
 //!
@@ -22,6 +22,7 @@ pub(in crate::store) mod lock;
 pub(in crate::store) mod copy_in;
 pub(in crate::store) mod lane;
 pub(in crate::store) mod lanes;
+pub(in crate::store) mod away;
 pub(in crate::store) mod heartbeat;
 pub(in crate::store) mod hints;
 pub(in crate::store) mod open;

@@ -1,33 +1,33 @@
 //! Opening a database of PostgreSQL: settings read back, migrations, the epoch.
 
+use super::away::ServerAway;
 use super::heartbeat::{LeaseHeartbeat, lease};
 use super::lanes::Lanes;
 use super::lock::Locks;
 use super::migrations::{self, migrate, require_newest};
 use super::settings;
-use super::url::DatabaseUrl;
+use super::url::{DatabaseUrl, Session};
 use crate::clock::Clock;
 use crate::domain::LoopKey;
 use crate::store::OpenError;
 use crate::store::archive;
-use crate::store::db::{Connection, Pool, Row, Scope, query, raw_sql};
+use crate::store::db::{Connection, Pool, Row, Scope, ServerPool, query, raw_sql, unanswered};
 use crate::store::nodes::identity::NodeIdentity;
-use crate::store::nodes::join::{END_SESSIONS, JOIN};
+use crate::store::nodes::join::{END_SESSIONS, HOLDER, JOIN};
 use crate::store::opened::{Opened, StoreWriter};
 use crate::store::sql::to_ms;
-use crate::store::sqlite::locks::{acquire, replace, turn_to_open};
+use crate::store::sqlite::locks::{acquire, pid_before, replace, turn_to_open};
 use crate::store::sqlite::open::{RAISE_EPOCH, READ_EPOCH, data_folder};
-use sqlx::Connection as _;
-use sqlx::postgres::{PgConnection, PgPoolOptions};
+use futures_util::future::BoxFuture;
+use sqlx::postgres::PgConnection;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::timeout;
 
-/// Most connections that read at once.
-const READERS_MAX: u32 = 8;
-/// Time that a read waits for a connection, while the server is away for example.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Looks at another node of this identity, within the length of a lease.
+const HOLDER_LOOKS: u32 = 5;
 
 type OpenResult = Result<Opened, OpenError>;
 
@@ -59,16 +59,18 @@ async fn open_for_engine(
 ) -> OpenResult {
     let data = data_folder(workspace)?;
     let _opening = turn_to_open(&data).await?;
+    let before = pid_before(&data.join("engine.lock"));
     let lock = lock(&data.join("engine.lock"))?;
-    let mut conn = connect_to_write(url, &**clock).await?;
+    let mut conn = connect_to_write(url, Session::Write, &**clock).await?;
     let (node, lease) = (NodeIdentity::of(workspace), lease()?);
+    refuse_second(&mut conn, (&node, before), lease).await?;
     let engine = join(&mut conn, (&node, lease), &**clock).await?;
     conn.close().await?;
     let epoch = engine.get("epoch");
-    let options = url.to_write_as_node(epoch);
-    let lanes = Lanes::start(&options, Some(epoch));
+    let lanes = Lanes::start((url, Session::WriteAsNode(epoch)), Some(epoch));
     let mut opened = opened(url, &engine, lanes.clone());
-    let heartbeat = LeaseHeartbeat::start(options, (epoch, lease), clock.clone(), lanes);
+    let away = ServerAway::of(&data);
+    let heartbeat = LeaseHeartbeat::start((url, away), (epoch, lease), clock.clone(), lanes);
     opened.heartbeat = Some(heartbeat);
     opened._lock = Some(lock);
     Ok(opened)
@@ -77,10 +79,10 @@ async fn open_for_engine(
 /// Opens the database beside an engine.
 pub(in crate::store) async fn open_shared(url: &DatabaseUrl, clock: &dyn Clock) -> OpenResult {
     let opened = async {
-        let mut conn = connect_to_write(url, clock).await?;
+        let mut conn = connect_to_write(url, Session::Write, clock).await?;
         let engine = read_epoch(&mut conn, READ_EPOCH).await?;
         conn.close().await?;
-        let lanes = Lanes::start(&url.to_write(), None);
+        let lanes = Lanes::start((url, Session::Write), None);
         Ok(opened(url, &engine, lanes))
     };
     opened.await.map_err(|error| url.failed(error))
@@ -91,12 +93,12 @@ pub(in crate::store) async fn open_shared(url: &DatabaseUrl, clock: &dyn Clock) 
 /// Errors: [`OpenError::Older`] for a database that the engine has not migrated yet.
 pub(in crate::store) async fn open_to_read(url: &DatabaseUrl) -> OpenResult {
     let opened = async {
-        let mut conn = connect_to_read(url).await?;
+        let mut conn = connect_to_read(url, Session::Read).await?;
         let engine = read_epoch(&mut conn, READ_EPOCH).await?;
         conn.close().await?;
         // What a reader submits is a transaction that reads, such as of the feed; the server refuses
         // others.
-        let lanes = Lanes::start(&url.to_read(), None);
+        let lanes = Lanes::start((url, Session::Read), None);
         let mut opened = opened(url, &engine, lanes);
         opened.can_write = false;
         Ok(opened)
@@ -104,16 +106,19 @@ pub(in crate::store) async fn open_to_read(url: &DatabaseUrl) -> OpenResult {
     opened.await.map_err(|error| url.failed(error))
 }
 
-/// Returns a connection that only reads.
+/// Returns a connection that only reads; [`Session::ReadAll`] for whole tables.
 ///
 /// Errors: [`OpenError::Older`], [`OpenError::Newer`] for a schema that is not this program's.
-pub(in crate::store) async fn connect_to_read(url: &DatabaseUrl) -> Result<Connection, OpenError> {
-    let connected = async {
-        let mut conn = PgConnection::connect_with(&url.to_read()).await?;
-        require_newest(&mut conn).await?;
-        Ok(conn.into())
-    };
-    connected.await.map_err(|error| url.failed(error))
+pub(in crate::store) async fn connect_to_read(
+    url: &DatabaseUrl,
+    session: Session,
+) -> Result<Connection, OpenError> {
+    let mut conn = url.connect(session).await.map_err(OpenError::Sql);
+    if let Ok(conn) = &mut conn {
+        let checked = within(url, conn, |conn| Box::pin(require_newest(conn))).await;
+        checked.map_err(|error| url.failed(error))?;
+    }
+    conn.map_err(|error| url.failed(error))
 }
 
 /// Checks that a database has the tables of this program, or none yet.
@@ -121,25 +126,74 @@ pub(in crate::store) async fn connect_to_read(url: &DatabaseUrl) -> Result<Conne
 /// Errors: [`OpenError::Older`], [`OpenError::Newer`].
 pub(in crate::store) async fn require_newest_or_none(url: &DatabaseUrl) -> Result<(), OpenError> {
     let checked = async {
-        let mut conn = PgConnection::connect_with(&url.to_read()).await?;
-        migrations::require_newest_or_none(&mut conn).await?;
+        let mut conn = url.connect(Session::Read).await?;
+        let check = within(url, &mut conn, |conn| {
+            Box::pin(migrations::require_newest_or_none(conn))
+        });
+        check.await?;
         Ok(conn.close().await?)
     };
     checked.await.map_err(|error| url.failed(error))
 }
 
-/// Returns a connection that writes, after the settings of the server were read back and the schema was brought up to date.
+/// Looks at the tables, as long as a read may take.
+async fn within<'c>(
+    url: &DatabaseUrl,
+    conn: &'c mut Connection,
+    look: impl FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<(), OpenError>>,
+) -> Result<(), OpenError> {
+    let Some(conn) = conn.postgres() else {
+        return Ok(());
+    };
+    let looked = timeout(url.read_max(), look(conn)).await;
+    looked.unwrap_or_else(|_elapsed| Err(unanswered(url.read_max()).into()))
+}
+
+/// Returns a connection that writes, after the settings of the server were read back and the schema was brought up to date;
+/// [`Session::WriteAll`] for whole tables.
 pub(in crate::store) async fn connect_to_write(
     url: &DatabaseUrl,
+    session: Session,
     clock: &dyn Clock,
 ) -> Result<Connection, OpenError> {
-    let conn = PgConnection::connect_with(&url.to_write()).await?;
-    let mut checked = Connection::from(conn);
+    let mut checked = url.connect(session).await?;
     settings::require(&mut checked).await?;
     if let Some(conn) = checked.postgres() {
         migrate(conn, clock.now()).await?;
     }
     Ok(checked)
+}
+
+/// Refuses to take the place of a node that lives: of two machines with one identity, such as a machine and its copy with all of
+/// its memory, each would end the other. One whose process had the lock of this workspace is gone.
+async fn refuse_second(
+    conn: &mut Connection,
+    (node, before): (&NodeIdentity, Option<i64>),
+    lease: Duration,
+) -> Result<(), OpenError> {
+    let mut first_seen: Option<i64> = None;
+    for _ in 0..=HOLDER_LOOKS {
+        let holder = query(HOLDER).bind(&node.identity).bind(before.unwrap_or(0));
+        let Some(holder) = holder.fetch_optional(&mut *conn).await? else {
+            return Ok(());
+        };
+        let expires_ms: i64 = holder.get("expires_ms");
+        match first_seen {
+            Some(seen) if expires_ms > seen => {
+                return Err(OpenError::NodeLives {
+                    node: format!(
+                        "{}:{}",
+                        holder.get::<&str>("host"),
+                        holder.get::<&str>("workspace")
+                    ),
+                    pid: holder.get("pid"),
+                });
+            }
+            _ => first_seen = Some(expires_ms),
+        }
+        tokio::time::sleep(lease / HOLDER_LOOKS).await;
+    }
+    Ok(())
 }
 
 /// Raises the epoch, joins the nodes under it, and returns the row of the engine. No other write goes on meanwhile, so
@@ -150,8 +204,7 @@ async fn join(
     clock: &dyn Clock,
 ) -> Result<Row, OpenError> {
     query(END_SESSIONS)
-        .bind(&node.host)
-        .bind(&node.workspace)
+        .bind(&node.identity)
         .bind(false)
         .execute(&mut *conn)
         .await?;
@@ -165,7 +218,8 @@ async fn join(
         .bind(node.pid)
         .bind(node.version)
         .bind(clock.now().to_string());
-    join.bind(to_ms(lease)).execute(&mut *conn).await?;
+    let join = join.bind(to_ms(lease)).bind(&node.identity);
+    join.execute(&mut *conn).await?;
     raw_sql("COMMIT").execute(conn).await?;
     Ok(engine)
 }
@@ -179,14 +233,14 @@ async fn read_epoch(conn: &mut Connection, statement: &'static str) -> Result<Ro
 }
 
 fn opened(url: &DatabaseUrl, engine: &Row, lanes: Lanes) -> Opened {
-    let readers = PgPoolOptions::new()
-        .max_connections(READERS_MAX)
-        .min_connections(0)
-        .acquire_timeout(ACQUIRE_TIMEOUT)
-        .connect_lazy_with(url.to_read());
+    let to_read = url.clone();
+    let connect = move || -> BoxFuture<'static, Result<PgConnection, sqlx::Error>> {
+        let url = to_read.clone();
+        Box::pin(async move { url.connected(Session::Read).await })
+    };
     Opened {
         writer: StoreWriter::Lanes(lanes),
-        readers: Pool::Postgres(readers),
+        readers: Pool::Postgres(ServerPool::new(Box::new(connect), url.read_max())),
         epoch: engine.get("epoch"),
         loop_key: LoopKey::new(engine.get("loop_key")),
         can_write: true,

@@ -119,7 +119,8 @@ impl PersonaStore {
                 .bind(readers.first())
                 .bind(THREADS_MAX),
         };
-        let mut rows = query.fetch(self.store.readers());
+        let mut conn = self.store.readers().acquire().await?;
+        let mut rows = query.fetch(&mut conn);
         let mut found: Vec<(i64, f32)> = Vec::new();
         while let Some(row) = rows.try_next().await? {
             let vector: &[u8] = row.try_get("vector")?;

@@ -94,6 +94,12 @@ pub(in crate::store) fn pid_in(file: &mut File) -> String {
     first_line(&text)
 }
 
+/// Returns the process that has a lock, or had it last.
+pub(in crate::store) fn pid_before(path: &Path) -> Option<i64> {
+    let mut file = File::open(path).ok()?;
+    pid_in(&mut file).parse().ok()
+}
+
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim().to_owned()
 }

@@ -3,12 +3,12 @@
 //! - `open`: the store, its connections, its epoch.
 //! - `open_error`: reasons why a database could not be opened.
 //! - `locks`: the lock of an engine, and the lock for opening.
-//! - `files`: SQLite's files beside a database.
+//! - `files`: SQLite's files beside a database. `spare`: room that is given up on a full disk.
 //! - `leftovers`: files that another database left.
 //! - `read_only`: opening where nothing can be written.
 //! - `migrations`: the schema, embedded.
 //! - `writer`: group commit.
-//! - `refusal`: reasons why a commit failed.
+//! - `refusal`: reasons why a commit failed. `read_health`: reads that fail.
 //! - `log`: the write-ahead log, copied back.
 //! - `identity`: identity of the file behind the name.
 //! - `clock_steps`: rows that a step of the clock left in the future.
@@ -20,11 +20,13 @@ pub(in crate::store) mod open;
 pub(in crate::store) mod open_error;
 pub(in crate::store) mod locks;
 pub mod files;
+pub mod spare;
 pub(in crate::store) mod leftovers;
 pub(in crate::store) mod read_only;
 pub mod migrations;
 pub(in crate::store) mod writer;
 pub(in crate::store) mod refusal;
+pub(in crate::store) mod read_health;
 pub(in crate::store) mod log;
 pub(in crate::store) mod identity;
 pub(in crate::store) mod clock_steps;

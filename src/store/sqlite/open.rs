@@ -26,6 +26,7 @@ use sqlx::sqlite::{
 use sqlx::{ConnectOptions, Connection as _, Row};
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Most connections that read at once.
@@ -246,7 +247,7 @@ async fn open_database(
     let writer = GroupWriter::start(conn.into(), engine, log);
     Ok(Opened {
         writer: StoreWriter::Group(writer),
-        readers: Pool::Sqlite(readers),
+        readers: Pool::Sqlite(readers, Arc::default()),
         epoch,
         loop_key,
         can_write,

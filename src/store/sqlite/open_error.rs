@@ -83,6 +83,9 @@ pub enum OpenError {
     /// Nodes work on a database that is to be had alone.
     #[error("nodes work on this database: {nodes}")]
     NodesAtWork { nodes: String },
+    /// A node with the identity of this machine and folder lives, and is another process.
+    #[error("a node of this identity is at work: process {pid} of {node}")]
+    NodeLives { node: String, pid: i64 },
     /// The copy that is made before an upgrade does not fit.
     #[error(
         "the database is copied before it is brought up to date; that needs {needed} bytes in `{folder}`, and {free} are free"

@@ -1,6 +1,6 @@
 //! Classes of failed transactions, and whether a later one may commit.
 
-use crate::store::StoreError;
+use crate::store::{OpenError, StoreError};
 use sqlx::sqlite::SqliteError;
 
 /// Primary result codes of SQLite (sqlite.org/rescode.html).
@@ -18,6 +18,38 @@ impl StoreError {
             StoreError::NotCommitted(error) => is_one_of(error, &[READ_ONLY]),
             _ => false,
         }
+    }
+}
+
+/// The disk or the quota is full.
+const FULL: i32 = 13;
+/// Another process holds the lock of the file.
+const BUSY: i32 = 5;
+
+impl StoreError {
+    /// Reports whether the disk has no room for the write.
+    pub fn is_for_want_of_room(&self) -> bool {
+        self.is_code(FULL)
+    }
+
+    /// Reports whether another process kept the file locked until this one gave up.
+    pub fn is_locked_out(&self) -> bool {
+        self.is_code(BUSY)
+    }
+
+    fn is_code(&self, code: i32) -> bool {
+        match self {
+            StoreError::Sql(error) => is_one_of(error, &[code]),
+            StoreError::NotCommitted(error) => is_one_of(error, &[code]),
+            _ => false,
+        }
+    }
+}
+
+impl OpenError {
+    /// Reports whether the disk has no room for what opening writes.
+    pub fn is_for_want_of_room(&self) -> bool {
+        matches!(self, OpenError::Sql(error) if is_one_of(error, &[FULL]))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::store::db::{self, Connection, Sql};
 use crate::store::postgres::lock::have_alone;
 use crate::store::postgres::migrations::LIVING_NODES;
 use crate::store::postgres::open as server;
+use crate::store::postgres::url::Session;
 use crate::store::sqlite::leftovers::refuse_leftovers;
 use crate::store::sqlite::locks::{acquire, turn_to_open};
 use crate::store::sqlite::open::{RAISE_EPOCH, connect_alone, data_folder};
@@ -70,7 +71,7 @@ impl TransferSource {
             TransferPlace::Server(url) => {
                 let lock = acquire(&lock)?;
                 let opened = async {
-                    let mut conn = server::connect_to_write(url, clock).await?;
+                    let mut conn = server::connect_to_write(url, Session::WriteAll, clock).await?;
                     archive::require_none(&mut conn).await?;
                     Ok(conn)
                 };

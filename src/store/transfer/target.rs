@@ -10,6 +10,7 @@ use crate::store::OpenError;
 use crate::store::archive::{ARCHIVE_HEADER, MARK_ARCHIVE, TransferMark, UNMARK_ARCHIVE};
 use crate::store::db::{self, Connection, Sql};
 use crate::store::postgres::open as server;
+use crate::store::postgres::url::Session;
 use crate::store::sqlite::files::side_files;
 use crate::store::sqlite::locks::{acquire, turn_to_open};
 use crate::store::sqlite::open::{connect_alone, data_folder};
@@ -45,7 +46,7 @@ impl TransferTarget {
             }
             TransferPlace::Server(url) => {
                 let opened = async {
-                    let mut conn = server::connect_to_write(url, clock).await?;
+                    let mut conn = server::connect_to_write(url, Session::WriteAll, clock).await?;
                     have_server_alone(&mut conn).await?;
                     Ok(conn)
                 };

@@ -7,7 +7,7 @@ use crate::store::journal::packed::Unpacker;
 use crate::store::objects::room::ObjectRoom;
 use crate::store::persona_tables::{PERSONA_TABLES, PersonaTable};
 use crate::store::postgres::open as server;
-use crate::store::postgres::url::DatabaseUrl;
+use crate::store::postgres::url::{DatabaseUrl, Session};
 use crate::store::sql::{from_json, persona_id};
 use crate::store::views::bundles::put_bodies;
 use crate::store::{OpenError, Result};
@@ -133,7 +133,7 @@ impl ExportSnapshot {
         let Some(url) = DatabaseUrl::of(workspace)? else {
             return Ok(None);
         };
-        let mut conn = server::connect_to_read(&url).await?;
+        let mut conn = server::connect_to_read(&url, Session::ReadAll).await?;
         raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ")
             .execute(&mut conn)
             .await?;

@@ -8,7 +8,7 @@ use crate::store::archive::require_no_archive;
 use crate::store::db::{self, Connection, Sql};
 use crate::store::objects::room::ObjectRoom;
 use crate::store::postgres::open as server;
-use crate::store::postgres::url::DatabaseUrl;
+use crate::store::postgres::url::{DatabaseUrl, Session};
 use crate::store::sqlite::leftovers::refuse_leftovers;
 use crate::store::sqlite::locks::{acquire, turn_to_open};
 use crate::store::sqlite::open::{self as file, connect_alone, data_folder};
@@ -95,7 +95,7 @@ impl MovingCell {
 }
 
 async fn server_alone(url: &DatabaseUrl, clock: &dyn Clock) -> Result<Connection, OpenError> {
-    let mut conn = server::connect_to_write(url, clock).await?;
+    let mut conn = server::connect_to_write(url, Session::WriteAll, clock).await?;
     have_server_alone(&mut conn).await?;
     Ok(conn)
 }
@@ -113,7 +113,9 @@ async fn require_version(data: &Path, url: Option<&DatabaseUrl>) -> Result<(), O
 /// Returns a connection that only reads, beside an engine; `None` where there is no database yet.
 pub(super) async fn connect_to_read(workspace: &Path) -> Result<Option<Connection>, OpenError> {
     match DatabaseUrl::of(workspace)? {
-        Some(url) => server::connect_to_read(&url).await.map(Some),
+        Some(url) => server::connect_to_read(&url, Session::ReadAll)
+            .await
+            .map(Some),
         None => file::connect_to_read(&workspace.join("data")).await,
     }
 }
