@@ -37,8 +37,26 @@ const PLAIN: Backlog = Backlog {
 /// The writers say nothing that a summary must repeat.
 const VAGUE: &str = "The writers of these letters talk about the weir.";
 
-const BACKLOGS: [Backlog; 12] = [
+const BACKLOGS: [Backlog; 14] = [
     PLAIN,
+    // More messages than a history looks at: answers stand there whose letters do not.
+    Backlog {
+        name: "short letters",
+        letters: 150,
+        together: 150,
+        bytes: 60,
+        summary: VAGUE,
+        ..PLAIN
+    },
+    Backlog {
+        name: "short letters and a restart",
+        letters: 150,
+        together: 150,
+        bytes: 60,
+        summary: VAGUE,
+        is_restarted: true,
+        ..PLAIN
+    },
     Backlog {
         name: "large letters",
         bytes: 6_000,
@@ -223,7 +241,7 @@ async fn a_chain_goes_on_only_where_its_row_moved() {
             .bind(format!("{case}.next"))
             .bind(START)
             .bind(before + upto);
-        let go_on = go_on.bind(START).bind(24i64);
+        let go_on = go_on.bind(START).bind(24_i64);
         let queued = go_on
             .execute(&mut rows)
             .await
