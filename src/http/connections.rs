@@ -52,12 +52,12 @@ impl fmt::Display for WebPeer {
 
 #[derive(Default)]
 pub(super) struct WebConnections {
-    open: Mutex<OpenConnections>,
+    open: Mutex<WebPlaces>,
 }
 
 /// Connections in the order in which they came.
 #[derive(Default)]
-struct OpenConnections {
+struct WebPlaces {
     next: u64,
     all: Vec<OpenConnection>,
 }
@@ -98,7 +98,7 @@ impl ConnectionMark {
 }
 
 impl WebConnections {
-    fn open(&self) -> std::sync::MutexGuard<'_, OpenConnections> {
+    fn open(&self) -> std::sync::MutexGuard<'_, WebPlaces> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -131,7 +131,7 @@ impl WebConnections {
     }
 }
 
-impl OpenConnections {
+impl WebPlaces {
     /// Returns the oldest connection of the network that has the most of those that nobody is known by; `None`: a newcomer of
     /// `network` has no better claim.
     fn place_of_a_stranger(&self, network: WebPeer) -> Option<usize> {

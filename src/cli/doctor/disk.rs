@@ -304,7 +304,7 @@ mod tests {
         };
         assert_eq!(only(&no_bound), None, "btrfs makes inodes as it needs them");
         let nothing_kept = DiskFacts {
-            free_bytes: 16 << 20,
+            free_bytes: 32 << 20,
             kept_bytes: 0,
             ..good()
         };

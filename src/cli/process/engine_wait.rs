@@ -1,6 +1,6 @@
 //! A wait for the engine that works on a workspace, which may be stopped, busy or broken: when to say so, and when to give up.
 
-use super::other::is_stopped;
+use super::other::{is_stopped, stopped_hint};
 use crate::cli::{Exit, Failure};
 use std::time::Duration;
 
@@ -66,13 +66,6 @@ impl EngineWait {
         let is_due = quiet >= REMARK_AFTER && !std::mem::replace(&mut self.is_remarked, true);
         Ok(is_due.then(|| format!("waiting for process {pid}{state} to {}", self.awaited)))
     }
-}
-
-/// What to do about a stopped process that holds a workspace. No take-over: the process keeps its addresses.
-pub fn stopped_hint(pid: &str) -> String {
-    format!(
-        "`kill -CONT {pid}` lets it go on; `kill -9 {pid}` ends it, and `attache serve` starts another, which goes on with its work"
-    )
 }
 
 fn hint(pid: &str, is_stopped: bool) -> String {

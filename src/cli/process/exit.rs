@@ -1,7 +1,6 @@
 //! Exit codes of the process, and errors that choose one.
 
-use crate::cli::process::engine_wait::stopped_hint;
-use crate::cli::process::other::is_stopped;
+use crate::cli::process::other::{is_stopped, stopped_hint};
 use crate::cli::screen::Unwritten;
 use crate::config::ConfigErrors;
 use crate::store::{OpenError, StoreError, server_remedy};
@@ -345,7 +344,7 @@ fn of_store(error: &StoreError) -> (Exit, Option<String>) {
             (Exit::TryAgain, Some(hint.to_owned()))
         }
         StoreError::NotCommitted(_) if error.is_for_want_of_room() => {
-            let hint = "make room on the disk of `data`: `attache gc --older-than 90d` deletes what is old";
+            let hint = "make room on the disk of `data`, by moving a backup elsewhere for example; then `attache gc --older-than 90d` deletes what is old";
             (Exit::TryAgain, Some(hint.to_owned()))
         }
         StoreError::NotCommitted(_) | StoreError::CommitUnanswered(_) => (Exit::TryAgain, None),

@@ -8,3 +8,10 @@ pub fn is_stopped(pid: &str) -> bool {
     let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
     state.starts_with(['T', 't'])
 }
+
+/// Returns what to do about a stopped process that holds a workspace. No take-over: the process keeps its addresses.
+pub fn stopped_hint(pid: &str) -> String {
+    format!(
+        "`kill -CONT {pid}` lets it go on; `kill -9 {pid}` ends it, and `attache serve` starts another, which goes on with its work"
+    )
+}

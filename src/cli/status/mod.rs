@@ -105,9 +105,7 @@ fn fields(status: &WorkspaceStatus) -> Vec<(&'static str, String)> {
         let remedy = status.database_remedy.as_deref();
         let remedy = remedy.unwrap_or("`attache doctor` says what to do");
         let since = status.server_away_since;
-        let since = since.map_or(String::new(), |at| {
-            format!(", which does not answer since {at}")
-        });
+        let since = since.map_or(String::new(), |at| format!(" (no answer since {at})"));
         let unread = status.database_error.as_ref();
         let unread = unread.map(|error| format!("{error}{since}: {remedy}"));
         fields.push(("Database", unread.unwrap_or_else(none)));

@@ -23,12 +23,12 @@ pub struct Live<'a> {
     prompts: Option<(&'a GoodPrompts, &'a Persona)>,
     /// Files of knowledge that are in no index, with the reason.
     left_out: Vec<(String, String)>,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenReads>,
 }
 
 /// Reads so far: their record, and the answers of the store by their questions.
 #[derive(Default)]
-struct Seen {
+struct SeenReads {
     log: ReadLog,
     knowledge: Answers<(Vec<String>, u32), Vec<KnowledgeHit>>,
     memory: Answers<MemoryCircle, Vec<MemoryEntry>>,
@@ -73,19 +73,19 @@ impl<'a> Live<'a> {
         seen.unwrap_or_else(PoisonError::into_inner).log
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, SeenReads> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Answers a question: as before in this context, or by a read, which is recorded.
     async fn once<Q: PartialEq, A: Clone>(
         &self,
-        answers: fn(&mut Seen) -> &mut Answers<Q, A>,
+        answers: fn(&mut SeenReads) -> &mut Answers<Q, A>,
         question: Q,
         read: impl Future<Output = Result<A, StoreError>>,
         record: impl FnOnce(&mut ReadLog, &A),
     ) -> Result<A, ReadError> {
-        let known = |seen: &mut Seen| {
+        let known = |seen: &mut SeenReads| {
             let mut known = answers(seen).iter();
             let same = known.find(|(asked, _)| *asked == question);
             same.map(|(_, answer)| answer.clone())

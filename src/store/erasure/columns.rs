@@ -234,7 +234,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     ),
     (
         "nodes",
-        "host workspace version roles started_at drain_asked_at",
+        "host workspace identity version roles started_at drain_asked_at",
         Keys,
     ),
     (

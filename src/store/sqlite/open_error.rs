@@ -2,7 +2,7 @@
 
 use crate::objects::ObjectError;
 use crate::store::sqlite::migrations::newest_known;
-use crate::store::sqlite::refusal::is_one_of;
+use crate::store::sqlite::refusal::{FULL, is_one_of};
 use sqlx::migrate::MigrateError;
 
 /// Reason why a workspace's database could not be opened.
@@ -136,6 +136,13 @@ pub enum OpenError {
     /// The database lacks migrations, and was opened read-only.
     #[error("the database was written by an older attache (it lacks migration {0})")]
     Older(i64),
+}
+
+impl OpenError {
+    /// Reports whether the disk has no room for what opening writes.
+    pub fn is_for_want_of_room(&self) -> bool {
+        matches!(self, OpenError::Sql(error) if is_one_of(error, &[FULL]))
+    }
 }
 
 /// Names both versions.

@@ -1,6 +1,6 @@
 //! Classes of failed transactions, and whether a later one may commit.
 
-use crate::store::{OpenError, StoreError};
+use crate::store::StoreError;
 use sqlx::sqlite::SqliteError;
 
 /// Primary result codes of SQLite (sqlite.org/rescode.html).
@@ -22,7 +22,7 @@ impl StoreError {
 }
 
 /// The disk or the quota is full.
-const FULL: i32 = 13;
+pub(in crate::store) const FULL: i32 = 13;
 /// Another process holds the lock of the file.
 const BUSY: i32 = 5;
 
@@ -43,13 +43,6 @@ impl StoreError {
             StoreError::NotCommitted(error) => is_one_of(error, &[code]),
             _ => false,
         }
-    }
-}
-
-impl OpenError {
-    /// Reports whether the disk has no room for what opening writes.
-    pub fn is_for_want_of_room(&self) -> bool {
-        matches!(self, OpenError::Sql(error) if is_one_of(error, &[FULL]))
     }
 }
 

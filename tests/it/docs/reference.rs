@@ -63,7 +63,6 @@ fn api() -> String {
             RouteAccess::Operate => "`admin`, or a session".to_owned(),
             RouteAccess::Key(right) => format!("`{}:PERSONA`", right.as_str()),
             RouteAccess::Agent => "`send:PERSONA` or `read`".to_owned(),
-            RouteAccess::Signed => "whoever signs or proves it".to_owned(),
         };
         let words: Vec<String> = route
             .words()
