@@ -60,19 +60,24 @@ mod tests {
     #[test]
     fn a_folder_has_one_identity_by_whatever_path_and_its_copy_another() {
         let place = tempfile::tempdir().expect("a folder");
-        let [house, moved, copy] = ["house", "moved", "copy"].map(|name| place.path().join(name));
-        fs::create_dir_all(house.join("data")).expect("a folder");
+        let [first_place, moved, copy] =
+            ["first", "moved", "copy"].map(|name| place.path().join(name));
+        fs::create_dir_all(first_place.join("data")).expect("a folder");
         let identity = |path: &Path| NodeIdentity::of(path).identity;
-        let first = identity(&house);
-        assert_eq!(first, identity(&house), "the next start");
+        let first = identity(&first_place);
+        assert_eq!(first, identity(&first_place), "the next start");
         let link = place.path().join("link");
-        std::os::unix::fs::symlink(&house, &link).expect("a link");
+        std::os::unix::fs::symlink(&first_place, &link).expect("a link");
         assert_eq!(first, identity(&link));
-        fs::rename(&house, &moved).expect("moved");
+        fs::rename(&first_place, &moved).expect("moved");
         assert_eq!(first, identity(&moved), "it is the same folder");
-        fs::create_dir_all(house.join("data")).expect("a folder");
-        assert_ne!(first, identity(&house), "another folder at the same path");
+        fs::create_dir_all(first_place.join("data")).expect("a folder");
+        assert_ne!(
+            first,
+            identity(&first_place),
+            "another folder at the same path"
+        );
         fs::create_dir_all(copy.join("data")).expect("a folder");
-        assert_ne!(identity(&house), identity(&copy));
+        assert_ne!(identity(&first_place), identity(&copy));
     }
 }

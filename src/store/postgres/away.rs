@@ -28,7 +28,7 @@ impl ServerAway {
     pub fn is_silent(&mut self, now: Timestamp) {
         if !self.is_noted {
             // Where it cannot be written, nobody is told since when.
-            let _untold = fs::write(&self.path, format!("{now}\n"));
+            let _unwritten = fs::write(&self.path, format!("{now}\n"));
             self.is_noted = true;
         }
     }

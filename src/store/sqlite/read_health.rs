@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_go_on_failing_are_told_from_those_that_fail_now_and_then() {
+    fn reads_that_go_on_failing_are_not_those_that_fail_now_and_then() {
         let one_in =
             |pause: usize| -> Vec<u64> { (0..60).map(|at| u64::from(at % pause == 0)).collect() };
         #[rustfmt::skip]
