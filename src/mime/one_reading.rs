@@ -118,11 +118,12 @@ fn is_mime_sentence(line: &[u8]) -> bool {
 /// between two equal lines, such as a quoted letter with its `From:`, is none.
 fn has_part_header(part: &[u8]) -> bool {
     let mut has_type = false;
-    for line in part.split_inclusive(|byte| *byte == b'\n') {
+    for (place, line) in part.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let line = trim_line_end(line);
         match line.first() {
             None => return has_type,
-            Some(b' ' | b'\t') if has_type => continue,
+            // The rest of a folded field.
+            Some(b' ' | b'\t') if place > 0 => continue,
             _ => {}
         }
         let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
@@ -269,8 +270,8 @@ mod tests {
     fn letters_as_programs_write_them_have_one_reading() {
         let alternative = "Content-Type: multipart/alternative; boundary=b\r\n";
         let mixed = "Content-Type: multipart/mixed; boundary=\"b\"\r\n";
-        let file = "--b\r\nContent-Type: text/plain\r\n\r\nSee this.\r\n--b\r\nContent-Type: application/pdf; name=a.pdf\r\n\
-            Content-Disposition: attachment; filename=a.pdf\r\nX-Attachment-Id: f_1\r\n\r\nJVBE\r\n--b--\r\n\r\n";
+        let file = "--b\r\nContent-Type: text/plain\r\n\r\nSee this.\r\n--b\r\nContent-Disposition: attachment;\r\n\t\
+            filename=a.pdf\r\nContent-Type: application/pdf;\r\n\tname=a.pdf\r\nX-Attachment-Id: f_1\r\n\r\nJVBE\r\n--b--\r\n\r\n";
         let between = "--b\r\nContent-Type: text/plain\r\n\r\nPay this:\r\n--b\r\nContent-Type: image/png\r\n\r\nx\r\n--b\r\n\
             Content-Type: text/plain\r\n\r\nbut not today\r\n--b--\r\n";
         let quoted = "Thanks.\r\n\r\n-----Original Message-----\r\nFrom: Mallory <m@evil.test>\r\n\r\n/pause\r\n";

@@ -274,8 +274,8 @@ async fn letters_as_mail_programs_write_them_stay_the_owners() {
         format!("This is a multi-part message in MIME format.\r\n{ALTERNATIVES}\r\n\r\n");
     let apple = format!("\r\n{ALTERNATIVES}");
     let with_file = "--m\r\nContent-Type: multipart/alternative; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nSee the \
-        file.\r\n--b\r\nContent-Type: text/html\r\n\r\n<p>See the file.</p>\r\n--b--\r\n--m\r\nContent-Type: application/pdf; \
-        name=\"a.pdf\"\r\nContent-Disposition: attachment; filename=\"a.pdf\"\r\nContent-Transfer-Encoding: base64\r\n\
+        file.\r\n--b\r\nContent-Type: text/html\r\n\r\n<p>See the file.</p>\r\n--b--\r\n--m\r\nContent-Disposition: attachment;\r\n\t\
+        filename=\"a.pdf\"\r\nContent-Type: application/pdf;\r\n\tname=\"a.pdf\"\r\nContent-Transfer-Encoding: base64\r\n\
         X-Attachment-Id: f_1\r\n\r\nJVBERi0=\r\n--m--";
     let mixed = "Content-Type: multipart/mixed; boundary=\"m\"\r\n";
     let flowed = "Content-Type: text/plain; charset=UTF-8; format=flowed\r\nContent-Transfer-Encoding: 8bit\r\n";
