@@ -5,22 +5,23 @@
 
 use crate::app::db;
 
-/// Tables of which a letter has rows, each after those that it refers to.
-const COPIED: [&str; 14] = [
-    "conversations",
-    "threads",
-    "thread_participants",
-    "message_links",
-    "raw_letters",
-    "messages",
-    "runs",
-    "run_turns",
-    "thread_tool_events",
-    "deliveries",
-    "delivery_recipients",
-    "usage_ledger",
-    "budget_accounts",
-    "audit_log",
+/// Tables of which a letter has rows, each after those that it refers to, and which rows are a letter's own.
+const COPIED: [(&str, &str); 14] = [
+    ("conversations", "true"),
+    ("threads", "true"),
+    ("thread_participants", "true"),
+    ("message_links", "true"),
+    ("raw_letters", "true"),
+    ("messages", "true"),
+    ("runs", "true"),
+    ("run_turns", "true"),
+    ("thread_tool_events", "true"),
+    ("deliveries", "true"),
+    ("delivery_recipients", "true"),
+    ("usage_ledger", "true"),
+    // Those of a persona and of the engine are one row each.
+    ("budget_accounts", "length(owner) = 36"),
+    ("audit_log", "true"),
 ];
 /// Columns that a table numbers by itself.
 const NUMBERED: &str = "seq";
@@ -30,8 +31,8 @@ const COPIES_AT_ONCE: usize = 50;
 /// What has no row for a letter of the bench and grows with letters elsewhere: firings of responsibilities, notices of
 /// which owners were told, sessions of agents.
 const OTHERS: &str = "
-    INSERT OR IGNORE INTO responsibility_slots (responsibility_id, slot_at, persona_id, kind, state, run_id, created_at)
-      SELECT d.id, strftime('%Y-%m-%dT%H:%M:00.000Z', 'now', '-' || (n.i * 10) || ' minutes'), d.persona_id, 'scheduled', 'fired',
+    INSERT INTO responsibility_slots (responsibility_id, slot_at, persona_id, kind, state, run_id, created_at)
+      SELECT d.id, strftime('%Y-%m-%dT%H:%M:00.000Z', '2026-11-01', '-' || (n.i * 10) || ' minutes'), d.persona_id, 'scheduled', 'fired',
         printf('%08x', n.i) || substr((SELECT id FROM runs ORDER BY seq LIMIT 1), 9), '2026-01-01T00:00:00.000Z'
       FROM responsibilities d, numbers n;
     INSERT INTO notices (id, persona_id, kind, cause, subject_kind, subject_id, occurrence, summary, hint, emitted_at,
@@ -55,11 +56,12 @@ pub async fn multiply(rows: &mut db::Connection, letters: usize) {
         .await
         .expect("letters");
     let mut copying = String::new();
-    for table in COPIED {
-        copying += &copy_of(rows, table).await;
+    for (table, own) in COPIED {
+        copying += &copy_of(rows, table, own).await;
         copying += ";\n";
     }
     let copies = letters / usize::try_from(there).expect("a count");
+    let before = counts(rows).await;
     for first in (1..copies).step_by(COPIES_AT_ONCE) {
         let last = copies.min(first + COPIES_AT_ONCE) - 1;
         let numbers = format!(
@@ -71,25 +73,65 @@ pub async fn multiply(rows: &mut db::Connection, letters: usize) {
         execute(rows, OTHERS).await;
         execute(rows, "COMMIT").await;
     }
+    for ((table, own), [all, copied]) in COPIED.into_iter().zip(before) {
+        let wanted = all + copied * i64::try_from(copies - 1).expect("a count");
+        let [now, _] = count(rows, table, own).await;
+        assert_eq!(
+            now, wanted,
+            "rows of `{table}`: {copied} of {all} were copied"
+        );
+    }
     execute(rows, "PRAGMA wal_checkpoint(TRUNCATE)").await;
 }
 
-/// A statement that copies the rows which the engine itself wrote, once for each of `numbers`.
-async fn copy_of(rows: &mut db::Connection, table: &str) -> String {
-    let columns: Vec<String> =
-        db::query_scalar("SELECT name FROM pragma_table_info($1) WHERE name <> $2")
-            .bind(table)
-            .bind(NUMBERED)
-            .fetch_all(&mut *rows)
+/// For each table, the number of its rows, and of those that are copied.
+async fn counts(rows: &mut db::Connection) -> Vec<[i64; 2]> {
+    let mut counts = Vec::new();
+    for (table, own) in COPIED {
+        counts.push(count(rows, table, own).await);
+    }
+    counts
+}
+
+async fn count(rows: &mut db::Connection, table: &str, own: &str) -> [i64; 2] {
+    let mut numbers = [0; 2];
+    for (number, condition) in numbers.iter_mut().zip(["true", own]) {
+        let sql = format!("SELECT count(*) FROM main.{table} WHERE {condition}");
+        *number = db::query_scalar(sqlx::AssertSqlSafe(sql))
+            .fetch_one(&mut *rows)
             .await
-            .expect("columns");
-    let temporary = format!("CREATE TEMP TABLE original_{table} AS SELECT * FROM main.{table}");
+            .expect("a count");
+    }
+    numbers
+}
+
+/// A statement that copies the rows which the engine itself wrote, once for each of `numbers`.
+async fn copy_of(rows: &mut db::Connection, table: &str, own: &str) -> String {
+    // A number such as `crashed_at` is none of a time.
+    let columns = db::query(
+        "SELECT name, type = 'TEXT' AS is_text FROM pragma_table_info($1) WHERE name <> $2",
+    )
+    .bind(table)
+    .bind(NUMBERED)
+    .fetch_all(&mut *rows)
+    .await
+    .expect("columns");
+    let temporary =
+        format!("CREATE TEMP TABLE original_{table} AS SELECT * FROM main.{table} WHERE {own}");
     execute(rows, &temporary).await;
-    let values = columns.iter().map(|column| value(table, column));
+    let values = columns.iter().map(|column| {
+        let name: String = column.get("name");
+        match column.get::<bool>("is_text") {
+            true => value(table, &name),
+            false => format!("t.{name}"),
+        }
+    });
     let values = values.collect::<Vec<_>>().join(", ");
-    let columns = columns.join(", ");
+    let columns = columns.iter().map(|column| column.get::<String>("name"));
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    // A row that is refused stops the bench: figures of fewer rows than letters were published once.
     format!(
-        "INSERT OR IGNORE INTO main.{table} ({columns}) SELECT {values} FROM original_{table} t, numbers n"
+        "INSERT INTO main.{table} ({columns}) SELECT {values} FROM original_{table} t, numbers n"
     )
 }
 
@@ -104,11 +146,7 @@ fn value(table: &str, column: &str) -> String {
         (_, "dedup_key") => format!(
             "substr(t.{column}, 1, 4) || printf('%08x', n.i * 2654435761 & 4294967295) || substr(t.{column}, 13)"
         ),
-        // Those of a persona and of the engine are one row each.
-        ("budget_accounts", "owner") => {
-            "iif(length(t.owner) = 36, printf('%08x', n.i) || substr(t.owner, 9), t.owner)"
-                .to_owned()
-        }
+        ("budget_accounts", "owner") => "printf('%08x', n.i) || substr(t.owner, 9)".to_owned(),
         (_, "persona_id" | "tool_call_id" | "fork_id") => format!("t.{column}"),
         (_, "id") => "printf('%08x', n.i) || substr(t.id, 9)".to_owned(),
         (_, column) if column.ends_with("_id") => {

@@ -4,7 +4,9 @@
 //! `prepare` and never `describe`: sqlx 0.9.0 crashes the process when it describes a column of an FTS5 table.
 
 mod both;
+mod copies;
 mod expected;
+mod filled;
 mod on_postgres;
 mod plans_of_postgres;
 pub mod source;

@@ -98,8 +98,9 @@ fn usage_sum<S: Serializer>(
     UsageRecord::from(*usage).serialize(serializer)
 }
 
+/// The plus keeps `runs_by_persona` away, which has the order and reads all runs of the persona.
 pub(in crate::store) const RUNS_OF_THREAD: &str = "
-    SELECT id FROM runs WHERE thread_id = $1 AND persona_id = $2 ORDER BY seq DESC LIMIT $3";
+    SELECT id FROM runs WHERE thread_id = $1 AND +persona_id = $2 ORDER BY seq DESC LIMIT $3";
 
 pub(in crate::store) const LATEST_RUNS: &str = "
     SELECT id FROM runs WHERE (json_array_length($3) = 0 OR state IN (SELECT value FROM jsonb_each($3)))

@@ -15,6 +15,7 @@ pub const HOT: &[(&str, &[&str])] = &[
         "placement::FIND_THREAD",
         &["threads_by_conversation", "messages_by_rfc_id"],
     ),
+    ("runs::RUNS_OF_THREAD", &["runs_by_thread"]),
     ("runs::CLAIM_RUNS", &["runs_ready", "runs_running"]),
     ("agent_files::EXPECTED", &["thread_tool_events_of_files"]),
     ("runs::OPEN_RUNS", &["runs_open"]),

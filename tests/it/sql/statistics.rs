@@ -140,7 +140,7 @@ async fn an_index_that_steals_a_plan_is_found() {
 const ROWS_MAX: u64 = 5_000;
 
 /// Statements with a look-up that gives many rows of a table which grows, and why that is no harm.
-const WIDE: &[(&str, &str)] = &[
+pub(super) const WIDE: &[(&str, &str)] = &[
     (
         "crowds::NEW_CORRESPONDENTS",
         "the letters of one day, once a minute",
@@ -217,7 +217,7 @@ const WIDE: &[(&str, &str)] = &[
 ];
 
 /// Rows that a step of a plan expects by the statistics; `None` when it is no look-up in an index.
-async fn expected_rows(conn: &mut SqliteConnection, step: &str) -> Option<u64> {
+pub(super) async fn expected_rows(conn: &mut SqliteConnection, step: &str) -> Option<u64> {
     let (_, index) = step
         .split_once("INDEX ")
         .or_else(|| step.split_once("USING PRIMARY KEY"))?;
