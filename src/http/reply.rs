@@ -205,7 +205,28 @@ pub(super) fn with_cookie(mut response: Response, cookie: &OnceLock<String>) -> 
 
 /// Answers a request that calls us by a name that is not ours.
 pub(super) fn wrong_name() -> Response {
-    let text = "this is not a name of these pages: `origins` of the listener in configs/gateway.json says which are\n";
+    refused_head(
+        "this is not a name of these pages: `origins` of the listener in configs/gateway.json says which are; a proxy in \
+         front sends the name that the browser used (nginx: `proxy_set_header Host $http_host`)\n",
+    )
+}
+
+/// A request without a name, or with several.
+pub(super) fn not_one_name() -> Response {
+    refused_head(
+        "a request needs exactly one `Host` field; a proxy in front sends the one of the browser (nginx: `proxy_set_header \
+         Host $http_host`)\n",
+    )
+}
+
+/// A request in a version that the pages do not speak.
+pub(super) fn wrong_version() -> Response {
+    refused_head(
+        "these pages speak HTTP/1.1 and HTTP/1.0; a proxy in front says which (nginx: `proxy_http_version 1.1`)\n",
+    )
+}
+
+fn refused_head(text: &'static str) -> Response {
     protected(answer(
         StatusCode::FORBIDDEN,
         "text/plain; charset=utf-8",

@@ -30,6 +30,7 @@ pub(super) enum SentFrom {
 }
 
 /// Checks the name by which a request calls us: exactly one `Host`, exactly one of ours, and the same in an absolute target.
+/// HTTP/1.0 is what nginx speaks to us unless it is told otherwise.
 pub(in crate::http) fn name<B>(
     context: &WebContext,
     request: &Request<B>,
@@ -39,16 +40,16 @@ pub(in crate::http) fn name<B>(
     let headers = request.headers();
     let mut hosts = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return Err(refused());
+        return Err(Box::new(reply::not_one_name()));
     };
     let host = host.to_str().map_err(|_| refused())?;
     let origin = context.origin_of(host).ok_or_else(refused)?;
     let is_other =
         |authority: &axum::http::uri::Authority| !authority.as_str().eq_ignore_ascii_case(host);
-    if request.version() != Version::HTTP_11
-        || request.uri().authority().is_some_and(is_other)
-        || !request.uri().path().starts_with('/')
-    {
+    if !matches!(request.version(), Version::HTTP_10 | Version::HTTP_11) {
+        return Err(Box::new(reply::wrong_version()));
+    }
+    if request.uri().authority().is_some_and(is_other) || !request.uri().path().starts_with('/') {
         return Err(refused());
     }
     Ok(Called {

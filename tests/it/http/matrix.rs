@@ -381,7 +381,10 @@ async fn heads_that_no_client_library_sends_are_refused() {
         format!("GET / HTTP/1.1\r\n{end}"),
         format!("GET / HTTP/1.1\r\nhost: {own}\r\nhost: evil.test\r\n{end}"),
         format!("GET http://evil.test/ HTTP/1.1\r\nhost: {own}\r\n{end}"),
-        format!("GET / HTTP/1.0\r\nhost: {own}\r\n{end}"),
+        format!("GET / HTTP/1.0\r\n{end}"),
+        format!("GET / HTTP/1.0\r\nhost: evil.test\r\n{end}"),
+        format!("GET / HTTP/1.0\r\nhost: {own}\r\nhost: {own}\r\n{end}"),
+        format!("GET http://evil.test/ HTTP/1.0\r\nhost: {own}\r\n{end}"),
         format!(
             "GET / HTTP/1.1\r\nhost: {own}\r\n{}{end}",
             "x: y\r\n".repeat(65)
@@ -402,5 +405,50 @@ async fn heads_that_no_client_library_sends_are_refused() {
             "{head:.80}: {answer}"
         );
         assert!(!answer.contains("Tuesday"), "{head:.80}");
+    }
+}
+
+/// What nginx sends unless `proxy_http_version` says otherwise.
+#[tokio::test]
+async fn a_proxy_that_speaks_http_1_0_is_served() {
+    let site = Site::with_a_question().await;
+    let login = site.login().await;
+    let (own, cookie) = (site.address.to_string(), &login.cookie);
+    let fields = format!("host: {own}\r\nconnection: close\r\ncookie: {cookie}\r\n");
+    let form = "content-type: application/x-www-form-urlencoded\r\ncontent-length: 24\r\n";
+    let code = "code=000000000000&next=/";
+    #[rustfmt::skip]
+    let cases = [
+        (format!("GET / HTTP/1.0\r\n{fields}\r\n"), "200"),
+        (format!("HEAD / HTTP/1.0\r\n{fields}\r\n"), "200"),
+        (format!("GET /approvals HTTP/1.0\r\n{fields}\r\n"), "200"),
+        (format!("GET /livez HTTP/1.0\r\nhost: {own}\r\n\r\n"), "200"),
+        (format!("GET /login HTTP/1.0\r\nhost: {own}\r\n\r\n"), "200"),
+        (format!("GET / HTTP/1.0\r\nhost: {own}\r\nconnection: keep-alive\r\n\r\n"), "303"),
+        (format!("GET /api/v1/runs HTTP/1.0\r\nhost: {own}\r\n\r\n"), "401"),
+        (format!("GET /nothing HTTP/1.0\r\n{fields}\r\n"), "404"),
+        (format!("POST /login HTTP/1.0\r\nhost: {own}\r\norigin: http://{own}\r\n{form}\r\n{code}"), "400"),
+        (format!("POST /login HTTP/1.0\r\nhost: {own}\r\norigin: http://evil.test\r\n{form}\r\n{code}"), "403"),
+        (format!("POST /logout HTTP/1.0\r\n{fields}origin: http://evil.test\r\ncontent-length: 0\r\n\r\n"), "403"),
+    ];
+    for (head, status) in cases {
+        let answer = raw(&site, &head).await;
+        let found: String = answer.chars().skip(9).take(3).collect();
+        assert_eq!(found, status, "{head}\n{answer:.600}");
+        assert!(!answer.contains("transfer-encoding: chunked"), "{head}");
+    }
+    for (head, words) in [
+        ("GET / HTTP/1.0\r\n\r\n".to_owned(), "exactly one `Host`"),
+        (
+            format!("GET / HTTP/1.1\r\nhost: {own}\r\nhost: {own}\r\nconnection: close\r\n\r\n"),
+            "exactly one `Host`",
+        ),
+        (
+            "GET / HTTP/1.0\r\nhost: attache.example.org\r\n\r\n".to_owned(),
+            "`origins` of the listener",
+        ),
+    ] {
+        let answer = raw(&site, &head).await;
+        assert!(answer.contains(words), "{head}: {answer}");
     }
 }
