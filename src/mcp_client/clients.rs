@@ -243,7 +243,7 @@ impl McpClients {
                 ),
                 format!(
                     "`attache mcp list` shows whether it can be reached; the engine's log has what it wrote to standard error; \
-                     take `{name}` out of `configs/mcp.json` and start the engine again to do without it"
+                     take `{name}` out of `configs/mcp.json` to do without it"
                 ),
             ),
         };

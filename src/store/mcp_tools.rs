@@ -103,8 +103,8 @@ fn notice(tool: &NewMcpToolOff, id: NoticeId, now: Timestamp) -> NewNotice {
             tool.detail
         ),
         hint: format!(
-            "`attache mcp list` shows its state; look at it and approve it with `attache mcp approve {}`, and start the \
-             engine again, or take it out of `configs/mcp.json`",
+            "`attache mcp list` shows its state; look at it and approve it with `attache mcp approve {}`, \
+             or take it out of `configs/mcp.json`",
             tool.server
         ),
     }

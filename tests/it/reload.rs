@@ -11,6 +11,7 @@ mod personas;
 mod standing;
 mod told;
 mod webhooks;
+mod words;
 
 use crate::app::db;
 use crate::app::{Workspace, glance};

@@ -104,11 +104,11 @@ fn notice(deps: &RunDeps, run: &ClaimedRun, empty: &BudgetExhausted) -> NewNotic
         BudgetScope::Thread => format!("with `attache threads budget {}`", account.owner),
         BudgetScope::Persona => {
             format!(
-                "in `personas/{}/persona.json` or in `configs/inference.json`, and start the engine again",
+                "in `personas/{}/persona.json` or in `configs/inference.json`",
                 run.persona
             )
         }
-        _ => "in `configs/inference.json`, and start the engine again".to_owned(),
+        _ => "in `configs/inference.json`".to_owned(),
     };
     let hint = format!(
         "nothing has to be done: runs that wait go on at {}; to let them go now, raise the budget {place}; \

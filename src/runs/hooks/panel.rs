@@ -129,7 +129,7 @@ fn failure(deps: &RunDeps, run: &ClaimedRun, hook: &Hook, answer: &HookAnswer) -
             hook.id, hook.event, run.id, answer.reason
         ),
         hint: format!(
-            "`attache hooks test {}` shows what it answers; edit `configs/hooks.json` and start the engine again to do without it",
+            "`attache hooks test {}` shows what it answers; take it out of `configs/hooks.json` to do without it",
             hook.id
         ),
     }

@@ -143,7 +143,7 @@ fn after_run(class: Option<ErrorClass>, persona: &PersonaId, run: &str) -> Strin
     }
     let first = match class {
         Some(ErrorClass::Auth | ErrorClass::Permission) => {
-            "give the provider a key that it accepts, in the environment or in `.secrets`, and start the engine again"
+            "give the provider a key that it accepts in `.secrets`, and it is used within seconds (one in the environment after a restart)"
         }
         Some(ErrorClass::Billing) => "see to the account at the provider",
         Some(ErrorClass::ModelNotFound) => {
