@@ -170,7 +170,8 @@ impl MessageRecord {
     /// Returns the reason why a letter has no run, with advice to its owner; `None` for a letter
     /// that has one, and for outbound mail.
     pub fn filed(&self) -> Option<(&'static str, String)> {
-        let rule = filed::rule_of(&self.disposition)?;
+        // Imported history has mail of the persona itself.
+        let rule = filed::rule_of(&self.disposition).filter(|_| self.direction != "outbound")?;
         let sender = filed::address_in(&self.sender);
         Some((
             filed::why(rule),

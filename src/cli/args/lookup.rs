@@ -154,7 +154,7 @@ pub fn filed_text(letter: &FiledLetter) -> (String, String) {
     )
 }
 
-/// Finds a filed letter by its id, a prefix of it, or the word `last`.
+/// Finds a filed letter by its id, a prefix of it, or the word `last` for the newest that may be answered.
 pub async fn find_letter(store: &Store, id: &str) -> anyhow::Result<MessageId> {
     if id != LAST {
         return store
@@ -162,10 +162,10 @@ pub async fn find_letter(store: &Store, id: &str) -> anyhow::Result<MessageId> {
             .await
             .map_err(|error| not_found(error, "`attache threads show`"));
     }
-    let letter = store.newest_filed().await?;
+    let letter = store.newest_unanswered().await?;
     letter
         .map(|letter| letter.id)
-        .ok_or_else(|| Failure::new(Exit::NoInput, "no letter is filed").into())
+        .ok_or_else(|| Failure::new(Exit::NoInput, "no filed letter waits for an answer").into())
 }
 
 /// Adds a hint to the error of an unknown id.

@@ -20,11 +20,8 @@ pub struct RunsCommand;
 
 impl Command for RunsCommand {
     fn clap(&self) -> clap::Command {
-        // No run waits for an approval before approvals exist.
-        let states = RunState::ALL
-            .iter()
-            .filter(|state| **state != RunState::WaitingApproval);
-        let states = PossibleValuesParser::new(states.map(|state| state.as_str()));
+        let states = RunState::ALL.iter().map(|state| state.as_str());
+        let states = PossibleValuesParser::new(states);
         let state = Arg::new("state")
             .long("state")
             .value_name("STATE")

@@ -31,12 +31,11 @@ pub struct FiledLetter {
     pub rule: String,
 }
 
-/// The first conditions are those of the index `messages_filed`, here and below. A command is no letter that somebody
-/// missed.
+/// The first conditions are those of the index `messages_filed`, here and below.
 pub(in crate::store) const NEWEST_FILED: &str = "
     SELECT id, persona_id, sender, subject, disposition FROM messages
     WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import'
-      AND disposition <> 'filed:command' ORDER BY seq DESC LIMIT 1";
+      AND disposition NOT IN (SELECT value FROM jsonb_each($1)) ORDER BY seq DESC LIMIT 1";
 pub(in crate::store) const LAST_SUMMARY: &str =
     "SELECT through_seq, sent_at FROM filed_summaries WHERE id = 1";
 pub(in crate::store) const HAS_NEW: &str = "
@@ -57,7 +56,20 @@ pub(in crate::store) const MARK_SUMMARY: &str = "
 impl Store {
     /// Returns the newest filed letter, without imported history and commands.
     pub async fn newest_filed(&self) -> Result<Option<FiledLetter>> {
+        self.newest_filed_but(&[filed::COMMAND_RULE]).await
+    }
+
+    /// Returns the newest filed letter that a persona may be told to answer: no command or decision of an owner, no
+    /// bounce.
+    pub async fn newest_unanswered(&self) -> Result<Option<FiledLetter>> {
+        let others: Vec<&str> = filed::not_to_answer().collect();
+        self.newest_filed_but(&others).await
+    }
+
+    async fn newest_filed_but(&self, rules: &[&str]) -> Result<Option<FiledLetter>> {
+        let rules: Vec<String> = rules.iter().map(|rule| format!("filed:{rule}")).collect();
         let row = db::query(NEWEST_FILED)
+            .bind(json_list(rules.iter().map(String::as_str)))
             .fetch_optional(self.readers())
             .await?;
         row.as_ref().map(filed_letter).transpose()
@@ -248,8 +260,8 @@ pub(in crate::store) async fn limit_reached(
             quoted(who)
         ),
         hint: format!(
-            "nothing has to be done if this is a machine; else raise {limits} under `limits` in `configs/gateway.json`, start the \
-             engine again, and `attache runs answer ID` has a filed letter answered"
+            "nothing has to be done if this is a machine; else raise {limits} under `limits` in `configs/gateway.json`, and \
+             `attache runs answer ID` has a filed letter answered"
         ),
     };
     emit(conn, &new, now).await?;

@@ -139,3 +139,52 @@ fn every_rule_has_words_and_a_remedy_that_names_the_letter() {
         );
     }
 }
+
+/// Mail of the persona itself that an import filed: nothing about it can be answered.
+#[test]
+fn no_remedy_is_offered_for_the_personas_own_mail() {
+    let house = GuestHouse::new();
+    let mail = |from: &str, to: &str, id: usize, more: &str| {
+        format!(
+            "From: {from}\nTo: {to}\nSubject: Bicycles {id}\nMessage-ID: <{id}@old.example>\n\
+             Date: Thu, 20 Aug 2026 08:00:00 +0000\n{more}\nOld words.\n"
+        )
+    };
+    let own = "concierge@guesthouse.example";
+    std::fs::create_dir(house.path().join("archive")).expect("a folder");
+    for id in 0..6 {
+        let answered = format!("In-Reply-To: <{id}@old.example>\n");
+        house.write(
+            &format!("archive/{id}.eml"),
+            &mail("bob@stranger.example", own, id, ""),
+        );
+        house.write(
+            &format!("archive/r{id}.eml"),
+            &mail(own, "bob@stranger.example", id + 100, &answered),
+        );
+    }
+    house.ok(&["import", "archive", "--persona", "concierge"]);
+    let (mut inbound, mut outbound) = (0, 0);
+    for thread in house
+        .json(&["threads", "list"])
+        .as_array()
+        .expect("threads")
+    {
+        let id = thread["id"].as_str().expect("an id");
+        let shown = house.ok(&["threads", "show", id]).stdout;
+        for letter in shown
+            .split("\n\n")
+            .filter(|part| part.contains("disposition"))
+        {
+            let has_remedy = letter.contains("attache runs answer");
+            let is_outbound = letter.contains("  outbound  ");
+            assert_eq!(has_remedy, !is_outbound, "{letter}");
+            *if is_outbound {
+                &mut outbound
+            } else {
+                &mut inbound
+            } += 1;
+        }
+    }
+    assert_eq!((inbound, outbound), (6, 6));
+}
