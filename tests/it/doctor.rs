@@ -173,7 +173,7 @@ fn installations_with_broken_data_are_named_exactly() {
 
 #[test]
 fn installations_whose_programs_or_servers_fail_are_named_exactly() {
-    check_all(started::CASES, 10);
+    check_all(started::CASES, 17);
 }
 
 #[test]

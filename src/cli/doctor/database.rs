@@ -4,7 +4,8 @@ use super::finding::{ExaminedArea, FindingArea, FindingSeverity, InstallFinding}
 use crate::cli::process::exit::of_open;
 use crate::cli::screen::one_line;
 use crate::clock::SystemClock;
-use crate::config::Config;
+use crate::config::{Config, ImapMailbox};
+use crate::gateway::failing::{FailingServer, failing_servers};
 use crate::keeping::newest_good_backup;
 use crate::store::{InstallRecords, OpenError, Store, StoreError};
 use crate::text::with_causes;
@@ -25,14 +26,16 @@ pub enum DatabaseState {
         records: Box<InstallRecords>,
         /// Reason why no engine starts in it.
         refusal: Option<OpenError>,
+        /// Servers that fail, as the engine has recorded them.
+        failing: Vec<FailingServer>,
     },
     Unopened(OpenError),
     Unread(StoreError),
 }
 
 impl DatabaseState {
-    /// Opens the database to read it; no migration is made.
-    pub async fn of(workspace: &Path) -> Self {
+    /// Opens the database to read it; no migration is made. `mailboxes`: those of the configuration.
+    pub async fn of(workspace: &Path, mailboxes: &[ImapMailbox]) -> Self {
         let data = workspace.join("data");
         if data.exists() && !data.is_dir() {
             let source = io::Error::from(io::ErrorKind::AlreadyExists);
@@ -49,7 +52,12 @@ impl DatabaseState {
         let read = async {
             let records = Box::new(store.install_records().await?);
             let refusal = store.engine_refusal().await?;
-            Ok(Self::Opened { records, refusal })
+            let failing = failing_servers(&store, mailboxes).await?;
+            Ok(Self::Opened {
+                records,
+                refusal,
+                failing,
+            })
         };
         let read = read.await;
         store.close().await;

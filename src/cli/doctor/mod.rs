@@ -31,7 +31,7 @@ use super::config::CheckReport;
 use super::screen::{Screen, progress};
 use super::{Command, CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
-use crate::config::Config;
+use crate::config::{Config, ImapMailbox};
 use crate::domain::Timestamp;
 use crate::http::{ExaminedInstallation, InstallationExaminer, InstallationFinding};
 use crate::store::audit::{Audit, AuditScope};
@@ -133,7 +133,7 @@ async fn audit(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Result<
         let failure = Failure::new(Exit::NoInput, "there is no database yet");
         return Err(failure.hint("the first start of an engine makes it").into());
     }
-    let state = DatabaseState::of(&context.workspace).await;
+    let state = DatabaseState::of(&context.workspace, &[]).await;
     let made = make_audit(context, wanted.scope, &state).await?;
     let engine = engine_at_work(&context.workspace).map(|engine| engine.pid);
     let findings = &made.findings;
@@ -187,12 +187,14 @@ async fn examine(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Resul
         modes = modes::gather(&context.workspace);
     }
     let engine = engine_at_work(&context.workspace);
-    let database = DatabaseState::of(&context.workspace).await;
+    let config = context.config().ok();
+    let config = config.as_ref();
+    let database = DatabaseState::of(&context.workspace, mailboxes(config)).await;
     let mut areas = installation(context, engine.as_ref(), &database).await;
     areas.push(modes::examine(&modes));
-    if wanted.is_online {
-        let config = context.config().ok();
-        let config = config.as_ref();
+    if !wanted.is_online {
+        areas.push(servers::recorded(&database, engine.is_some()));
+    } else {
         let asking = join(
             servers::examine(config, &context.workspace),
             dns::examine(config),
@@ -237,9 +239,11 @@ impl InstallationExaminer for WorkspaceExaminer {
         Box::pin(async move {
             let workspace = &self.context.workspace;
             let engine = engine_at_work(workspace);
-            let database = DatabaseState::of(workspace).await;
+            let config = self.context.config().ok();
+            let database = DatabaseState::of(workspace, mailboxes(config.as_ref())).await;
             let mut areas = installation(&self.context, engine.as_ref(), &database).await;
             areas.push(modes::examine(&modes::gather(workspace)));
+            areas.push(servers::recorded(&database, engine.is_some()));
             let checks = areas.iter().map(|area| area.checks).sum();
             let found = areas.into_iter().flat_map(|area| area.findings).collect();
             let shown = |finding: InstallFinding| InstallationFinding {
@@ -282,6 +286,10 @@ async fn installation(
         programs::examine(config).await,
         backups::examine(&backup_facts(config, database, now)),
     ]
+}
+
+fn mailboxes(config: Option<&Config>) -> &[ImapMailbox] {
+    config.map_or(&[][..], |config| &config.gateway.mailboxes)
 }
 
 /// Returns process and user of the engine: its lock is its own.

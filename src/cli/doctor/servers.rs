@@ -1,10 +1,13 @@
-//! Servers elsewhere, which only `--online` asks: the mail server, mailboxes, providers. No mail is sent, no model called.
+//! Servers elsewhere: the mail server, mailboxes, providers. Only `--online` asks them; else it counts what the engine has
+//! recorded of them. No mail is sent, no model called.
 
 use super::clock::{ServerClock, compare};
+use super::database::DatabaseState;
 use super::finding::{ExaminedArea, FindingArea, FindingSeverity, InstallFinding};
 use crate::cli::outbox::check;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
+use crate::gateway::failing::FailingServer;
 use crate::gateway::ingress::imap;
 use crate::providers::LoopOwner;
 use crate::runs::provider_health::status::{self, Seat};
@@ -74,6 +77,51 @@ pub async fn examine(config: Option<&Config>, workspace: &Path) -> ExaminedArea 
     ExaminedArea {
         checks: checks + clocks.checks,
         findings: findings.chain(clocks.findings).collect(),
+    }
+}
+
+/// Servers that failed when the engine asked them last, without asking them anew. What no engine works on may be over.
+pub fn recorded(database: &DatabaseState, has_engine: bool) -> ExaminedArea {
+    let DatabaseState::Opened { failing, .. } = database else {
+        return ExaminedArea::default();
+    };
+    let finding = |server: &FailingServer| {
+        let (severity, file, ask) = match server.kind {
+            "outbound" => (
+                FindingSeverity::Fault,
+                GATEWAY,
+                "attache outbox check".to_owned(),
+            ),
+            "mailbox" => {
+                let ask = format!("attache mailboxes check {}", server.name);
+                (FindingSeverity::Fault, GATEWAY, ask)
+            }
+            _ => (
+                FindingSeverity::Warning,
+                INFERENCE,
+                "attache providers check".to_owned(),
+            ),
+        };
+        let severity = match has_engine {
+            true => severity,
+            false => FindingSeverity::Warning,
+        };
+        let reason = match server.reason.as_str() {
+            "" => String::new(),
+            reason => format!(": {reason}"),
+        };
+        let remedy = format!("`{ask}` asks it now, and says what to do");
+        InstallFinding::new(
+            FindingArea::Servers,
+            severity,
+            format!("{server}{reason}"),
+            remedy,
+        )
+        .of_file(file)
+    };
+    ExaminedArea {
+        checks: 1,
+        findings: failing.iter().map(finding).collect(),
     }
 }
 

@@ -54,6 +54,77 @@ pub static CASES: &[Case] = &[
             )
         },
     ),
+    Case::warning(
+        "a mailbox that refused the login when an engine worked",
+        "servers",
+        &[
+            "configs/gateway.json",
+            "mailbox `post` failed at 2026-11-20",
+            "no such password",
+        ],
+        "attache mailboxes check post",
+        |house| failed_mailbox(house, "no such password"),
+    ),
+    Case::warning(
+        "a mailbox that was away when an engine worked",
+        "servers",
+        &["mailbox `post` failed", "connection refused"],
+        "asks it now",
+        |house| failed_mailbox(house, "connection refused"),
+    ),
+    Case::warning(
+        "a mail server that refused the login",
+        "servers",
+        &[
+            "the mail server refuses the login since 2026-11-20",
+            "535 5.7.8",
+        ],
+        "attache outbox check",
+        |house| house.sql(&health("auth_failed", "535 5.7.8 go away")),
+    ),
+    Case::warning(
+        "a mail server that was away",
+        "servers",
+        &["the mail server is away since 2026-11-20"],
+        "attache outbox check",
+        |house| house.sql(&health("unreachable", "")),
+    ),
+    Case::warning(
+        "a provider that failed and has not answered since",
+        "servers",
+        &[
+            "configs/inference.json",
+            "provider `anthropic` failed at",
+            "invalid x-api-key",
+        ],
+        "attache providers check",
+        |house| house.sql(&provider_failure("auth", "invalid x-api-key")),
+    ),
+    Case::warning(
+        "a provider that took too long",
+        "servers",
+        &["provider `anthropic` failed at", "(timeout)"],
+        "attache providers check",
+        |house| house.sql(&provider_failure("timeout", "no answer")),
+    ),
+    Case::fault(
+        "a mailbox that the engine cannot reach now",
+        "servers",
+        &["mailbox `post` failed at"],
+        "attache mailboxes check post",
+        |house| {
+            mailbox(house);
+            let engine = house.serve();
+            let has_failed = || {
+                let status = house.run(&["status", "--json"]);
+                String::from_utf8_lossy(&status.stdout).contains("\"mailbox\"")
+            };
+            // Each look starts a process, which is pace enough.
+            let found = (0..400).any(|_| has_failed());
+            assert!(found, "the engine has not tried the mailbox");
+            kept(engine)
+        },
+    ),
     Case::fault(
         "an agent that is not installed",
         "configuration",
@@ -305,4 +376,38 @@ fn mail_server(house: &House) -> Served<Server> {
     let served = serve(Server::start(Script::default()));
     house.gateway("/outbound", smarthost(served.server.address.port()));
     served
+}
+
+/// A mailbox at a port that nobody listens on.
+fn mailbox(house: &House) {
+    house.write(
+        ".secrets",
+        "ANTHROPIC_API_KEY=sk-ant-1\nATTACHE_IMAP_PASSWORD=made-up\n",
+    );
+    let mailbox = json!({ "name": "post", "host": "127.0.0.1", "port": 1, "tls": "none", "user": "porter", "fallback": "porter" });
+    house.gateway("/mailboxes", json!([mailbox]));
+}
+
+fn failed_mailbox(house: &House, error: &str) -> Made {
+    mailbox(house);
+    house.sql(&format!(
+        "INSERT INTO mailboxes (name, source, last_error, last_error_at, failing_since)
+         VALUES ('post', 'porter at 127.0.0.1', '{error}', '2026-11-20T09:00:00.000Z', '2026-11-20T09:00:00.000Z')"
+    ))
+}
+
+fn health(state: &str, reason: &str) -> String {
+    format!(
+        "INSERT INTO transport_health (id, state, since, reason) VALUES (1, '{state}', '2026-11-20T09:00:00.000Z', '{reason}')
+         ON CONFLICT (id) DO UPDATE SET state = '{state}', since = '2026-11-20T09:00:00.000Z', reason = '{reason}'"
+    )
+}
+
+/// A failure of today: an older one is over.
+fn provider_failure(class: &str, message: &str) -> String {
+    let now = chrono::Utc::now().format("%Y-%m-%dT%H:%M:%S.000Z");
+    format!(
+        "INSERT INTO provider_calls (provider, calls, failures, last_failure_at, last_failure_class, last_failure_message)
+         VALUES ('anthropic', 1, 1, '{now}', '{class}', '{message}')"
+    )
 }
