@@ -24,7 +24,7 @@ pub use reloader::Reloader;
 pub use roles::{NodeRole, NodeRoles};
 
 use crate::clock::Clock;
-use crate::config::in_force::InForce;
+use crate::config::in_force::{InForce, StartedListeners};
 use crate::config::{Config, ConfigErrors, ImapMailbox, Problem};
 use crate::gateway::ingress::imap::MailboxWatch;
 use crate::gateway::ingress::smtp::{self, BoundSocket, ListenerFactory};
@@ -108,7 +108,9 @@ impl Engine {
         let intake = Intake::new(store.clone(), config.clone(), runs_queued.clone())?;
         let woken = (runs_queued, mail_queued);
         let parts = Arc::new(EngineParts::new(&config, &store, (deps, intake), woken)?);
-        if let Err(error) = InForce::of(&config.snapshot).note(&config.workspace) {
+        if let Err(error) = InForce::of(&config.snapshot, StartedListeners::of(&config.gateway))
+            .note(&config.workspace)
+        {
             tracing::warn!(%error, "commands beside this engine cannot tell what is in force");
         }
         parts

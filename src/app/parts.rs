@@ -233,7 +233,10 @@ impl EngineParts {
         let read = tokio::task::spawn_blocking(move || read_again(&reading)).await;
         let (ReadAgain { config, kept }, is_held) =
             read.map_err(|error| ReloadError::of("configs", error))??;
-        let after_restart = in_force::after_restart(&start.gateway, &config.gateway);
+        let after_restart = in_force::after_restart(
+            &in_force::StartedListeners::of(&start.gateway),
+            &config.gateway,
+        );
         let is_new = fingerprint(&config) != fingerprint(&before);
         if !is_new {
             self.check_certificate(&before)?;

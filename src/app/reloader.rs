@@ -4,7 +4,7 @@
 //! told to the owner once, and what was in force stays so.
 
 use super::parts::{EngineParts, ReloadError, Reloaded};
-use crate::config::in_force::{FileStamps, InForce, by_file, is_text};
+use crate::config::in_force::{FileStamps, InForce, StartedListeners, by_file, is_text};
 use crate::config::{Config, Problem, SECRETS_FILE};
 use crate::domain::{FeedKind, NoticeId, NoticeKind, NoticeSubject, sha256_hex};
 use crate::store::{ConfigurationEvent, NewNotice, Result, quoted};
@@ -37,7 +37,7 @@ impl Reloader {
     /// Starts with the current state of the files.
     pub(super) fn new(parts: Arc<EngineParts>, start: Arc<Config>) -> Self {
         let config = parts.config.get();
-        let in_force = InForce::of(&config.snapshot);
+        let in_force = InForce::of(&config.snapshot, StartedListeners::of(&start.gateway));
         Self {
             stamps: FileStamps::of(&config),
             // Edited between the start's reading and this look.
@@ -133,7 +133,7 @@ impl Reloader {
             refused: std::mem::take(&mut self.in_force.refused),
             after_restart,
             warnings: config.warnings.iter().map(ToString::to_string).collect(),
-            ..InForce::of(&config.snapshot)
+            ..InForce::of(&config.snapshot, StartedListeners::of(&self.start.gateway))
         };
         // What an agent keeps from being read is read when that has ended.
         self.is_due = reloaded.is_held && !self.in_force.edited(&config.workspace).is_empty();

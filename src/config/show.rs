@@ -220,7 +220,7 @@ fn show_inference(inference: &Inference) -> Value {
     })
 }
 
-/// JSON of a provider under the keys of its block, with its chat switches among the other keys.
+/// JSON of a provider under the keys of its block that its adapter reads.
 fn show_provider(settings: &ProviderSettings) -> Value {
     let agent = &settings.agent;
     let mut shown = json!({
@@ -245,6 +245,7 @@ fn show_provider(settings: &ProviderSettings) -> Value {
     {
         shown.extend(chat);
         shown.extend(run_settings::show(&settings.settings));
+        shown.retain(|key, _| key == "api_key" || settings.reads.contains(&key.as_str()));
     }
     shown
 }

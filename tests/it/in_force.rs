@@ -1,7 +1,7 @@
 //! What is edited beside a working engine and not in force yet, as commands beside it see it.
 
 use crate::app::{TestApp, Workspace, note};
-use attache::config::in_force::{FileStamps, InForce};
+use attache::config::in_force::{FileStamps, InForce, StartedListeners, after_restart};
 use serde_json::json;
 
 fn answering() -> serde_json::Value {
@@ -13,7 +13,7 @@ async fn an_edit_is_seen_once_by_its_stamp_and_named_until_it_is_put_back() {
     let app = TestApp::start(answering()).await;
     let config = app.engine.config.clone();
     let place = config.workspace.clone();
-    let own = InForce::of(&config.snapshot);
+    let own = InForce::of(&config.snapshot, StartedListeners::of(&config.gateway));
     own.note(&place).expect("written down");
     assert_eq!(own.edited(&place), Vec::<String>::new());
     let looks = FileStamps::of(&config);
@@ -79,4 +79,75 @@ async fn a_run_of_an_unknown_persona_waits_until_the_engine_knows_it() {
     app.drain().await;
     assert_eq!(app.outcome(&run).await.0, "succeeded");
     app.check().await;
+}
+
+/// An edit of the listeners, and what a new start alone brings.
+#[tokio::test]
+async fn an_edited_listener_is_said_to_need_a_restart_before_the_engine_has_read_it() {
+    let app = TestApp::start(answering()).await;
+    let config = app.engine.config.clone();
+    let started = StartedListeners::of(&config.gateway);
+    InForce::of(&config.snapshot, started.clone())
+        .note(&config.workspace)
+        .expect("written down");
+    let stored = InForce::read(&config.workspace, &std::process::id().to_string());
+    let stored = stored.expect("of this process");
+    let names = attache::cli::name_catalog();
+    let smtp = |port: u16| json!({ "kind": "smtp", "address": format!("127.0.0.1:{port}") });
+    let pages = json!({ "kind": "http", "address": "127.0.0.1:8025" });
+    let cases = [
+        (
+            json!([smtp(2526)]),
+            vec!["listeners: listening on 127.0.0.1:2526"],
+        ),
+        (
+            json!([smtp(2526), smtp(2527)]),
+            vec!["listeners: listening on 127.0.0.1:2526, 127.0.0.1:2527"],
+        ),
+        (
+            json!([pages]),
+            vec!["http_listeners: listening on 127.0.0.1:8025"],
+        ),
+        (
+            json!([smtp(2526), pages]),
+            vec![
+                "listeners: listening on 127.0.0.1:2526",
+                "http_listeners: listening on 127.0.0.1:8025",
+            ],
+        ),
+        (
+            json!([{ "kind": "lmtp", "address": "unix:data/lmtp.sock" }]),
+            vec!["listeners: listening on unix:"],
+        ),
+    ];
+    for (listeners, wanted) in cases {
+        app.workspace
+            .set("configs/gateway.json", "/listeners", listeners);
+        assert_eq!(stored.edited(&config.workspace), ["configs/gateway.json"]);
+        let edited = attache::config::load(app.workspace.path(), &names).expect("good");
+        let found = after_restart(&stored.started, &edited.gateway);
+        let new: Vec<&String> = found
+            .iter()
+            .filter(|one| !one.contains("no longer"))
+            .collect();
+        assert_eq!(new.len(), wanted.len(), "{found:?}");
+        assert!(
+            new.iter()
+                .zip(&wanted)
+                .all(|(one, words)| one.contains(words)),
+            "{found:?}"
+        );
+    }
+    app.workspace
+        .set("configs/gateway.json", "/owners", json!(["nora@home.test"]));
+    app.workspace
+        .set("configs/gateway.json", "/listeners", json!([]));
+    let edited = attache::config::load(app.workspace.path(), &names).expect("good");
+    let found = after_restart(&stored.started, &edited.gateway);
+    assert!(
+        found
+            .iter()
+            .all(|one| one.contains("no longer listening on")),
+        "{found:?}"
+    );
 }

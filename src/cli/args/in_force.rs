@@ -1,7 +1,8 @@
 //! What of the files is not in force in the engine that works beside this command, and why.
 
 use crate::cli::{CommandContext, screen};
-use crate::config::in_force::InForce;
+use crate::config::GATEWAY_FILE;
+use crate::config::in_force::{InForce, after_restart};
 use crate::store::working_engine;
 use serde::Serialize;
 
@@ -22,10 +23,20 @@ pub fn compare(context: &CommandContext) -> NotInForce {
     let workspace = &context.workspace;
     let engine = working_engine(workspace);
     let found = engine.and_then(|pid| InForce::read(workspace, &pid));
-    found.map_or_else(NotInForce::default, |in_force| NotInForce {
-        files: in_force.edited(workspace),
-        refused: in_force.refused,
-        after_restart: in_force.after_restart,
+    found.map_or_else(NotInForce::default, |in_force| {
+        let files = in_force.edited(workspace);
+        let is_edited = files.iter().any(|file| file == GATEWAY_FILE);
+        // What the engine has not read yet needs a restart all the same.
+        let edited = is_edited.then(|| context.config().ok()).flatten();
+        let after_restart = match edited {
+            Some(config) => after_restart(&in_force.started, &config.gateway),
+            None => in_force.after_restart,
+        };
+        NotInForce {
+            files,
+            refused: in_force.refused,
+            after_restart,
+        }
     })
 }
 

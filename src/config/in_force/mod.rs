@@ -55,16 +55,19 @@ pub struct InForce {
     pub refused: Vec<String>,
     /// Settings of the files that count after a restart.
     pub after_restart: Vec<String>,
+    /// Where it listened at its start.
+    pub started: StartedListeners,
     /// Warnings about the files in force.
     pub warnings: Vec<String>,
 }
 
 impl InForce {
     /// State of this process with the files of a snapshot.
-    pub fn of(snapshot: &Snapshot) -> Self {
+    pub fn of(snapshot: &Snapshot, started: StartedListeners) -> Self {
         Self {
             pid: std::process::id().to_string(),
             index: snapshot.index().to_string(),
+            started,
             ..Self::default()
         }
     }
@@ -88,30 +91,42 @@ impl InForce {
     }
 }
 
+/// Addresses on which an engine listens from its start to its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartedListeners {
+    mail: BTreeSet<String>,
+    pages: BTreeSet<String>,
+}
+
+impl StartedListeners {
+    pub fn of(gateway: &Gateway) -> Self {
+        let mail = gateway.listeners.iter().map(|one| one.address.to_string());
+        let pages = gateway.http_listeners.iter();
+        let pages = pages.map(|one| one.address.to_string());
+        Self {
+            mail: mail.collect(),
+            pages: pages.collect(),
+        }
+    }
+}
+
 /// Returns the settings of `now` that an engine cannot take up: it listens where it listened at its start.
-pub fn after_restart(start: &Gateway, now: &Gateway) -> Vec<String> {
-    let mail = |of: &Gateway| -> BTreeSet<String> {
-        let addresses = of.listeners.iter().map(|one| one.address.to_string());
-        addresses.collect()
-    };
-    let pages = |of: &Gateway| -> BTreeSet<String> {
-        let addresses = of.http_listeners.iter().map(|one| one.address.to_string());
-        addresses.collect()
-    };
+pub fn after_restart(start: &StartedListeners, now: &Gateway) -> Vec<String> {
+    let now = StartedListeners::of(now);
     let mut found = Vec::new();
     for (name, before, after) in [
-        ("listeners", mail(start), mail(now)),
-        ("http_listeners", pages(start), pages(now)),
+        ("listeners", &start.mail, &now.mail),
+        ("http_listeners", &start.pages, &now.pages),
     ] {
         let differs = |what: &str, addresses: Vec<&String>| {
             let addresses: Vec<&str> = addresses.into_iter().map(String::as_str).collect();
             let list = addresses.join(", ");
             (!list.is_empty()).then(|| format!("configs/gateway.json: {name}: {what} {list}"))
         };
-        found.extend(differs("listening on", after.difference(&before).collect()));
+        found.extend(differs("listening on", after.difference(before).collect()));
         found.extend(differs(
             "no longer listening on",
-            before.difference(&after).collect(),
+            before.difference(after).collect(),
         ));
     }
     found

@@ -180,6 +180,8 @@ pub struct ProviderSettings {
     /// `gemini`, `ollama`: `None` is the model's own default.
     pub think: Option<Think>,
     pub agent: AgentSettings,
+    /// Keys of its block that its adapter reads.
+    pub reads: Vec<&'static str>,
 }
 
 impl ProviderSettings {
@@ -286,8 +288,12 @@ fn one(
         .chain(typed.environment.iter().flatten().map(String::as_str));
     let environment =
         visible.filter_map(|name| ctx.secrets.get(name).map(|value| (name.to_owned(), value)));
+    let reads = ctx.names.settings.iter();
+    let reads = reads.filter(|(id, _)| *id == adapter_of(name));
+    let reads = reads.flat_map(|(_, keys)| keys.iter().copied()).collect();
     ProviderSettings {
         name: name.to_owned(),
+        reads,
         base_url: typed.base_url.clone(),
         plain_http,
         key_variable: ctx.key_variable(name),
