@@ -187,6 +187,31 @@ word_enum!(
     }
 );
 
+impl Withheld {
+    /// Returns the reason as words, for owners and for agents that asked.
+    pub fn why(self) -> &'static str {
+        match self {
+            Self::AlreadyReplied => "the run had replied by a tool before",
+            Self::ToolOnly => "this persona writes by `send_email` only",
+            Self::StoreOnly => "such answers are stored and not mailed",
+            Self::NotAllowed => {
+                "`deliver_to` names somebody who is neither an owner nor in `send_allow`"
+            }
+            Self::OutboundNotConfigured => "no outbound transport is configured",
+            Self::NoRecipient => "there is nobody to send it to",
+            Self::RateLimited => "its recipient has had as many mails as a correspondent may have",
+            Self::Alternations => "its thread has had as many answers as it may have in a day",
+            Self::HopLimit => "it has gone from persona to persona as often as a mail may",
+            Self::NotApproved => {
+                "a rule of the policy refuses it, or its owner was asked and did not approve"
+            }
+            Self::HookDenied => "a hook does not allow it, or gave no answer",
+            Self::Draft => "it waits as a draft, or has waited, until an owner sends it",
+            Self::DraftsUsedUp => "it was to be a draft, and as many drafts waited as may",
+        }
+    }
+}
+
 word_enum!(
     /// Reason why a queued run does not begin, where a row says it.
     RunWait {

@@ -2,6 +2,7 @@
 
 mod engine;
 mod hints;
+mod words;
 
 use crate::app::db;
 use serde_json::Value;

@@ -288,3 +288,54 @@ fn a_missing_file_says_the_least_it_needs_and_that_is_enough() {
         std::fs::write(house.join(file), whole).expect("it is put back");
     }
 }
+
+/// What no prompt may say of what the same request offers: each found in prompts of other engines or in ours.
+const DENIALS: [&str; 14] = [
+    "nothing here can",
+    "cannot open",
+    "can not open",
+    "cannot read attachments",
+    "no access to",
+    "you have no tools",
+    "cannot search",
+    "cannot browse",
+    "cannot send",
+    "cannot write files",
+    "cannot remember",
+    "have no memory",
+    "cannot see pictures",
+    "no calendar",
+];
+
+#[test]
+fn no_prompt_denies_a_tool_that_is_offered() {
+    let folder = TempDir::new().expect("a temporary folder");
+    assert_eq!(init(folder.path(), &[]).code, 0);
+    let catalog = attache::cli::name_catalog();
+    let (mut prompts, mut named) = (0, 0);
+    for (path, text) in texts(folder.path()) {
+        if !path.ends_with(".md") {
+            continue;
+        }
+        prompts += 1;
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for denial in DENIALS {
+            assert!(
+                !text.to_lowercase().contains(denial),
+                "{path} says `{denial}`"
+            );
+        }
+        let codes = text.split('`').skip(1).step_by(2);
+        for tool in codes.filter(|code| code.contains('_') && !code.contains(' ')) {
+            named += 1;
+            assert!(
+                catalog.tools.iter().any(|known| known == tool),
+                "{path} names `{tool}`, which is no tool"
+            );
+        }
+    }
+    assert!(
+        prompts >= 2 && named >= 1,
+        "{prompts} prompts name {named} tools"
+    );
+}

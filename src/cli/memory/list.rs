@@ -13,7 +13,7 @@ pub fn clap() -> clap::Command {
         .map(|status| status.as_str())
         .collect();
     clap::Command::new("list")
-        .about("List entries that are in use, the newest first")
+        .about("List entries that wait for you, then those in use, the newest first")
         .arg(
             Arg::new("persona")
                 .long("persona")
@@ -25,8 +25,7 @@ pub fn clap() -> clap::Command {
                 .long("status")
                 .value_name("STATUS")
                 .value_parser(states)
-                .default_value("active")
-                .help("Only entries in this state; `proposed` ones wait for you"),
+                .help("Only entries in this state [default: `proposed`, which wait for you, and `active`]"),
         )
         .arg(
             Arg::new("all")
@@ -57,17 +56,24 @@ pub(super) fn contact_of(args: &ArgMatches) -> Result<Option<String>, Failure> {
 pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
     let status = args.get_one::<String>("status");
-    let filter = MemoryFilter {
-        after: None,
-        persona: persona_of(context, &store, args).await?,
-        status: match args.get_flag("all") {
-            true => None,
-            false => status.and_then(|status| MemoryStatus::parse(status)),
-        },
-        contact: contact_of(args)?,
-        limit: number(args, "limit"),
+    let status = status.and_then(|status| MemoryStatus::parse(status));
+    let states = match (args.get_flag("all"), status) {
+        (true, _) => vec![None],
+        (false, Some(status)) => vec![Some(status)],
+        (false, None) => vec![Some(MemoryStatus::Proposed), Some(MemoryStatus::Active)],
     };
-    let entries = store.memory_entries(&filter).await?;
+    let (persona, contact) = (persona_of(context, &store, args).await?, contact_of(args)?);
+    let mut entries = Vec::new();
+    for status in states {
+        let filter = MemoryFilter {
+            after: None,
+            persona: persona.clone(),
+            status,
+            contact: contact.clone(),
+            limit: number(args, "limit"),
+        };
+        entries.append(&mut store.memory_entries(&filter).await?);
+    }
     if context.json() {
         context.screen.json(&entries)?;
         return Ok(Exit::Ok);

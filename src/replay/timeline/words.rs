@@ -1,7 +1,7 @@
 //! Words of a timeline: rules, states, sums, durations.
 
 use super::page::Tone;
-use crate::domain::Timestamp;
+use crate::domain::{Timestamp, Withheld};
 use crate::store::UsageRecord;
 use crate::text::one_line;
 use serde_json::Value;
@@ -9,20 +9,12 @@ use std::time::Duration;
 
 /// Describes the rule by which a message was filed or withheld.
 pub(in crate::replay) fn outcome_of(rule: &str) -> String {
-    let words = match rule {
-        "already_replied" => "the run had replied by a tool before",
-        "tool_only" => "this persona writes by `send_email` only",
-        "store_only" => "such answers are stored and not mailed",
-        "not_allowed" => "`deliver_to` names somebody who is neither an owner nor in `send_allow`",
-        "outbound_not_configured" => "no outbound transport is configured",
-        "not_approved" => {
-            "a rule of the policy refuses it, or its owner was asked and did not approve"
+    let words = match Withheld::parse(rule) {
+        // Letters are filed by rules of these names, too.
+        None | Some(Withheld::RateLimited | Withheld::Alternations | Withheld::HopLimit) => {
+            return one_line(rule);
         }
-        "draft" => "it waits as a draft, or has waited, until an owner sends it",
-        "drafts_used_up" => "it was to be a draft, and as many drafts waited as may",
-        "hook_denied" => "a hook does not allow it, or gave no answer",
-        "no_recipient" => "there is nobody to send it to",
-        other => return one_line(other),
+        Some(rule) => rule.why(),
     };
     format!("{words} ({rule})")
 }

@@ -33,9 +33,9 @@ pub struct AskedRun {
     next_attempt_at: Option<Timestamp>,
     #[serde(skip)]
     error_class: Option<ErrorClass>,
-    /// `true`: a rule keeps the answer from an agent that asked.
+    /// The rule that keeps the answer from an agent that asked.
     #[serde(skip)]
-    is_withheld: bool,
+    withheld: Option<Withheld>,
     /// `true`: the answer was cut at the length that was asked for.
     #[serde(skip)]
     pub is_cut: bool,
@@ -61,7 +61,7 @@ impl AskedRun {
             run: run.clone(),
             thread: summary.thread,
             state: summary.state,
-            is_withheld: answer.as_ref().is_some_and(is_withheld),
+            withheld: answer.as_ref().and_then(withheld),
             // The value alone, which stands in the message in a fence.
             answer: match output {
                 Some(stored) => Some(stored.output.json),
@@ -94,12 +94,15 @@ impl AskedRun {
     /// Returns what an agent that asked may know of it: no answer that a rule withholds, and of an error its class.
     #[must_use]
     pub fn for_agent(self) -> Self {
-        let error = match self.is_withheld {
-            true => Some("the answer holds what agents may not read".to_owned()),
-            false => self.error_class.map(|class| class.to_string()),
+        let error = match self.withheld {
+            Some(rule) => Some(format!(
+                "the answer is not given out: {} ({rule})",
+                rule.why()
+            )),
+            None => self.error_class.map(|class| class.to_string()),
         };
         Self {
-            answer: self.answer.filter(|_| !self.is_withheld),
+            answer: self.answer.filter(|_| self.withheld.is_none()),
             error,
             ..self
         }
@@ -159,7 +162,9 @@ async fn answer_of(
     Ok(messages.into_iter().rev().find(of_run))
 }
 
-fn is_withheld(answer: &ThreadMessage) -> bool {
+fn withheld(answer: &ThreadMessage) -> Option<Withheld> {
     let rule = answer.message.disposition.strip_prefix("withheld:");
-    rule.is_some_and(|rule| rule != Withheld::StoreOnly.as_str())
+    // A rule that is not known here keeps the answer, too.
+    let rule = rule.map(|rule| Withheld::parse(rule).unwrap_or(Withheld::NotApproved));
+    rule.filter(|rule| *rule != Withheld::StoreOnly)
 }

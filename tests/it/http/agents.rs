@@ -214,3 +214,28 @@ async fn the_library_refuses_other_names_and_origins_by_itself() {
         assert_eq!(answer.status().as_u16(), status, "{host} {origin:?}");
     }
 }
+
+/// What keeps an answer from an agent is said by its rule, and the answer is not given out.
+#[tokio::test]
+async fn an_answer_that_a_rule_keeps_back_says_which() {
+    let mut door = Door::prepared(&script(), |workspace| {
+        workspace.write_json(
+            "configs/policy.json",
+            &json!({ "rules": [{ "id": "silent", "effect": "deny", "tool": "reply" }] }),
+        );
+    })
+    .await;
+    door.secret = door.site.key(&["send:ada"]).await;
+    let question = json!({ "persona": "ada", "text": "How many seats?" });
+    let (_, text) = calls(&door, "ask", question).await;
+    assert!(text.contains("a rule of the policy refuses it"), "{text}");
+    assert!(text.contains("not_approved"), "{text}");
+    assert!(!text.contains("Forty"), "{text}");
+    for rule in attache::domain::Withheld::ALL {
+        let words = rule.why();
+        assert!(
+            words.len() > 20 && !words.contains("agents may not read"),
+            "{rule}: {words}"
+        );
+    }
+}
