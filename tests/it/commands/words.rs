@@ -97,7 +97,6 @@ fn config_show_prints_of_a_provider_what_its_adapter_reads() {
         "grok",
         "openrouter",
         "ollama",
-        "scripted",
     ] {
         assert!(
             !has(api, "tier") && !has(api, "binary") && !has(api, "accept_unsandboxed"),

@@ -113,7 +113,7 @@ pub static CASES: &[Case] = &[
         &["mailbox `post` failed at"],
         "attache mailboxes check post",
         |house| {
-            mailbox(house);
+            closed_mailbox(house);
             let engine = house.serve();
             let has_failed = || {
                 let status = house.run(&["status", "--json"]);
@@ -379,7 +379,7 @@ fn mail_server(house: &House) -> Served<Server> {
 }
 
 /// A mailbox at a port that nobody listens on.
-fn mailbox(house: &House) {
+fn closed_mailbox(house: &House) {
     house.write(
         ".secrets",
         "ANTHROPIC_API_KEY=sk-ant-1\nATTACHE_IMAP_PASSWORD=made-up\n",
@@ -389,7 +389,7 @@ fn mailbox(house: &House) {
 }
 
 fn failed_mailbox(house: &House, error: &str) -> Made {
-    mailbox(house);
+    closed_mailbox(house);
     house.sql(&format!(
         "INSERT INTO mailboxes (name, source, last_error, last_error_at, failing_since)
          VALUES ('post', 'porter at 127.0.0.1', '{error}', '2026-11-20T09:00:00.000Z', '2026-11-20T09:00:00.000Z')"
