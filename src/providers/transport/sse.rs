@@ -1,8 +1,8 @@
 //! Parser of server-sent events, by the standard (WHATWG HTML, section 9.2.6). Pure.
 //!
 //! Lines that are no field of the standard are ignored, and so is an event that its blank line did
-//! not end. One field of our own: llama.cpp reports the error that ends an answer as `error: {…}`,
-//! which must not be lost.
+//! not end, but for `[DONE]`: some servers close behind it, and it cannot be half of anything. One field of our own: llama.cpp
+//! reports the error that ends an answer as `error: {…}`, which must not be lost.
 
 /// One event that its blank line ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,13 +97,16 @@ impl EventSplitter {
     }
 
     /// Handles the end of the body: a last CR ends its line after all, and an event without its
-    /// blank line is dropped.
+    /// blank line is dropped, unless it is `[DONE]`.
     pub fn rest(&mut self) -> Option<ServerSentEvent> {
-        if self.bytes[self.start..].last() != Some(&b'\r') {
-            return None;
+        if self.bytes[self.start..].last() == Some(&b'\r') {
+            self.push(b"\n");
+            if let Some(event) = self.take() {
+                return Some(event);
+            }
         }
-        self.push(b"\n");
-        self.take()
+        self.push(b"\n\n");
+        self.take().filter(|event| event.data.trim() == "[DONE]")
     }
 }
 

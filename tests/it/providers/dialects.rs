@@ -193,6 +193,49 @@ async fn with_neither_done_nor_usage_the_answer_was_cut() {
     );
 }
 
+/// A complete answer without usage is one, whatever ends its last line: some servers close behind `[DONE]`.
+#[tokio::test]
+async fn an_answer_that_says_done_is_whole_without_usage_and_without_its_last_blank_line() {
+    let text = delta(r#"{"content":"a"}"#);
+    let with_end = async |end: &str, size: usize| {
+        let body = format!("data: {text}\n\ndata: {STOP}\n\n{end}");
+        let decoder = ChunkDecoder::new(None, Family::OpenAi, true, 7);
+        decode_pieces(Box::new(decoder), body.as_bytes().chunks(size).collect()).await
+    };
+    for end in [
+        "data: [DONE]",
+        "data:[DONE]",
+        "data: [DONE] ",
+        "data: [DONE]\n",
+        "data: [DONE]\r",
+        "data: [DONE]\r\n",
+        "data: [DONE]\n\n",
+        ": ping\n\ndata: [DONE]",
+        ": ping\ndata: [DONE]\n",
+        "event: done\ndata: [DONE]",
+        "id: 7\ndata: [DONE]\n",
+    ] {
+        for size in [1, 3, 1000] {
+            let response = with_end(end, size).await.expect("complete");
+            assert_eq!(response.text(), "a", "{end:?}");
+            assert!(response.usage.estimated, "{end:?}");
+            assert_eq!(response.usage.input_tokens, 7, "{end:?}");
+        }
+    }
+    for end in [
+        "",
+        "data: [DON",
+        "data: [DONE",
+        "data:",
+        "data: {\"choices\":[]}",
+        ": [DONE]",
+        "[DONE]",
+    ] {
+        let error = with_end(end, 1000).await.expect_err("cut");
+        assert_eq!(error.class, ErrorClass::Transient, "{end:?}");
+    }
+}
+
 #[tokio::test]
 async fn an_error_inside_a_stream_fails_by_its_own_code() {
     let cases = [
