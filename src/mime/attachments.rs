@@ -5,15 +5,33 @@ use super::structure;
 use super::structure::{Kind, Part};
 use crate::domain::Attachment;
 
-/// Decodes the given parts, in order, under names that are unique in this email.
-pub(super) fn build(parts: &[Part<'_>], indices: &[usize]) -> Vec<Attachment> {
+/// An attachment before its name is given.
+#[derive(Debug)]
+pub(super) enum Listed {
+    /// Index of a part.
+    Part(usize),
+    /// A file out of a container, under its declared name.
+    File(Attachment),
+}
+
+/// Decodes the listed ones, in order, under names that are unique in this email.
+pub(super) fn build(parts: &[Part<'_>], listed: Vec<Listed>) -> Vec<Attachment> {
     let mut names = UniqueFilenames::default();
-    indices
-        .iter()
-        .enumerate()
-        .filter_map(|(position, index)| parts.get(*index).map(|part| (position, part)))
-        .map(|(position, part)| attachment(parts, part, position + 1, &mut names))
-        .collect()
+    let mut built = Vec::with_capacity(listed.len());
+    for (number, listed) in (1..).zip(listed) {
+        match listed {
+            Listed::Part(index) => {
+                let part = parts.get(index);
+                built.extend(part.map(|part| attachment(parts, part, number, &mut names)));
+            }
+            Listed::File(file) => {
+                let fallback = format!("attachment-{number}.{}", extension(&file.content_type));
+                let filename = names.give(&file.declared_name, &fallback);
+                built.push(Attachment { filename, ..file });
+            }
+        }
+    }
+    built
 }
 
 fn attachment(

@@ -1,9 +1,11 @@
 //! Selects the parts of a letter that are its readable text, and joins them.
 
-use super::attachments::declared_name;
+use super::attachments::{Listed, declared_name};
+use super::enclosed::{self, Contents, Opened};
 use super::limits::ParseLimits;
 use super::structure;
 use super::structure::{Kind, Part};
+use super::stub;
 use super::text::html::{self, Fidelity};
 
 /// The readable text of a letter, and its other parts.
@@ -17,28 +19,40 @@ pub(super) struct Body {
     pub(super) own: String,
     /// Forwarded messages, rendered with their own headers, in order.
     pub(super) forwarded: Vec<String>,
-    /// Indices of the letter's own attachments, in order.
-    pub(super) attachments: Vec<usize>,
-    /// Indices of attachments of forwarded messages.
-    pub(super) inner_attachments: Vec<usize>,
+    /// The letter's own attachments, in order.
+    pub(super) attachments: Vec<Listed>,
+    /// Attachments of forwarded messages.
+    pub(super) inner_attachments: Vec<Listed>,
     /// Some HTML was stripped of its tags without being understood.
     pub(super) html_stripped: bool,
+    /// Where the text comes from, when not from where a reader would look first; one phrase each.
+    pub(super) sources: Vec<&'static str>,
 }
 
-/// Reads the parts of a letter.
-pub(super) fn read(parts: &[Part<'_>], limits: &ParseLimits) -> Body {
+/// Phrases of [`Body::sources`]; the context report shows those that begin like this.
+const FROM_HTML: &str = "read from its HTML, because its plain text is only a stub";
+const FROM_SIGNED: &str = "read out of a signed S/MIME part, whose signature is not checked";
+const FROM_OUTLOOK: &str = "read out of winmail.dat";
+
+/// Reads the parts of a letter, `depth` containers deep.
+pub(super) fn read(parts: &[Part<'_>], limits: &ParseLimits, depth: usize) -> Body {
     let mut reader = BodyReader {
         parts,
         limits,
         texts: Vec::new(),
+        opened: Vec::new(),
         body: Body::default(),
     };
-    reader.texts = parts
-        .iter()
-        .map(|part| is_inline_text(part).then(|| structure::text(part)))
-        .collect();
+    for part in parts {
+        let text = is_inline_text(part).then(|| enclosed::without_armour(&structure::text(part)));
+        reader.texts.push(text);
+        reader.opened.push(enclosed::open(part, limits, depth));
+    }
     let own = reader.readable(0, true);
     reader.body.own = joined([own]);
+    if reader.body.own.is_empty() && reader.body.forwarded.is_empty() {
+        reader.body.own = reader.text_of_outlook();
+    }
     reader.collect(0);
     reader.body
 }
@@ -61,6 +75,8 @@ struct BodyReader<'p> {
     limits: &'p ParseLimits,
     /// Decoded inline texts by part index.
     texts: Vec<Option<String>>,
+    /// Containers by part index, opened.
+    opened: Vec<Option<Opened>>,
     body: Body,
 }
 
@@ -71,6 +87,22 @@ impl BodyReader<'_> {
         let Some(part) = self.parts.get(index) else {
             return String::new();
         };
+        if let Some(Some(opened @ (Opened::Encrypted | Opened::Signed(_)))) = self.opened.get(index)
+        {
+            return match opened {
+                Opened::Signed(contents) => {
+                    let own = contents.own.clone();
+                    let forwarded = contents.forwarded.clone();
+                    self.note(FROM_SIGNED);
+                    if is_own {
+                        self.body.forwarded.extend(forwarded);
+                        return own;
+                    }
+                    joined(std::iter::once(own).chain(forwarded))
+                }
+                _ => enclosed::ENCRYPTED.to_owned(),
+            };
+        }
         match part.kind {
             Kind::Message => {
                 let rendered = self.forwarded(index);
@@ -110,19 +142,67 @@ impl BodyReader<'_> {
         readable
     }
 
-    /// Returns the alternative to read: the first with plain text, else the last with any text (RFC
+    fn note(&mut self, source: &'static str) {
+        if !self.body.sources.contains(&source) {
+            self.body.sources.push(source);
+        }
+    }
+
+    /// Text that Outlook packed, for a letter that has none beside it.
+    fn text_of_outlook(&mut self) -> String {
+        let packed = self
+            .opened
+            .iter()
+            .flatten()
+            .filter_map(|opened| match opened {
+                Opened::Outlook { contents, .. } => Some(contents.own.clone()),
+                _ => None,
+            });
+        let text = joined(packed.collect::<Vec<_>>());
+        if !text.is_empty() {
+            self.note(FROM_OUTLOOK);
+        }
+        text
+    }
+
+    /// Returns the alternative to read: the first with plain text, unless it is a stub, else the last with any text (RFC
     /// 2046 section 5.1.4 puts the richest last).
-    fn best_alternative(&self, children: &[usize]) -> Option<usize> {
+    fn best_alternative(&mut self, children: &[usize]) -> Option<usize> {
         let plain = children
             .iter()
-            .find(|child| self.has_words(**child, "text/plain"));
-        let rich = || {
-            children
-                .iter()
-                .rev()
-                .find(|child| self.has_words(**child, "text/html"))
+            .find(|child| self.has_words(**child, "text/plain"))
+            .copied();
+        let rich = children
+            .iter()
+            .rev()
+            .find(|child| self.has_words(**child, "text/html"))
+            .copied();
+        let (Some(stub), Some(full)) = (plain, rich.filter(|rich| Some(*rich) != plain)) else {
+            return plain.or(rich).or(children.first().copied());
         };
-        plain.or_else(rich).or(children.first()).copied()
+        let said = self.texts_below(stub, "text/plain");
+        let is_stub = stub::may_be(&said) && {
+            let html = self.texts_below(full, "text/html");
+            stub::is(&said, &html::to_text(&html, self.limits).0)
+        };
+        if is_stub {
+            self.note(FROM_HTML);
+        }
+        Some(if is_stub { full } else { stub })
+    }
+
+    /// Texts of that media type in a part and below it, joined.
+    fn texts_below(&self, index: usize, media: &str) -> String {
+        let (mut found, mut pending) = (Vec::new(), vec![index]);
+        while let Some(index) = pending.pop() {
+            let Some(part) = self.parts.get(index) else {
+                continue;
+            };
+            let text = self.texts.get(index).and_then(Option::as_ref);
+            found.extend(text.filter(|_| part.media == media).cloned());
+            pending.extend(part.children.iter().rev());
+        }
+        found.join("\n")
     }
 
     fn has_words(&self, index: usize, media: &str) -> bool {
@@ -191,6 +271,17 @@ impl BodyReader<'_> {
             } else {
                 &mut self.body.attachments
             };
+            let opened = self.opened.get_mut(index).and_then(Option::take);
+            if let Some((contents, replaces)) = opened.and_then(taken_out) {
+                list.extend(contents.files.into_iter().map(Listed::File));
+                if !is_inner {
+                    plain.push(contents.plain);
+                    html.extend(contents.html);
+                }
+                if replaces {
+                    continue;
+                }
+            }
             match self.texts.get(index) {
                 Some(Some(text)) if !is_inner && part.media == "text/html" => {
                     html.push(text.clone());
@@ -198,11 +289,20 @@ impl BodyReader<'_> {
                 Some(Some(text)) if !is_inner => plain.push(text.clone()),
                 Some(Some(_)) => {}
                 _ if part.kind == Kind::Multipart => {}
-                _ => list.push(index),
+                _ => list.push(Listed::Part(index)),
             }
         }
         self.body.plain = joined(plain);
         self.body.html = (!html.is_empty()).then(|| html.join("\n"));
+    }
+}
+
+/// The contents of an opened container, and whether they stand for all of it.
+fn taken_out(opened: Opened) -> Option<(Contents, bool)> {
+    match opened {
+        Opened::Signed(contents) => Some((contents, true)),
+        Opened::Outlook { contents, is_whole } => Some((contents, is_whole)),
+        Opened::Encrypted => None,
     }
 }
 

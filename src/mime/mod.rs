@@ -7,7 +7,8 @@
 //! - `limits`: bounds of parsing; `parse`: the way through all of it
 //! - `transfer`, `structure`: bytes to parts
 //! - `headers`: fields and what they mean; `text`: charsets, HTML, quotes
-//! - `body`, `attachments`: the readable text, and the rest; `one_reading`: whether other fields make other words of it
+//! - `body`, `attachments`: the readable text, and the rest; `stub`: a plain text that says nothing; `enclosed`: containers;
+//!   `one_reading`: whether other fields make other words of it
 //! - `report`: bounces, complaints, other machine mail
 //! - `compose`: the bytes of our mail; `composed_history`: letters of which another program kept only the words
 //!
@@ -19,11 +20,13 @@ mod attachments;
 mod body;
 mod compose;
 mod composed_history;
+mod enclosed;
 mod limits;
 mod one_reading;
 mod parse;
 mod report;
 mod structure;
+mod stub;
 mod transfer;
 
 pub use compose::{

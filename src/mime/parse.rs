@@ -31,26 +31,29 @@ pub fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Email, ParseError> {
 
 /// As [`parse`], with the split into bodies kept.
 pub fn parse_letter(bytes: &[u8], limits: &ParseLimits) -> Result<ParsedLetter, ParseError> {
-    let parts = structure::walk(from_first_field(bytes), limits)?;
+    let mut parts = structure::walk(from_first_field(bytes), limits)?;
+    name_raw_charset(&mut parts);
     let Some(letter) = parts.first().filter(|letter| !letter.fields.is_empty()) else {
         return Err(ParseError::NotAnEmail("no header field"));
     };
     if letter.fields.count("received") > limits.received_max {
         return Err(ParseError::Hostile("too many hops"));
     }
-    let read = body::read(&parts, limits);
+    let read = body::read(&parts, limits, 0);
     let mut defects = defects(&letter.fields);
     if read.html_stripped {
         defects.push("HTML was too large or too deep to be rendered".to_owned());
     }
+    defects.extend(read.sources.iter().map(|source| (*source).to_owned()));
     let mut email = headers(letter, limits);
     let (fresh, quotations) = quotes::split(&read.own, &email.subject);
     email.text = bounded(with_forwarded(read.own, &read.forwarded), &mut defects);
     email.fresh_text = bounded(with_forwarded(fresh, &read.forwarded), &mut Vec::new());
     email.quotations = quotations;
     email.html = read.html;
-    let indices = [read.attachments.as_slice(), &read.inner_attachments].concat();
-    email.attachments = attachments::build(&parts, &indices);
+    let own_attachments = read.attachments.len();
+    let listed = read.attachments.into_iter().chain(read.inner_attachments);
+    email.attachments = attachments::build(&parts, listed.collect());
     email.automatic = automatic::signs(letter);
     email.list_id = automatic::list_id(letter);
     email.unsubscribe = automatic::unsubscribe_pages(letter);
@@ -67,8 +70,22 @@ pub fn parse_letter(bytes: &[u8], limits: &ParseLimits) -> Result<ParsedLetter, 
     Ok(ParsedLetter {
         email,
         plain: read.plain,
-        own_attachments: read.attachments.len(),
+        own_attachments,
     })
+}
+
+/// Tells the header and the parts the charset of the first text that names one: programs that write bytes into a header as
+/// they are write them in that.
+fn name_raw_charset(parts: &mut [Part<'_>]) {
+    let named = |part: &Part<'_>| {
+        let label = part.parameter("charset")?;
+        part.media.starts_with("text/").then(|| label.to_owned())
+    };
+    if let Some(label) = parts.iter().find_map(named) {
+        parts
+            .iter_mut()
+            .for_each(|part| part.fields.set_raw_charset(&label));
+    }
 }
 
 /// Reads the fields of the letter's own header.
@@ -84,7 +101,7 @@ fn headers(letter: &Part<'_>, limits: &ParseLimits) -> Email {
         message_id: fields.ids("message-id").into_iter().next(),
         in_reply_to: capped("in-reply-to"),
         references: capped("references"),
-        from: fields.mailboxes("from"),
+        from: fields.from(),
         from_header_count: fields.count("from"),
         reply_to: fields.recipients("reply-to"),
         to: fields.recipients("to"),

@@ -4,15 +4,28 @@ use std::path::PathBuf;
 
 /// A folder below `ATTACHE_CORPORA`, or below `../shared/corpora`; `None`, said aloud, when it is absent.
 pub fn corpus(name: &str) -> Option<PathBuf> {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/corpora");
-    let folder = std::env::var_os("ATTACHE_CORPORA")
+    shared("corpora", "ATTACHE_CORPORA", name)
+}
+
+/// A folder below `ATTACHE_CASES`, or below `../shared/cases`; `None`, said aloud, when it is absent.
+pub fn cases(name: &str) -> Option<PathBuf> {
+    shared("cases", "ATTACHE_CASES", name)
+}
+
+fn shared(kind: &str, variable: &str, name: &str) -> Option<PathBuf> {
+    let beside = || {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("../shared")
+            .join(kind)
+    };
+    let folder = std::env::var_os(variable)
         .map_or_else(beside, PathBuf::from)
         .join(name);
     if folder.is_dir() {
         return Some(folder);
     }
     eprintln!(
-        "SKIPPED: no corpus at `{}`; set ATTACHE_CORPORA",
+        "SKIPPED: no {kind} at `{}`; set {variable}",
         folder.display()
     );
     None

@@ -1,9 +1,14 @@
 //! Letters to emails and back: agreement with other parsers, hostile letters, and what goes over the wire.
 
+mod cases;
+mod charsets;
 mod composing;
 mod consensus;
+mod containers;
 mod damaged;
 mod hostile;
 mod own_answers;
 mod reading;
 mod replies;
+mod senders;
+mod stubs;

@@ -43,7 +43,9 @@ impl Resolver for CurrentInput {
                 calendar_facts::text(call.subject).map(|calendar| format!("{text}\n\n{calendar}"));
             let text = with_calendar.as_deref().unwrap_or(text);
             let cut = cut_to_tokens(text, call.budget_tokens);
-            let note = cut.is_some().then(|| "cut at its budget".to_owned());
+            let mut notes = sources(&message.metadata_json);
+            notes.extend(cut.is_some().then(|| "cut at its budget".to_owned()));
+            let note = (!notes.is_empty()).then(|| notes.join("; "));
             let piece = Piece::Input(cut.unwrap_or_else(|| text.to_owned()));
             let left = call.budget_tokens.saturating_sub(piece.tokens());
             let mut contribution = Contribution::one(message.id.to_string(), piece).noted(note);
@@ -53,4 +55,18 @@ impl Resolver for CurrentInput {
             Ok(contribution)
         })
     }
+}
+
+/// Where the text of a letter was read, when not from where a mail reader shows it first.
+fn sources(metadata_json: &str) -> Vec<String> {
+    if !metadata_json.contains("\"read ") {
+        return Vec::new();
+    }
+    let metadata: serde_json::Value = serde_json::from_str(metadata_json).unwrap_or_default();
+    let defects = metadata["defects"].as_array().into_iter().flatten();
+    let sources = defects.filter_map(serde_json::Value::as_str);
+    sources
+        .filter(|defect| defect.starts_with("read "))
+        .map(str::to_owned)
+        .collect()
 }

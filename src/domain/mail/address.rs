@@ -6,8 +6,9 @@ use std::fmt;
 /// An addr-spec that may be routed and compared.
 ///
 /// Invariant: dot-atom local part of at most 64 octets and an LDH domain of at most 253 (RFC 5321
-/// section 4.1.2), domain in lower case, no quoting, no comments, no source route, no control
-/// characters. The local part keeps its case for sending; comparisons use [`Address::key`].
+/// section 4.1.2), domain in lower case, no comments, no source route, no control characters. A local part that is no
+/// dot-atom, such as `yuki.`, stands in quotation marks, and no other does, so that one mailbox has one spelling. The local
+/// part keeps its case for sending; comparisons use [`Address::key`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     local: String,
@@ -23,13 +24,26 @@ impl Address {
     pub fn parse(text: &str) -> Result<Self, BadAddress> {
         let bad = || BadAddress(text.chars().filter(|c| !c.is_control()).take(120).collect());
         let (local, domain) = text.rsplit_once('@').ok_or_else(bad)?;
-        if is_dot_atom(local) && local.len() <= 64 && is_domain(domain) {
+        let is_legal = is_dot_atom(local) || quoted(local).is_some_and(needs_quotes);
+        if is_legal && local.len() <= LOCAL_BYTES_MAX && is_domain(domain) {
             Ok(Self {
                 local: local.to_owned(),
                 domain: domain.to_ascii_lowercase(),
             })
         } else {
             Err(bad())
+        }
+    }
+    /// Parses an address as some people have it against the rules: dots where none may stand (`yu..ki`, `yuki.`), or a local
+    /// part that is quoted without need. The result has the one spelling that may be written.
+    pub fn of_unusual(text: &str) -> Result<Self, BadAddress> {
+        let (local, domain) = text.rsplit_once('@').unwrap_or((text, ""));
+        let plain = quoted(local).unwrap_or(local);
+        // A blank or a comma outside of quotation marks ends an address.
+        let is_bare = plain.len() < local.len() || plain.chars().all(|c| is_atext(c) || c == '.');
+        match is_bare && needs_quotes(plain) {
+            true => Self::parse(&format!("\"{plain}\"@{domain}")),
+            false => Self::parse(&format!("{plain}@{domain}")),
         }
     }
     /// Parses an address, or a local part alone, to which `domain` belongs.
@@ -55,7 +69,11 @@ impl Address {
     /// Returns the local part before its first `+`, in lower case: the key by which personas and
     /// aliases are looked up.
     pub fn base_local(&self) -> String {
-        let base = self.local.split('+').next().unwrap_or_default();
+        // A quoted local part has no tag: its end is a quotation mark.
+        let base = match self.local.starts_with('"') {
+            true => self.local.as_str(),
+            false => self.local.split('+').next().unwrap_or_default(),
+        };
         base.to_ascii_lowercase()
     }
     /// Returns [`Address::key`] without a `+` tag: the key by which a sender is counted. A
@@ -76,13 +94,29 @@ impl Address {
     }
 }
 
+const LOCAL_BYTES_MAX: usize = 64;
+
+fn is_atext(c: char) -> bool {
+    const SPECIALS: &str = "!#$%&'*+-/=?^_`{|}~";
+    c.is_ascii_alphanumeric() || SPECIALS.contains(c)
+}
+
 fn is_dot_atom(local: &str) -> bool {
-    const ATEXT_SPECIALS: &str = "!#$%&'*+-/=?^_`{|}~";
-    let legal = |c: char| c.is_ascii_alphanumeric() || ATEXT_SPECIALS.contains(c);
     !local.is_empty()
         && local
             .split('.')
-            .all(|atom| !atom.is_empty() && atom.chars().all(legal))
+            .all(|atom| !atom.is_empty() && atom.chars().all(is_atext))
+}
+
+/// The text between quotation marks.
+fn quoted(local: &str) -> Option<&str> {
+    local.strip_prefix('"')?.strip_suffix('"')
+}
+
+/// Reports whether a local part may only be written in quotation marks, and needs no backslash there.
+fn needs_quotes(plain: &str) -> bool {
+    let is_plain = |c: char| is_atext(c) || matches!(c, '.' | ' ' | ',');
+    !plain.is_empty() && plain.chars().all(is_plain) && !is_dot_atom(plain)
 }
 
 fn is_domain(domain: &str) -> bool {

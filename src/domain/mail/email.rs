@@ -270,8 +270,8 @@ pub struct Email {
 }
 
 impl Email {
-    /// Returns the strict sender address: exactly one `From` header with exactly one legal address,
-    /// else `None`.
+    /// Returns the sender's address: exactly one `From` header that names exactly one, else `None`. That it may be answered
+    /// proves nothing: `gateway::identity` reads the field by stricter rules.
     pub fn sender(&self) -> Option<Address> {
         match (self.from_header_count, self.from.as_slice()) {
             (1, [only]) => only.address(),

@@ -46,15 +46,15 @@ pub(in crate::mime) fn runs(value: &[u8]) -> Vec<Run> {
     found
 }
 
-/// Returns the value with its runs decoded.
-pub(in crate::mime) fn decoded(value: &[u8]) -> String {
+/// Returns the value with its runs decoded; `raw` is the charset of bytes outside of them that are no UTF-8.
+pub(in crate::mime) fn decoded(value: &[u8], raw: &str) -> String {
     let (mut text, mut at) = (String::with_capacity(value.len()), 0);
     for run in runs(value) {
-        text.push_str(&String::from_utf8_lossy(&value[at..run.range.start]));
+        text.push_str(&charsets::decoded_raw(raw, &value[at..run.range.start]));
         text.push_str(&run.text);
         at = run.range.end;
     }
-    text.push_str(&String::from_utf8_lossy(&value[at..]));
+    text.push_str(&charsets::decoded_raw(raw, &value[at..]));
     text
 }
 
@@ -65,20 +65,25 @@ const MASK: (char, char) = ('\u{e010}', '\u{e011}');
 /// The texts behind the masks of a value.
 pub(in crate::mime) struct Masked(Vec<String>);
 
-/// Returns the value with a mask in place of every run.
-pub(in crate::mime) fn masked(value: &[u8]) -> (Vec<u8>, Masked) {
-    let (mut out, mut texts, mut at) = (Vec::with_capacity(value.len()), Vec::new(), 0);
+/// Returns the value as UTF-8 with a mask in place of every run; `raw` as in [`decoded`].
+pub(in crate::mime) fn masked(value: &[u8], raw: &str) -> (String, Masked) {
+    let (mut out, mut masked, mut at) = (String::with_capacity(value.len()), Masked(Vec::new()), 0);
     for run in runs(value) {
-        out.extend_from_slice(&value[at..run.range.start]);
-        out.extend_from_slice(format!("{}{}{}", MASK.0, texts.len(), MASK.1).as_bytes());
-        texts.push(run.text);
+        out.push_str(&charsets::decoded_raw(raw, &value[at..run.range.start]));
+        out.push_str(&masked.mask(run.text));
         at = run.range.end;
     }
-    out.extend_from_slice(&value[at..]);
-    (out, Masked(texts))
+    out.push_str(&charsets::decoded_raw(raw, &value[at..]));
+    (out, masked)
 }
 
 impl Masked {
+    /// Returns the mask of one more text.
+    pub(in crate::mime) fn mask(&mut self, text: String) -> String {
+        self.0.push(text);
+        format!("{}{}{}", MASK.0, self.0.len() - 1, MASK.1)
+    }
+
     /// Reports whether a text contains a mask.
     pub(in crate::mime) fn are_in(&self, text: &str) -> bool {
         text.contains(MASK.0)
@@ -204,7 +209,7 @@ mod tests {
             ("1 =? 2", "1 =? 2"),
         ];
         for (value, text) in cases {
-            assert_eq!(decoded(value.as_bytes()), text, "{value}");
+            assert_eq!(decoded(value.as_bytes(), ""), text, "{value}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Fields are cut here, so that the cost is linear and every part is cut alike; values are parsed
 //! by mail-parser.
 
-use super::encoded_words;
+use super::{encoded_words, parameters, sender};
 use crate::domain::{Mailbox, Timestamp};
 use mail_parser::parsers::MessageStream;
 use mail_parser::{ContentType, HeaderValue};
@@ -22,7 +22,12 @@ const ID_BYTES_MAX: usize = 998;
 pub(in crate::mime) struct Fields<'a> {
     /// Lower-case name, value without the line end.
     all: Vec<(String, &'a [u8])>,
+    /// Charset of bytes that are neither ASCII nor UTF-8 nor in an encoded word; empty: to be guessed.
+    raw_charset: String,
 }
+
+/// Lines in a row that stand between fields and are none of them, while `From` is still to come.
+const STRAY_LINES_MAX: usize = 12;
 
 impl<'a> Fields<'a> {
     /// Cuts a header section off the front of `bytes`; returns it with the offset at which the body
@@ -50,16 +55,39 @@ impl<'a> Fields<'a> {
                         .push((name, trim_line_end(&bytes[start + colon + 1..end])));
                     start = end;
                 }
-                // A stray line between fields: a line that was wrapped without a fold. A line that
-                // is neither a field nor followed by a field belongs to the body already (the
+                // A stray line between fields: a line that was wrapped without a fold. Lines that
+                // are neither fields nor followed by a field belong to the body already (the
                 // separator was lost).
-                None if begins_known_field(&bytes[end..]) => start = end,
-                None => return (fields, start),
+                None => match fields.stray_until(bytes, end) {
+                    Some(field) => start = field,
+                    None => return (fields, start),
+                },
             }
         }
         (fields, bytes.len())
     }
 
+    /// Offset of the field that follows a stray line, whose end is `at`, after no empty line. Where `From` has been read, a
+    /// second stray line is the body's.
+    fn stray_until(&self, bytes: &[u8], mut at: usize) -> Option<usize> {
+        let lines = if self.has("from") { 1 } else { STRAY_LINES_MAX };
+        for _ in 0..lines {
+            if begins_known_field(&bytes[at..]) {
+                return Some(at);
+            }
+            let end = line_end(bytes, at);
+            if trim_line_end(&bytes[at..end]).is_empty() {
+                return None;
+            }
+            at = end;
+        }
+        None
+    }
+
+    /// Sets the charset of bytes that nothing else tells.
+    pub(in crate::mime) fn set_raw_charset(&mut self, label: &str) {
+        label.clone_into(&mut self.raw_charset);
+    }
     pub(in crate::mime) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -89,7 +117,8 @@ impl<'a> Fields<'a> {
     /// Returns the first field of that name: unfolded, encoded words decoded, control characters
     /// replaced.
     pub(in crate::mime) fn text(&self, name: &str) -> Option<String> {
-        self.first(name).map(unstructured)
+        let value = self.first(name)?;
+        Some(unstructured_in(value, &self.raw_charset))
     }
     /// Returns the first field of that name as a lower-case token without comments or parameters.
     pub(in crate::mime) fn token(&self, name: &str) -> Option<String> {
@@ -105,7 +134,19 @@ impl<'a> Fields<'a> {
     /// Returns the mailboxes of all fields of that name; groups are flattened. Entries without an
     /// address are kept, because further text beside the address in `From` lowers the trust.
     pub(in crate::mime) fn mailboxes(&self, name: &str) -> Vec<Mailbox> {
-        self.values(name).flat_map(mailboxes).collect()
+        self.values(name)
+            .flat_map(|value| mailboxes(value, &self.raw_charset))
+            .collect()
+    }
+    /// Returns the mailboxes of `From`. Where the only field is not written by the rules and names one address all the same,
+    /// that is its only mailbox: it may be answered, and proves nothing.
+    pub(in crate::mime) fn from(&self) -> Vec<Mailbox> {
+        let strict = self.mailboxes("from");
+        let is_plain = matches!(strict.as_slice(), [only] if only.address().is_some());
+        let lenient = (!is_plain && self.count("from") == 1)
+            .then(|| sender::only_mailbox(self.first("from")?, &self.raw_charset))
+            .flatten();
+        lenient.map_or(strict, |only| vec![only])
     }
     /// Returns [`Self::mailboxes`] without entries that have no address: empty groups,
     /// `undisclosed-recipients:;`.
@@ -120,9 +161,11 @@ impl<'a> Fields<'a> {
         self.values(name).flat_map(ids).collect()
     }
     pub(in crate::mime) fn content_type(&self, name: &str) -> Option<ContentType<'static>> {
-        let value = terminated(self.first(name)?, STRUCTURED_BYTES_MAX);
-        match MessageStream::new(&value).parse_content_type() {
-            HeaderValue::ContentType(parsed) => Some(owned(parsed)),
+        let value = unfolded(self.first(name)?, STRUCTURED_BYTES_MAX);
+        let (joined, words) = parameters::joined(&value, &self.raw_charset);
+        let value = format!("{joined}\r\n");
+        match MessageStream::new(value.as_bytes()).parse_content_type() {
+            HeaderValue::ContentType(parsed) => Some(parameters::revealed(owned(parsed), &words)),
             _ => None,
         }
     }
@@ -214,7 +257,7 @@ fn field_end(bytes: &[u8], mut end: usize) -> usize {
 }
 
 /// Copies at most `max` bytes without line ends.
-fn unfolded(value: &[u8], max: usize) -> Vec<u8> {
+pub(in crate::mime) fn unfolded(value: &[u8], max: usize) -> Vec<u8> {
     value
         .iter()
         .take(max)
@@ -232,10 +275,14 @@ fn terminated(value: &[u8], max: usize) -> Vec<u8> {
 
 /// Decodes an unstructured value.
 pub(in crate::mime) fn unstructured(value: &[u8]) -> String {
-    one_line(&encoded_words::decoded(&unfolded(
-        value,
-        STRUCTURED_BYTES_MAX,
-    )))
+    unstructured_in(value, "")
+}
+
+fn unstructured_in(value: &[u8], raw: &str) -> String {
+    one_line(&encoded_words::decoded(
+        &unfolded(value, STRUCTURED_BYTES_MAX),
+        raw,
+    ))
 }
 
 /// Replaces control characters and line separators by blanks and trims the ends.
@@ -248,10 +295,10 @@ pub(in crate::mime) fn one_line(text: &str) -> String {
     replaced.trim().to_owned()
 }
 
-fn mailboxes(value: &[u8]) -> Vec<Mailbox> {
+fn mailboxes(value: &[u8], raw: &str) -> Vec<Mailbox> {
     let value = unfolded(value, ADDRESSES_BYTES_MAX);
-    let (masked, words) = encoded_words::masked(&value);
-    let value = terminated(&masked, usize::MAX);
+    let (masked, words) = encoded_words::masked(&value, raw);
+    let value = terminated(masked.as_bytes(), usize::MAX);
     let HeaderValue::Address(parsed) = MessageStream::new(&value).parse_address() else {
         return Vec::new();
     };

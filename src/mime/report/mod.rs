@@ -95,7 +95,7 @@ impl<'a> ReportLetter<'a> {
                 );
             }
         }
-        let mut text = body::read(parts, limits).own;
+        let mut text = body::read(parts, limits, 0).own;
         let (explanation_bytes, tail) = prose::before_returned(&text);
         let returned = Returned::find(parts, &own).unwrap_or_else(|| Returned::in_text(tail));
         text.truncate(text.floor_char_boundary(explanation_bytes.min(EXPLANATION_BYTES_MAX)));

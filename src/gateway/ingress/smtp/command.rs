@@ -75,10 +75,10 @@ pub struct EnvelopeMailbox {
 impl EnvelopeMailbox {
     /// The address that can be routed and compared, if the mailbox has one.
     pub fn address(&self) -> Option<Address> {
-        if self.local.contains('@') {
-            return None; // quoted; `Address::parse` would refuse it too
+        if self.local.contains(['@', '"']) {
+            return None; // quoted; `Address` has no such local part
         }
-        Address::parse(&format!("{}@{}", self.local, self.domain)).ok()
+        Address::of_unusual(&format!("\"{}\"@{}", self.local, self.domain)).ok()
     }
     pub fn is_ascii(&self) -> bool {
         self.local.is_ascii() && self.domain.is_ascii()

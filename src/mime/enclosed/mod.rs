@@ -1,0 +1,140 @@
+//! Parts that hold a letter or files in a format of their own: opaque S/MIME and Outlook's `winmail.dat`; and those that are
+//! encrypted.
+//!
+//! Opened within limits, without any key. A signature in here proves nothing and is not looked at.
+//!
+//! - `cms`: the frame of S/MIME; `tnef`: the frame of Outlook
+
+mod cms;
+mod tnef;
+
+use super::attachments::{self, declared_name};
+use super::body;
+use super::limits::ParseLimits;
+use super::structure::{self, Part};
+use crate::domain::Attachment;
+
+/// Containers inside of each other that are opened.
+const DEPTH_MAX: usize = 3;
+
+/// What is said in place of text that nobody here can read.
+pub(super) const ENCRYPTED: &str = "(the letter is encrypted and cannot be read here)";
+
+/// A part as it was opened.
+#[derive(Debug)]
+pub(super) enum Opened {
+    /// The content of a signed letter.
+    Signed(Contents),
+    /// What Outlook packed: its text repeats that of the letter where there is any. `is_whole`: nothing of it was cut off.
+    Outlook {
+        contents: Contents,
+        is_whole: bool,
+    },
+    Encrypted,
+}
+
+/// Text and files out of a container.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) plain: String,
+    pub(super) html: Option<String>,
+    /// Readable text, as [`body::Body::own`].
+    pub(super) own: String,
+    pub(super) forwarded: Vec<String>,
+    pub(super) files: Vec<Attachment>,
+}
+
+/// Opens a part, `depth` containers deep; `None`: it is no container, or one that says nothing.
+pub(super) fn open(part: &Part<'_>, limits: &ParseLimits, depth: usize) -> Option<Opened> {
+    if part.is_multipart("encrypted") {
+        return Some(Opened::Encrypted);
+    }
+    if depth >= DEPTH_MAX {
+        return None;
+    }
+    let name = declared_name(part).to_ascii_lowercase();
+    let is_any_file = part.media == "application/octet-stream";
+    match part.media.as_str() {
+        "application/pkcs7-mime" | "application/x-pkcs7-mime" => secured(part, limits, depth),
+        // Some servers write the type of any file.
+        _ if is_any_file && name.ends_with(".p7m") => secured(part, limits, depth),
+        "application/ms-tnef" | "application/vnd.ms-tnef" => outlook(part, limits),
+        _ if is_any_file && name == "winmail.dat" => outlook(part, limits),
+        _ => None,
+    }
+}
+
+fn secured(part: &Part<'_>, limits: &ParseLimits, depth: usize) -> Option<Opened> {
+    match cms::read(&structure::content(part)) {
+        Some(cms::Frame::Signed(letter)) => {
+            let parts = structure::walk(&letter, limits).ok()?;
+            Some(Opened::Signed(contents(&parts, limits, depth + 1)))
+        }
+        Some(cms::Frame::Encrypted) => Some(Opened::Encrypted),
+        Some(cms::Frame::Other) => None,
+        // What cannot be read at all goes by its label.
+        None => {
+            let kind = part.parameter("smime-type").unwrap_or_default();
+            kind.to_ascii_lowercase()
+                .contains("enveloped")
+                .then_some(Opened::Encrypted)
+        }
+    }
+}
+
+fn contents(parts: &[Part<'_>], limits: &ParseLimits, depth: usize) -> Contents {
+    let read = body::read(parts, limits, depth);
+    let listed = read.attachments.into_iter().chain(read.inner_attachments);
+    Contents {
+        plain: read.plain,
+        html: read.html,
+        own: read.own,
+        forwarded: read.forwarded,
+        files: attachments::build(parts, listed.collect()),
+    }
+}
+
+fn outlook(part: &Part<'_>, limits: &ParseLimits) -> Option<Opened> {
+    let packed = tnef::read(&structure::content(part))?;
+    let own = match packed.text.trim().is_empty() {
+        true => packed
+            .html
+            .as_deref()
+            .map(|html| super::text::html::to_text(html, limits).0)
+            .unwrap_or_default(),
+        false => packed.text.clone(),
+    };
+    if own.trim().is_empty() && packed.files.is_empty() {
+        return None;
+    }
+    let contents = Contents {
+        plain: packed.text,
+        html: packed.html,
+        own,
+        forwarded: Vec::new(),
+        files: packed.files,
+    };
+    Some(Opened::Outlook {
+        contents,
+        is_whole: packed.is_whole,
+    })
+}
+
+/// Returns a text whose blocks of OpenPGP are replaced by [`ENCRYPTED`] (RFC 9580 section 6.2).
+pub(super) fn without_armour(text: &str) -> String {
+    const BEGIN: &str = "-----BEGIN PGP MESSAGE-----";
+    const END: &str = "-----END PGP MESSAGE-----";
+    let (mut out, mut is_inside) = (Vec::new(), false);
+    for line in text.split('\n') {
+        match line.trim_end() {
+            BEGIN => {
+                is_inside = true;
+                out.push(ENCRYPTED);
+            }
+            END if is_inside => is_inside = false,
+            _ if is_inside => {}
+            _ => out.push(line),
+        }
+    }
+    out.join("\n")
+}
