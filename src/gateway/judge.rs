@@ -1,8 +1,12 @@
 //! Rules for senders, for recipients, and for letters that no automatic mail may answer. Pure.
 //!
+//! - `robots`: names and subjects of machines
+//!
 //! Absent on purpose: SPF, DKIM and DMARC, whose outcome is an argument, and the count of mails to
 //! one address, which only the transaction that stores a letter or queues a mail can know
 //! (`store/threads/correspondence.rs`).
+
+pub mod robots;
 
 use crate::config::{Access, Decision, Limits, Persona, Personas};
 use crate::domain::{
@@ -10,6 +14,7 @@ use crate::domain::{
 };
 use crate::gateway::intake_contract::{RecipientVerdict, SenderVerdict};
 use crate::mutants::is_off;
+use robots::SubjectMark;
 
 /// Letters that no automatic mail may answer, in the order in which the rules are checked.
 ///
@@ -67,7 +72,11 @@ static RULES: &[Rule] = &[
     },
     Rule {
         name: "robot_sender",
-        forbids: |m| m.senders().any(|sender| is_robot(sender.local())),
+        forbids: is_from_robot,
+    },
+    Rule {
+        name: "autoreply_subject",
+        forbids: says_so_in_subject,
     },
     Rule {
         name: "not_addressed",
@@ -76,6 +85,10 @@ static RULES: &[Rule] = &[
     Rule {
         name: "unverifiable",
         forbids: |m| m.identity.is_temporary,
+    },
+    Rule {
+        name: "stale",
+        forbids: |m| m.identity.lowered_by == Some("stale") && unauthenticated(m),
     },
     Rule {
         name: "unauthenticated",
@@ -100,6 +113,7 @@ pub struct PolicyInput<'a> {
     pub identity: &'a Identity,
     pub persona: &'a Persona,
     pub origin: Origin,
+    pub conversation: Conversation,
     pub personas: &'a Personas,
     pub access: &'a Access,
     pub limits: &'a Limits,
@@ -145,6 +159,15 @@ impl Origin {
     }
 }
 
+/// What our records know of the letters that a letter mentions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Conversation {
+    /// `true`: one of them is a mail of ours.
+    pub has_our_mail: bool,
+    /// `true`: their thread has a letter that was answered, so that somebody has written in it.
+    pub has_words: bool,
+}
+
 /// Our records of a letter.
 #[derive(Debug, Clone, Default)]
 pub struct Records {
@@ -154,6 +177,7 @@ pub struct Records {
     pub token: Option<LoopToken>,
     /// Our mail that the token names.
     pub by_token: Option<OwnMail>,
+    pub conversation: Conversation,
 }
 
 /// Finds the author of a letter to `persona`.
@@ -281,34 +305,38 @@ fn suppresses_replies(input: &PolicyInput<'_>) -> bool {
     words.split([',', ';']).any(ours)
 }
 
-/// Reports whether a local part is one whose mail is read by no person.
-fn is_robot(local: &str) -> bool {
-    const NAMES: &[&str] = &[
-        "mailer-daemon",
-        "postmaster",
-        "daemon",
-        "noreply",
-        "no-reply",
-        "no_reply",
-        "no.reply",
-        "donotreply",
-        "do-not-reply",
-        "do_not_reply",
-        "do.not.reply",
-    ];
-    let local = local.to_ascii_lowercase();
-    // `daemon+token`, `no-reply-7f3a`, `noreply.news`: the name stands at the start, followed by a
-    // separator or digit.
-    let ends_word = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphabetic());
-    let starts_with_name = |name: &str| local.strip_prefix(name).is_some_and(ends_word);
-    NAMES.iter().any(|name| starts_with_name(name))
-        || local.ends_with("-noreply")
-        || local.ends_with("-no-reply")
-        || local.ends_with("-request")
-        || local.ends_with("-owner")
-        || local.starts_with("owner-")
-        || local.contains("-bounces")
-        || local.starts_with("bounce")
+fn is_from_robot(input: &PolicyInput<'_>) -> bool {
+    // Mailman's `LIST-admin` is an envelope; in From it is a person's, such as `it-admin`.
+    let bounces_to_list = input.envelope.mail_from.as_ref().is_some_and(|from| {
+        from.local().to_ascii_lowercase().ends_with("-admin")
+            && Some(from) != input.email.sender().as_ref()
+    });
+    bounces_to_list
+        || input
+            .senders()
+            .any(|sender| robots::is_robot(sender.local()))
+}
+
+/// A subject is a sign only where nobody has written yet: a person who answers has the words of the machine in the subject.
+/// Words that a person may begin with, too, count as the answer to a mail of ours alone.
+fn says_so_in_subject(input: &PolicyInput<'_>) -> bool {
+    let Conversation {
+        has_our_mail,
+        has_words,
+    } = input.conversation;
+    if has_words || input.origin.is_a_personas() {
+        return false;
+    }
+    match robots::subject(&input.email.subject) {
+        Some(SubjectMark::Answer) => has_our_mail || !asks(&input.email.subject),
+        Some(SubjectMark::Notice) => has_our_mail,
+        None => false,
+    }
+}
+
+/// Reports whether a subject is a question, as of a person who writes about automatic answers.
+fn asks(subject: &str) -> bool {
+    subject.trim_end().ends_with(['?', '？'])
 }
 
 /// Judges the sender of a letter whose header is known: `deny` wins over `allow` wins over the

@@ -7,7 +7,7 @@ use attache::domain::{
     Address, Arrival, Email, Envelope, Identity, LoopToken, OwnMail, PersonaId, Trust, Via,
 };
 use attache::gateway::intake_contract::{RecipientVerdict, SenderVerdict};
-use attache::gateway::judge::{self, Origin, PolicyInput, Records};
+use attache::gateway::judge::{self, Conversation, Origin, PolicyInput, Records};
 use attache::mime::{ParseLimits, parse};
 
 fn address(text: &str) -> Address {
@@ -43,6 +43,7 @@ fn judged(mail_from: Option<&str>, email: &Email, records: &Records) -> Option<&
         identity: &identity,
         persona,
         origin: judge::origin(&envelope, email, persona, &intake.personas, records),
+        conversation: records.conversation,
         personas: &intake.personas,
         access: &intake.access,
         limits: &Limits::default(),
@@ -91,11 +92,22 @@ const MACHINE_HEADERS: &[(Option<&str>, &[&str])] = &[
             "List-Unsubscribe: <https://list.test/u>",
             "List-Post: NO",
             "list-help: <mailto:h@list.test>",
+            "X-Mailman-Version: 2.1.39",
+            "X-BeenThere: birds@list.test",
+            "X-List-Processor-Version: 8",
+            "X-Listserver: CommuniGate",
+            "X-ListMember: bob@client.example",
         ],
     ),
     (
         Some("precedence"),
-        &["Precedence: list", "Precedence: bulk", "PRECEDENCE: Junk"],
+        &[
+            "Precedence: list",
+            "Precedence: bulk",
+            "PRECEDENCE: Junk",
+            "Precedence: \"bulk\"",
+            "Precedence: \" list \"",
+        ],
     ),
     (
         Some("auto_response_suppress"),
@@ -111,6 +123,32 @@ const MACHINE_HEADERS: &[(Option<&str>, &[&str])] = &[
             "X-Autoreply: yes",
             "X-Autorespond: on holiday",
             "X-Loop: bob@client.example",
+            "X-MS-Exchange-Inbox-Rules-Loop: bob@client.example",
+            "X-MS-Exchange-Generated-Message-Source: Mailbox Rules Agent",
+            "X-Auto-Submitted: auto-replied",
+            "X-Autosubmitted: yes",
+            "X-Vacation: on",
+            "X-Automatic-Reply: yes",
+            "X-Mailer: vacation",
+            "X-Mailer: vacation 1.2",
+            "X-Mailer: Vacation/2",
+            "X-Failed-Recipients: x@gone.example",
+            "X-OTRS-Loop: yes",
+            "X-OTOBO-Loop: yes",
+            "X-Znuny-Loop: yes",
+            "X-RT-Loop-Prevention: example",
+            "X-ServiceNow-Generated: true",
+            "X-Cron-Env: <SHELL=/bin/sh>",
+            "X-Jira-Fingerprint: 7f3a",
+            "X-Bugzilla-Reason: CC",
+            "X-Redmine-Host: track.client.example",
+            "X-Trac-Version: 1.4",
+            "X-GitHub-Reason: mention",
+            "X-GitLab-NotificationReason: assigned",
+            "X-Launchpad-Notification-Type: bug",
+            "X-Facebook-Notify: page",
+            "X-LinkedIn-Class: INMAIL",
+            "X-Mantis-Project: house",
         ],
     ),
     (
@@ -120,7 +158,15 @@ const MACHINE_HEADERS: &[(Option<&str>, &[&str])] = &[
             "Auto-Submitted: no",
             "Auto-Submitted: No; reason=none",
             "Subject: Auto-Submitted: auto-replied",
-            "X-Auto-Submitted: auto-replied",
+            "X-Auto-Submitted: no",
+            "X-OTRS-Loop: no",
+            "X-Vacation: off",
+            "X-Mailer: Vacation Planner 3",
+            "X-Mailer: Thunderbird",
+            "X-Vacations: yes",
+            "X-Failed: x@gone.example",
+            "X-Cron: yes",
+            "Subject: vacation",
             "Content-Type: multipart/mixed; boundary=x; report-type=delivery-status",
             "Content-Type: text/plain; name=\"multipart/report\"",
             "X-List-Id: birds.list.test",
@@ -172,6 +218,39 @@ fn senders_behind_which_nobody_reads_are_not_answered() {
         "birds-owner",
         "birds-request",
         "daemon",
+        "autoreply",
+        "auto-reply",
+        "auto_reply",
+        "autoreply+7",
+        "autoresponder",
+        "auto-responder",
+        "vacation",
+        "Vacation+bob",
+        "mailer_daemon",
+        "MAILERDAEMON",
+        "listserv",
+        "listserv-7",
+        "majordomo",
+        "root",
+        "cron",
+        "nobody",
+        "dontreply",
+        "donot-reply",
+        "nicht-antworten",
+        "noresponder",
+        "no-responder",
+        "ne-pas-repondre",
+        "nao-responda",
+        "non-rispondere",
+        "niet-beantwoorden",
+        "svara-ej",
+        "nie-odpowiadac",
+        "no-response",
+        "notifications",
+        "notification",
+        "birds-confirm+7f3a",
+        "double-bounce",
+        "sympa",
     ];
     let people = [
         "bob",
@@ -188,6 +267,22 @@ fn senders_behind_which_nobody_reads_are_not_answered() {
         "mailer",
         "ownership-team",
         "noah.reply",
+        "vacation.planner",
+        "vacations",
+        "vacationer",
+        "vacation-rentals",
+        "root.cause",
+        "rooth",
+        "roots",
+        "cronin",
+        "nobody.knows",
+        "notifications.team",
+        "autor",
+        "auto.repair",
+        "listservice",
+        "majordomus",
+        "birds-confirm",
+        "sympathy",
     ];
     let expect = |local: &str, expected: Option<&str>| {
         let address = format!("{local}@client.example");
@@ -209,6 +304,138 @@ fn senders_behind_which_nobody_reads_are_not_answered() {
     for person in people {
         expect(person, None);
     }
+}
+
+#[test]
+fn the_envelope_of_a_list_is_a_machine_and_the_same_name_in_from_a_person() {
+    let plain = read("From: bob@client.example");
+    assert_eq!(
+        rule(Some("birds-admin@client.example"), &plain),
+        Some("robot_sender")
+    );
+    let admin = read("From: it-admin@client.example");
+    assert_eq!(rule(Some("it-admin@client.example"), &admin), None);
+}
+
+/// Judges a subject by what came before in the thread.
+fn subject(text: &str, has_our_mail: bool, has_words: bool) -> Option<&'static str> {
+    let records = Records {
+        conversation: Conversation {
+            has_our_mail,
+            has_words,
+        },
+        ..Records::default()
+    };
+    let email = read(&format!("From: Bob <bob@client.example>\nSubject: {text}"));
+    judged(Some("bob@client.example"), &email, &records)
+}
+
+/// Subjects that only programs begin so.
+const ANSWERS: &[&str] = &[
+    "Automatic reply: visit",
+    "Automatic reply: Re: visit",
+    "AUTOMATIC REPLY: visit",
+    "Auto Reply: visit",
+    "Automated response: Re: visit",
+    "Automatische Antwort: Besuch",
+    "Abwesenheitsnotiz: Besuch",
+    "Réponse automatique : visite",
+    "Respuesta automática: visita",
+    "Risposta automatica: visita",
+    "Resposta automática: visita",
+    "Automatisch antwoord: bezoek",
+    "Automatiskt svar: besök",
+    "Automatisk svar: besøg",
+    "Automaattinen vastaus: vierailu",
+    "Odpowiedź automatyczna: wizyta",
+    "Automatická odpověď: návštěva",
+    "Automatikus válasz: látogatás",
+    "Răspuns automat: vizită",
+    "Автоматический ответ: визит",
+    "Αυτόματη απάντηση: επίσκεψη",
+    "Otomatik yanıt: ziyaret",
+    "自动答复: 访问",
+    "自動応答：訪問",
+    "자동 회신: 방문",
+    "AUTO: Anna Muster is out of the office (returning 30.11.2026)",
+    "AUTO: Anna Muster ist außer Haus",
+];
+
+/// Subjects that a person may begin so, too.
+const NOTICES: &[&str] = &[
+    "Out of Office: visit",
+    "Out of office",
+    "Out of the office until Monday",
+    "[Out of office] visit",
+    "OOO: visit",
+    "Vacation: visit",
+    "Away from my mail",
+    "Abwesend: Besuch",
+    "Im Urlaub bis 7. Dezember",
+    "Absence du bureau: visite",
+    "Fuera de la oficina: visita",
+    "Afwezig: bezoek",
+    "Undeliverable: visit",
+    "Unzustellbar: Besuch",
+    "failure notice",
+    "Mail delivery failed: returning message to sender",
+    "Undelivered Mail Returned to Sender",
+    "Delivery Status Notification (Failure)",
+    "Returned mail: see transcript for details",
+];
+
+/// Subjects of people.
+const PEOPLE: &[&str] = &[
+    "visit",
+    "Re: Automatic reply: visit",
+    "AW: Abwesenheitsnotiz: Besuch",
+    "Fwd: Undeliverable: visit",
+    "Vacation planner",
+    "Vacation planning for 2027",
+    "Absence makes the heart grow fonder",
+    "Urlaubsplanung",
+    "Automatic replies",
+    "Automatic reply settings",
+    "Out of office hours",
+    "The out of office: how do I switch it on",
+    "AUTO: which car do we take",
+    "Automatik: Antwort gesucht",
+    "Undeliverables list",
+    "Failure noticed",
+    "On leaving",
+    "",
+];
+
+#[test]
+fn a_subject_is_a_sign_only_before_anybody_has_written() {
+    let sign = Some("autoreply_subject");
+    for text in ANSWERS {
+        assert_eq!(
+            subject(text, true, false),
+            sign,
+            "in answer to ours: {text}"
+        );
+        assert_eq!(subject(text, false, false), sign, "alone: {text}");
+        assert_eq!(subject(text, true, true), None, "after words: {text}");
+    }
+    for text in NOTICES {
+        assert_eq!(
+            subject(text, true, false),
+            sign,
+            "in answer to ours: {text}"
+        );
+        assert_eq!(subject(text, false, false), None, "alone: {text}");
+        assert_eq!(subject(text, true, true), None, "after words: {text}");
+    }
+    for text in PEOPLE {
+        for (has_our_mail, has_words) in [(false, false), (true, false), (true, true)] {
+            assert_eq!(subject(text, has_our_mail, has_words), None, "{text}");
+        }
+    }
+    // A question about automatic answers is somebody's, unless it repeats the subject of ours.
+    let question = "Automatic reply: how do I switch it on?";
+    assert_eq!(subject(question, false, false), None);
+    assert_eq!(subject(question, true, false), sign);
 }
 
 #[test]

@@ -45,6 +45,12 @@ static RULES: &[FiledRule] = &[
         remedy: Remedy::Allow,
     },
     FiledRule {
+        name: "stale",
+        why: "it is signed, and its date is more than seven days from its arrival, as of an old letter that is sent again or of a \
+             clock that is wrong",
+        remedy: Remedy::Allow,
+    },
+    FiledRule {
         name: "unverifiable",
         why: "no name server said within five days who sent it",
         remedy: Remedy::Answer,
@@ -141,6 +147,11 @@ static RULES: &[FiledRule] = &[
         remedy: Remedy::Answer,
     },
     FiledRule {
+        name: "autoreply_subject",
+        why: "its subject is that of an automatic answer, and nobody has written in its thread yet",
+        remedy: Remedy::Answer,
+    },
+    FiledRule {
         name: COMMAND_RULE,
         why: "its first line is a command of an owner, which the engine carries out",
         remedy: Remedy::Nothing,
@@ -221,6 +232,7 @@ pub fn is_dealt_with(name: &str) -> bool {
 /// it should be; a reached limit has a notice of its own.
 pub const MISSED: &[&str] = &[
     "unauthenticated",
+    "stale",
     "unverifiable",
     "not_addressed",
     "hop_limit",

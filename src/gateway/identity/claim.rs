@@ -196,7 +196,7 @@ impl Gap {
             Self::FromUnsigned => "From is not signed",
             Self::FieldAdded => "a field was added beside the signed ones",
             Self::Undated => "neither Date nor a time is signed",
-            Self::Stale => "dated too far from its arrival",
+            Self::Stale => "dated more than 7 days from its arrival",
         }
     }
 }

@@ -21,6 +21,9 @@ use crate::store::{
 use serde_json::json;
 use std::sync::Arc;
 
+/// Mailboxes of a From field that are shown.
+const SENDERS_SHOWN_MAX: usize = 10;
+
 /// Keys by which a second arrival of a letter is recognised.
 pub(super) struct Dedup {
     pub key: String,
@@ -330,6 +333,7 @@ impl Draft<'_> {
             identity: &self.identity,
             persona,
             origin,
+            conversation: self.records.conversation,
             personas: &config.personas,
             access: &config.security.access,
             limits: &config.limits,
@@ -386,14 +390,16 @@ impl Draft<'_> {
                 persona.address.domain()
             )
         };
-        let sender = match email.from.first() {
-            Some(from) => from.to_string(),
-            None => self
+        // All that From names: of a letter with two senders neither is the sender.
+        let named = &email.from[..email.from.len().min(SENDERS_SHOWN_MAX)];
+        let sender = match named {
+            [] => self
                 .envelope
                 .mail_from
                 .as_ref()
                 .map(Address::to_string)
                 .unwrap_or_default(),
+            named => formatted(named).join(", "),
         };
         Content {
             rfc_message_id: own_id.unwrap_or_else(generated),

@@ -1,9 +1,9 @@
-//! Looks up our records of a letter that has a persona's address or our loop token; any other
-//! letter costs no read.
+//! Looks up our records of a letter that has a persona's address, our loop token, or a subject by which machines are known;
+//! any other letter costs no read.
 
 use crate::config::Config;
 use crate::domain::{Email, PersonaId};
-use crate::gateway::judge::Records;
+use crate::gateway::judge::{Conversation, Records, robots};
 use crate::store::{Result, Store};
 
 pub(super) async fn of(store: &Store, config: &Config, email: Option<&Email>) -> Result<Records> {
@@ -35,5 +35,23 @@ pub(super) async fn of(store: &Store, config: &Config, email: Option<&Email>) ->
         by_id,
         token,
         by_token,
+        conversation: conversation(store, config, email).await?,
+    })
+}
+
+/// Ids of other letters that are looked up; the newest come last.
+const MENTIONED_MAX: usize = 20;
+
+async fn conversation(store: &Store, config: &Config, email: &Email) -> Result<Conversation> {
+    if robots::subject(&email.subject).is_none() {
+        return Ok(Conversation::default());
+    }
+    let personas: Vec<&PersonaId> = config.personas.iter().map(|persona| &persona.id).collect();
+    let mentioned = email.mentioned_ids();
+    let newest = &mentioned[mentioned.len().saturating_sub(MENTIONED_MAX)..];
+    let (has_our_mail, has_words) = store.mentioned_mail(&personas, newest).await?;
+    Ok(Conversation {
+        has_our_mail,
+        has_words,
     })
 }

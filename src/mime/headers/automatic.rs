@@ -52,7 +52,45 @@ pub(in crate::mime) fn signs(letter: &Part<'_>) -> AutomaticSigns {
 }
 
 /// Fields of list managers that are older than RFC 2369.
-const LISTS: [&str; 3] = ["mailing-list", "x-mailing-list", "x-ml-name"];
+const LISTS: [&str; 8] = [
+    "mailing-list",
+    "x-mailing-list",
+    "x-ml-name",
+    "x-mailman-version",
+    "x-beenthere",
+    "x-list-processor-version",
+    "x-listserver",
+    "x-listmember",
+];
+
+/// Fields that programs write into their own mail and people's programs do not, unless they say no: rules and transports of
+/// Exchange, vacation programs, mail servers' reports, ticket systems, trackers, cron.
+const PROGRAMS: [&str; 24] = [
+    "x-ms-exchange-inbox-rules-loop",
+    "x-ms-exchange-generated-message-source",
+    "x-auto-submitted",
+    "x-autosubmitted",
+    "x-vacation",
+    "x-automatic-reply",
+    "x-failed-recipients",
+    "x-otrs-loop",
+    "x-otobo-loop",
+    "x-znuny-loop",
+    "x-rt-loop-prevention",
+    "x-servicenow-generated",
+    "x-cron-env",
+    "x-jira-fingerprint",
+    "x-bugzilla-reason",
+    "x-redmine-host",
+    "x-trac-version",
+    "x-github-reason",
+    "x-gitlab-notificationreason",
+    "x-launchpad-notification-type",
+    "x-facebook-notify",
+    "x-linkedin-class",
+    "x-mantis-project",
+    "x-drupal-vacation",
+];
 
 /// Reports whether a field that only autoresponders write is there.
 ///
@@ -67,11 +105,19 @@ fn calls_itself_autoreply(fields: &Fields<'_>) -> bool {
     const LOOP: &str = "x-loop";
     const CLASS: &str = "x-post-messageclass";
     const DELIVERED: &str = "delivered-to";
+    const MAILER: &str = "x-mailer";
     let is_one = |(name, value): (&str, &[u8])| match name {
         SUPPRESS => false,
         LOOP => true,
         CLASS => has_autoreply_word(&spoken(value)),
         DELIVERED => spoken(value) == "autoresponder",
+        // `vacation 1.2` of BSD; `Vacation Planner 3` is somebody's program.
+        MAILER => {
+            let spoken = spoken(value);
+            let version = spoken.strip_prefix("vacation").map(str::trim_start);
+            version.is_some_and(|rest| !rest.starts_with(char::is_alphabetic))
+        }
+        name if PROGRAMS.contains(&name) => !is_no(&spoken(value)),
         name => has_autoreply_word(name) && !is_no(&spoken(value)),
     };
     fields.iter().any(is_one)
@@ -114,7 +160,9 @@ fn texts<'a>(fields: &'a Fields<'_>, name: &'a str) -> impl Iterator<Item = Stri
 fn tokens(fields: &Fields<'_>, name: &str) -> Vec<String> {
     let token = |text: String| {
         let said = without_comments(&text);
-        said.split(';').next().unwrap_or_default().trim().to_owned()
+        let token = said.split(';').next().unwrap_or_default().trim();
+        // No grammar allows the quotation marks that some programs write.
+        token.trim_matches('"').trim().to_owned()
     };
     texts(fields, name).map(token).collect()
 }

@@ -75,6 +75,13 @@ pub(in crate::store) const COUNT_DOMAIN_RUNS: &str = "
     INSERT INTO correspondence (persona_id, counterparty, minute, mails)
       SELECT value ->> 'persona', value ->> 'domain', $2, CAST(value ->> 'runs' AS BIGINT) FROM jsonb_each($1) WHERE true
       ON CONFLICT (persona_id, counterparty, minute) DO UPDATE SET mails = correspondence.mails + excluded.mails";
+/// Whether any of these Message-IDs is a mail of ours, and whether any thread of theirs has a letter that was answered.
+pub(in crate::store) const MENTIONED_MAIL: &str = "
+    SELECT EXISTS (SELECT 1 FROM messages m WHERE m.persona_id IN (SELECT value FROM jsonb_each($1))
+        AND m.message_id IN (SELECT value FROM jsonb_each($2)) AND m.direction = 'outbound' AND m.disposition = 'sent') AS is_ours,
+      EXISTS (SELECT 1 FROM messages m JOIN messages w ON w.thread_id = m.thread_id
+        WHERE m.persona_id IN (SELECT value FROM jsonb_each($1)) AND m.message_id IN (SELECT value FROM jsonb_each($2))
+        AND w.direction = 'inbound' AND w.disposition = 'run') AS has_words";
 /// Counter key of a letter's sender, as the gateway recorded it.
 pub(in crate::store) const COUNTERPARTY: &str = "
     SELECT metadata_json ->> 'counterparty' FROM messages WHERE id = $1";
@@ -235,6 +242,22 @@ impl Store {
             recipients: serde_json::from_str(row.get("recipients_json"))
                 .map_err(|_| unreadable())?,
         }))
+    }
+}
+
+impl Store {
+    /// Reports whether one of these Message-IDs is a mail of these personas, and whether a thread of theirs has a letter that
+    /// was answered.
+    pub async fn mentioned_mail(
+        &self,
+        personas: &[&PersonaId],
+        rfc_message_ids: &[&str],
+    ) -> Result<(bool, bool)> {
+        let personas = json_list(personas.iter().map(|id| id.as_str()));
+        let mentioned = json_list(rfc_message_ids.iter().copied());
+        let row = db::query(MENTIONED_MAIL).bind(personas).bind(mentioned);
+        let row = row.fetch_one(self.readers()).await?;
+        Ok((row.get("is_ours"), row.get("has_words")))
     }
 }
 

@@ -11,11 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Every rule of the judge, with what else may become of a letter.
-const WORDS: [&str; 18] = [
+const WORDS: [&str; 20] = [
     "answered",
     "auto_response_suppress",
     "auto_submitted",
     "autoreply_header",
+    "autoreply_subject",
     "delivered_twice",
     "list",
     "malformed",
@@ -31,6 +32,8 @@ const WORDS: [&str; 18] = [
     // Only mail that personas really sent can meet these: see `personas.rs`.
     "own_mail",
     "hop_limit",
+    // Only a signed letter can: see `identity/attacks.rs`.
+    "stale",
 ];
 
 struct Case {
@@ -144,7 +147,7 @@ async fn automatic_letters_are_filed_by_rule_and_near_misses_answered() {
         "{machines} machines, {} people",
         seen["answered"]
     );
-    let known: BTreeSet<&str> = WORDS[..16].iter().copied().collect();
+    let known: BTreeSet<&str> = WORDS[..17].iter().copied().collect();
     assert_eq!(
         seen.keys().map(String::as_str).collect::<BTreeSet<_>>(),
         known
@@ -190,6 +193,60 @@ async fn each_lies_with_its_rule(app: &TestApp, mut filed: BTreeMap<String, Stri
         }
     }
     assert!(filed.is_empty(), "in no thread: {filed:?}");
+}
+
+/// An out-of-office in answer to a mail of ours that began the thread, which its subject alone tells, and what people write.
+#[tokio::test]
+async fn a_subject_of_machines_counts_in_a_thread_of_ours_until_somebody_has_written() {
+    let app = TestApp::start(json!({ "rules": [
+        { "when": { "turn": 0, "contains": "ask Olga" },
+          "call": [{ "tool": "send_email", "args":
+            { "to": ["olga@home.test"], "subject": "Key", "body": "Bob asks for the blue key." } }] },
+        { "say": "Noted." },
+    ] }))
+    .await;
+    app.run_of(&crate::app::proven_note(
+        "q1@guest.example",
+        "",
+        "Please ask Olga for the key.",
+    ))
+    .await;
+    app.drain().await;
+    let asked = app.sent().into_iter().find(|mail| mail.subject == "Key");
+    let ours = asked
+        .and_then(|mail| mail.message_id)
+        .expect("a mail to Olga");
+    let ours = ours.as_str();
+    let number = std::cell::Cell::new(0);
+    let letter = |subject: &str, answers: &str| {
+        number.set(number.get() + 1);
+        format!(
+            "From: Olga <olga@home.test>\nTo: ada@engine.test\nSubject: {subject}\nMessage-ID: <o{}@home.test>\n\
+             In-Reply-To: <{answers}>\n\nI am away until Monday.\n",
+            number.get()
+        )
+    };
+    let filed = "filed:autoreply_subject";
+    for (subject, answers, expected) in [
+        ("Out of Office: Key", ours, filed),
+        ("Automatic reply: Key", ours, filed),
+        ("Automatic reply: Key?", ours, filed),
+        ("Undeliverable: Key", ours, filed),
+        // In no thread of ours a person may begin so.
+        ("Out of Office: who takes over?", "other@home.test", "run"),
+        ("Vacation planner", ours, "run"),
+        // Now somebody has written, and is answered whatever the subject.
+        ("Out of Office: Key", ours, "run"),
+        ("Automatic reply: Key", ours, "run"),
+    ] {
+        assert_eq!(
+            super::receive(&app, &letter(subject, answers)).await,
+            expected,
+            "{subject}"
+        );
+    }
+    app.drain().await;
+    app.check().await;
 }
 
 #[tokio::test]

@@ -297,12 +297,17 @@ async fn id11_an_old_letter_sent_again_proves_nothing() {
         .hand_over(&letter, Some(STRANGER))
         .await
         .expect("kept as nobody's");
+    let outcome = &accepted.copies[0].outcome;
+    assert!(
+        matches!(outcome, CopyOutcome::Filed(rule) if rule == "stale"),
+        "{outcome:?}"
+    );
     let message = accepted.copies[0].message.as_str();
     assert_eq!(
         world.trust_of(message).await,
         (
             "unauthenticated".into(),
-            "dated too far from its arrival".into()
+            "dated more than 7 days from its arrival".into()
         )
     );
     assert!(

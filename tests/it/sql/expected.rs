@@ -185,6 +185,10 @@ pub const HOT: &[(&str, &[&str])] = &[
     ),
     ("reports::BY_TOKEN", &["deliveries_by_bounce_token"]),
     (
+        "correspondence::MENTIONED_MAIL",
+        &["messages_by_rfc_id", "messages_by_thread"],
+    ),
+    (
         "reports::NAMED",
         &["messages_by_rfc_id", "deliveries_by_message"],
     ),
