@@ -166,7 +166,7 @@ pub(super) static CHECKS: &[AuditCheck] = &[
             WHERE d.kind = 'mail' AND NOT EXISTS (SELECT 1 FROM thread_participants p WHERE p.thread_id = m.thread_id
               AND p.address IN (lower(r.recipient), 'unverified:' || lower(r.recipient)))
               AND NOT EXISTS (SELECT 1 FROM thread_tool_events e WHERE e.run_id = d.run_id
-                AND e.event_type = 'tool_call' AND instr(lower(e.payload_json), lower(r.recipient)) > 0)"),
+                AND e.event_type = 'tool_call' AND instr(lower(e.payload_json), replace(lower(r.recipient), '\"', '\\\"')) > 0)"),
     },
     AuditCheck {
         group: "AU8",
@@ -176,9 +176,9 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         holds: Holds::Always,
         sql: Sql::same("SELECT r.delivery_id || ' ' || r.recipient FROM delivery_recipients r
             JOIN deliveries d ON d.id = r.delivery_id JOIN messages m ON m.id = d.message_id
-            WHERE d.kind = 'mail' AND instr(lower(m.recipients_json), lower(r.recipient)) = 0
+            WHERE d.kind = 'mail' AND instr(lower(m.recipients_json), replace(lower(r.recipient), '\"', '\\\"')) = 0
               AND NOT EXISTS (SELECT 1 FROM thread_tool_events e WHERE e.run_id = d.run_id
-                AND e.event_type = 'tool_call' AND instr(lower(e.payload_json), lower(r.recipient)) > 0)"),
+                AND e.event_type = 'tool_call' AND instr(lower(e.payload_json), replace(lower(r.recipient), '\"', '\\\"')) > 0)"),
     },
     AuditCheck {
         group: "AU9",
