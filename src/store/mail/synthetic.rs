@@ -24,10 +24,11 @@ pub struct NewSynthetic {
 }
 
 /// Every message of the thread but the persona's own is a question that was asked there.
+/// The plus keeps `messages_by_time` away, which gives all letters of the persona.
 pub(in crate::store) const IS_ASKED_AT: &str = "
-    SELECT EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = $1 AND m.persona_id = $2 AND m.direction = 'synthetic'
+    SELECT EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = $1 AND +m.persona_id = $2 AND m.direction = 'synthetic'
         AND m.metadata_json ->> '$.asked_at' = $3)
-      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = $1 AND m.persona_id = $2 AND m.direction <> 'outbound'
+      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = $1 AND +m.persona_id = $2 AND m.direction <> 'outbound'
         AND coalesce(m.metadata_json ->> '$.asked_at', '') <> $3)";
 
 /// The newest question whose conversation had this digest, if nothing was asked in its thread since. In the words of the index

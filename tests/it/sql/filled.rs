@@ -12,6 +12,34 @@ const ROWS: u64 = 3_000;
 /// Most rows that a look-up may expect here without a word in [`WIDE`]: more than a thread has, fewer than a persona.
 const FOUND_MAX: u64 = 400;
 
+/// Look-ups that give many rows here, and why that is no harm; the others are in [`WIDE`].
+const MANY: &[(&str, &str)] = &[
+    (
+        "aliases::ENTRIES_OF_ADDRESS",
+        "an owner joins addresses of one person; over personas, of which there are few",
+    ),
+    (
+        "knowledge::COUNT_KNOWLEDGE",
+        "counts the chunks of a folder that somebody wrote by hand",
+    ),
+    (
+        "persona_file_versions::PRUNE_VERSIONS",
+        "fifty versions of each file",
+    ),
+    (
+        "persona_file_versions::VERSIONS",
+        "fifty versions of each file; a person asked",
+    ),
+    (
+        "proposals::WHOLE_MEMORY",
+        "a persona's memory is tidied as a whole; it has a bound",
+    ),
+    (
+        "slots::SERVED",
+        "responsibilities that somebody wrote by hand",
+    ),
+];
+
 /// What SQLite makes by itself, or another module keeps.
 const OTHERS: &str = "SELECT s.name FROM sqlite_schema s WHERE s.type = 'table' AND s.name NOT LIKE 'sqlite%'
     AND s.name <> '_sqlx_migrations' AND s.sql NOT LIKE 'CREATE VIRTUAL%'
@@ -114,7 +142,9 @@ async fn wide_steps(statements: &[(String, String)]) -> Vec<(String, String)> {
     for (name, steps) in plans {
         for step in steps {
             let rows = expected_rows(&mut conn, &step).await.unwrap_or(0);
-            if rows > FOUND_MAX {
+            // A range ends at its cursor or its limit.
+            let is_range = step.contains(">?") || step.contains("<?");
+            if rows > FOUND_MAX && !is_range {
                 wide.push((name.clone(), format!("{rows} of {ROWS} rows: {step}")));
             }
         }
@@ -131,7 +161,7 @@ async fn every_statement_finds_few_rows_in_a_database_with_rows_in_every_table()
         .map(|statement| (statement.name, statement.sql))
         .collect();
     let wide = wide_steps(&statements).await;
-    let is_known = |name: &str| WIDE.iter().any(|(known, _)| *known == name);
+    let is_known = |name: &str| WIDE.iter().chain(MANY).any(|(known, _)| *known == name);
     let complaints: Vec<String> = wide
         .iter()
         .filter(|(name, _)| !is_known(name))
