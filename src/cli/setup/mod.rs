@@ -187,9 +187,9 @@ async fn typed(
     while let Some(part) = SetupPart::ALL.get(before.len()).copied() {
         let unchanged = draft.clone();
         match answered(part, asker, draft, is_offline).await? {
-            Answered::Checked(check) => report.add(context, check)?,
-            Answered::Waits => waiting.push(part),
-            Answered::Back => {
+            PartEnd::Checked(check) => report.add(context, check)?,
+            PartEnd::Waits => waiting.push(part),
+            PartEnd::Back => {
                 if let Some((earlier, questions)) = before.pop() {
                     *draft = earlier;
                     asker.repeat(questions.saturating_sub(1));
@@ -243,7 +243,7 @@ fn unwritten(draft: &WorkspaceDraft, errors: ConfigErrors) -> ConfigErrors {
 }
 
 /// End of a part that was asked.
-enum Answered {
+enum PartEnd {
     Checked(SetupCheck),
     /// Its answers cannot be checked before other parts are mended.
     Waits,
@@ -257,13 +257,13 @@ async fn answered(
     asker: &mut Asker<'_>,
     draft: &mut WorkspaceDraft,
     is_offline: bool,
-) -> anyhow::Result<Answered> {
+) -> anyhow::Result<PartEnd> {
     loop {
         let mut attempt = draft.clone();
         asker.begin();
         if let Err(error) = part.ask(asker, &mut attempt).await {
             match asker.step_back() {
-                Some(StepBack::Before) => return Ok(Answered::Back),
+                Some(StepBack::Before) => return Ok(PartEnd::Back),
                 Some(StepBack::Within) => {}
                 None => drop(refused(asker, error, false).await?),
             }
@@ -279,19 +279,19 @@ async fn answered(
                 }
                 None => {
                     *draft = attempt;
-                    return Ok(Answered::Waits);
+                    return Ok(PartEnd::Waits);
                 }
             },
         };
         match checked {
             Ok(check) => {
                 *draft = attempt;
-                return Ok(Answered::Checked(check));
+                return Ok(PartEnd::Checked(check));
             }
             Err(error) => {
                 if refused(asker, error, true).await? == Refused::Keep {
                     *draft = attempt;
-                    return Ok(Answered::Checked(SetupCheck::unchecked(part.title())));
+                    return Ok(PartEnd::Checked(SetupCheck::unchecked(part.title())));
                 }
             }
         }
@@ -315,10 +315,10 @@ async fn checked_late(
     }
     loop {
         match answered(part, asker, draft, is_offline).await? {
-            Answered::Checked(check) => return Ok(check),
-            Answered::Waits => return Ok(SetupCheck::unchecked(part.title())),
+            PartEnd::Checked(check) => return Ok(check),
+            PartEnd::Waits => return Ok(SetupCheck::unchecked(part.title())),
             // The parts before it are good.
-            Answered::Back => {}
+            PartEnd::Back => {}
         }
     }
 }
