@@ -113,7 +113,7 @@ pub struct PolicyInput<'a> {
     pub identity: &'a Identity,
     pub persona: &'a Persona,
     pub origin: Origin,
-    pub conversation: Conversation,
+    pub conversation: MentionedMail,
     pub personas: &'a Personas,
     pub access: &'a Access,
     pub limits: &'a Limits,
@@ -161,7 +161,7 @@ impl Origin {
 
 /// What our records know of the letters that a letter mentions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Conversation {
+pub struct MentionedMail {
     /// `true`: one of them is a mail of ours.
     pub has_our_mail: bool,
     /// `true`: their thread has a letter that was answered, so that somebody has written in it.
@@ -177,7 +177,7 @@ pub struct Records {
     pub token: Option<LoopToken>,
     /// Our mail that the token names.
     pub by_token: Option<OwnMail>,
-    pub conversation: Conversation,
+    pub conversation: MentionedMail,
 }
 
 /// Finds the author of a letter to `persona`.
@@ -320,7 +320,7 @@ fn is_from_robot(input: &PolicyInput<'_>) -> bool {
 /// A subject is a sign only where nobody has written yet: a person who answers has the words of the machine in the subject.
 /// Words that a person may begin with, too, count as the answer to a mail of ours alone.
 fn says_so_in_subject(input: &PolicyInput<'_>) -> bool {
-    let Conversation {
+    let MentionedMail {
         has_our_mail,
         has_words,
     } = input.conversation;

@@ -7,7 +7,7 @@ use crate::domain::Attachment;
 
 /// An attachment before its name is given.
 #[derive(Debug)]
-pub(super) enum Listed {
+pub(super) enum AttachmentSource {
     /// Index of a part.
     Part(usize),
     /// A file out of a container, under its declared name.
@@ -15,16 +15,16 @@ pub(super) enum Listed {
 }
 
 /// Decodes the listed ones, in order, under names that are unique in this email.
-pub(super) fn build(parts: &[Part<'_>], listed: Vec<Listed>) -> Vec<Attachment> {
+pub(super) fn build(parts: &[Part<'_>], listed: Vec<AttachmentSource>) -> Vec<Attachment> {
     let mut names = UniqueFilenames::default();
     let mut built = Vec::with_capacity(listed.len());
     for (number, listed) in (1..).zip(listed) {
         match listed {
-            Listed::Part(index) => {
+            AttachmentSource::Part(index) => {
                 let part = parts.get(index);
                 built.extend(part.map(|part| attachment(parts, part, number, &mut names)));
             }
-            Listed::File(file) => {
+            AttachmentSource::File(file) => {
                 let fallback = format!("attachment-{number}.{}", extension(&file.content_type));
                 let filename = names.give(&file.declared_name, &fallback);
                 built.push(Attachment { filename, ..file });

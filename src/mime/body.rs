@@ -1,7 +1,7 @@
 //! Selects the parts of a letter that are its readable text, and joins them.
 
-use super::attachments::{Listed, declared_name};
-use super::enclosed::{self, Contents, Opened};
+use super::attachments::{self, AttachmentSource, declared_name};
+use super::enclosed::{self, EnclosedLetter, Unpacked};
 use super::limits::ParseLimits;
 use super::structure;
 use super::structure::{Kind, Part};
@@ -20,9 +20,9 @@ pub(super) struct Body {
     /// Forwarded messages, rendered with their own headers, in order.
     pub(super) forwarded: Vec<String>,
     /// The letter's own attachments, in order.
-    pub(super) attachments: Vec<Listed>,
+    pub(super) attachments: Vec<AttachmentSource>,
     /// Attachments of forwarded messages.
-    pub(super) inner_attachments: Vec<Listed>,
+    pub(super) inner_attachments: Vec<AttachmentSource>,
     /// Some HTML was stripped of its tags without being understood.
     pub(super) html_stripped: bool,
     /// Where the text comes from, when not from where a reader would look first; one phrase each.
@@ -46,7 +46,9 @@ pub(super) fn read(parts: &[Part<'_>], limits: &ParseLimits, depth: usize) -> Bo
     for part in parts {
         let text = is_inline_text(part).then(|| enclosed::without_armour(&structure::text(part)));
         reader.texts.push(text);
-        reader.opened.push(enclosed::open(part, limits, depth));
+        reader
+            .opened
+            .push(enclosed::open(part, limits, depth, inside));
     }
     let own = reader.readable(0, true);
     reader.body.own = joined([own]);
@@ -55,6 +57,19 @@ pub(super) fn read(parts: &[Part<'_>], limits: &ParseLimits, depth: usize) -> Bo
     }
     reader.collect(0);
     reader.body
+}
+
+/// Reads the letter in a container.
+fn inside(parts: &[Part<'_>], limits: &ParseLimits, depth: usize) -> EnclosedLetter {
+    let read = read(parts, limits, depth);
+    let listed = read.attachments.into_iter().chain(read.inner_attachments);
+    EnclosedLetter {
+        plain: read.plain,
+        html: read.html,
+        own: read.own,
+        forwarded: read.forwarded,
+        files: attachments::build(parts, listed.collect()),
+    }
 }
 
 /// Reports whether a part is text to be shown in place and not a file.
@@ -76,7 +91,7 @@ struct BodyReader<'p> {
     /// Decoded inline texts by part index.
     texts: Vec<Option<String>>,
     /// Containers by part index, opened.
-    opened: Vec<Option<Opened>>,
+    opened: Vec<Option<Unpacked>>,
     body: Body,
 }
 
@@ -87,10 +102,11 @@ impl BodyReader<'_> {
         let Some(part) = self.parts.get(index) else {
             return String::new();
         };
-        if let Some(Some(opened @ (Opened::Encrypted | Opened::Signed(_)))) = self.opened.get(index)
+        if let Some(Some(opened @ (Unpacked::Encrypted | Unpacked::Signed(_)))) =
+            self.opened.get(index)
         {
             return match opened {
-                Opened::Signed(contents) => {
+                Unpacked::Signed(contents) => {
                     let own = contents.own.clone();
                     let forwarded = contents.forwarded.clone();
                     self.note(FROM_SIGNED);
@@ -155,7 +171,7 @@ impl BodyReader<'_> {
             .iter()
             .flatten()
             .filter_map(|opened| match opened {
-                Opened::Outlook { contents, .. } => Some(contents.own.clone()),
+                Unpacked::Outlook { contents, .. } => Some(contents.own.clone()),
                 _ => None,
             });
         let text = joined(packed.collect::<Vec<_>>());
@@ -273,7 +289,7 @@ impl BodyReader<'_> {
             };
             let opened = self.opened.get_mut(index).and_then(Option::take);
             if let Some((contents, replaces)) = opened.and_then(taken_out) {
-                list.extend(contents.files.into_iter().map(Listed::File));
+                list.extend(contents.files.into_iter().map(AttachmentSource::File));
                 if !is_inner {
                     plain.push(contents.plain);
                     html.extend(contents.html);
@@ -289,7 +305,7 @@ impl BodyReader<'_> {
                 Some(Some(text)) if !is_inner => plain.push(text.clone()),
                 Some(Some(_)) => {}
                 _ if part.kind == Kind::Multipart => {}
-                _ => list.push(Listed::Part(index)),
+                _ => list.push(AttachmentSource::Part(index)),
             }
         }
         self.body.plain = joined(plain);
@@ -298,11 +314,11 @@ impl BodyReader<'_> {
 }
 
 /// The contents of an opened container, and whether they stand for all of it.
-fn taken_out(opened: Opened) -> Option<(Contents, bool)> {
+fn taken_out(opened: Unpacked) -> Option<(EnclosedLetter, bool)> {
     match opened {
-        Opened::Signed(contents) => Some((contents, true)),
-        Opened::Outlook { contents, is_whole } => Some((contents, is_whole)),
-        Opened::Encrypted => None,
+        Unpacked::Signed(contents) => Some((contents, true)),
+        Unpacked::Outlook { contents, is_whole } => Some((contents, is_whole)),
+        Unpacked::Encrypted => None,
     }
 }
 

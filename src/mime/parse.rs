@@ -2,7 +2,7 @@
 
 use super::headers::fields::Fields;
 use super::headers::header::from_first_field;
-use super::headers::{automatic, threading};
+use super::headers::{automatic, sender, threading};
 use super::limits::{ParseError, ParseLimits};
 use super::structure::{self, Part};
 use super::text::quotes;
@@ -101,7 +101,7 @@ fn headers(letter: &Part<'_>, limits: &ParseLimits) -> Email {
         message_id: fields.ids("message-id").into_iter().next(),
         in_reply_to: capped("in-reply-to"),
         references: capped("references"),
-        from: fields.from(),
+        from: sender::mailboxes(fields),
         from_header_count: fields.count("from"),
         reply_to: fields.recipients("reply-to"),
         to: fields.recipients("to"),

@@ -7,7 +7,7 @@ use attache::domain::{
     Address, Arrival, Email, Envelope, Identity, LoopToken, OwnMail, PersonaId, Trust, Via,
 };
 use attache::gateway::intake_contract::{RecipientVerdict, SenderVerdict};
-use attache::gateway::judge::{self, Conversation, Origin, PolicyInput, Records};
+use attache::gateway::judge::{self, MentionedMail, Origin, PolicyInput, Records};
 use attache::mime::{ParseLimits, parse};
 
 fn address(text: &str) -> Address {
@@ -320,7 +320,7 @@ fn the_envelope_of_a_list_is_a_machine_and_the_same_name_in_from_a_person() {
 /// Judges a subject by what came before in the thread.
 fn subject(text: &str, has_our_mail: bool, has_words: bool) -> Option<&'static str> {
     let records = Records {
-        conversation: Conversation {
+        conversation: MentionedMail {
             has_our_mail,
             has_words,
         },

@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use crate::domain::{Email, PersonaId};
-use crate::gateway::judge::{Conversation, Records, robots};
+use crate::gateway::judge::{MentionedMail, Records, robots};
 use crate::store::{Result, Store};
 
 pub(super) async fn of(store: &Store, config: &Config, email: Option<&Email>) -> Result<Records> {
@@ -42,15 +42,15 @@ pub(super) async fn of(store: &Store, config: &Config, email: Option<&Email>) ->
 /// Ids of other letters that are looked up; the newest come last.
 const MENTIONED_MAX: usize = 20;
 
-async fn conversation(store: &Store, config: &Config, email: &Email) -> Result<Conversation> {
+async fn conversation(store: &Store, config: &Config, email: &Email) -> Result<MentionedMail> {
     if robots::subject(&email.subject).is_none() {
-        return Ok(Conversation::default());
+        return Ok(MentionedMail::default());
     }
     let personas: Vec<&PersonaId> = config.personas.iter().map(|persona| &persona.id).collect();
     let mentioned = email.mentioned_ids();
     let newest = &mentioned[mentioned.len().saturating_sub(MENTIONED_MAX)..];
     let (has_our_mail, has_words) = store.mentioned_mail(&personas, newest).await?;
-    Ok(Conversation {
+    Ok(MentionedMail {
         has_our_mail,
         has_words,
     })

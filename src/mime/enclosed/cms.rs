@@ -10,7 +10,7 @@ const PIECES_MAX: usize = 100_000;
 
 /// Kind of an object.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(super) enum CmsKind {
     /// Signed, with its content inside.
     Signed(Vec<u8>),
     Encrypted,
@@ -35,14 +35,14 @@ const INTEGER: u8 = 0x02;
 const EXPLICIT: u8 = 0xa0;
 
 /// Reads the frame; `None`: the bytes are no such object, or are cut before its content ends.
-pub(super) fn read(bytes: &[u8]) -> Option<Frame> {
+pub(super) fn read(bytes: &[u8]) -> Option<CmsKind> {
     let (object, _) = expect(bytes, SEQUENCE)?;
     let (kind, rest) = expect(object, OBJECT_ID)?;
     if [ENVELOPED, ENCRYPTED, AUTH_ENVELOPED].contains(&kind) {
-        return Some(Frame::Encrypted);
+        return Some(CmsKind::Encrypted);
     }
     if kind != SIGNED {
-        return Some(Frame::Other);
+        return Some(CmsKind::Other);
     }
     let (explicit, _) = expect(rest, EXPLICIT)?;
     let (signed, _) = expect(explicit, SEQUENCE)?;
@@ -52,12 +52,12 @@ pub(super) fn read(bytes: &[u8]) -> Option<Frame> {
     let (kind, rest) = expect(content, OBJECT_ID)?;
     // Detached signatures and bare certificates have no content.
     if kind != DATA || rest.is_empty() {
-        return Some(Frame::Other);
+        return Some(CmsKind::Other);
     }
     let (explicit, _) = expect(rest, EXPLICIT)?;
     let mut text = Vec::new();
     octets(explicit, &mut text, &mut 0, 0)?;
-    Some(Frame::Signed(text))
+    Some(CmsKind::Signed(text))
 }
 
 /// Joins a string that may be in pieces.

@@ -1,15 +1,14 @@
 //! Parts that hold a letter or files in a format of their own: opaque S/MIME and Outlook's `winmail.dat`; and those that are
 //! encrypted.
 //!
-//! Opened within limits, without any key. A signature in here proves nothing and is not looked at.
+//! Unpacked within limits, without any key. A signature in here proves nothing and is not looked at.
 //!
 //! - `cms`: the frame of S/MIME; `tnef`: the frame of Outlook
 
 mod cms;
 mod tnef;
 
-use super::attachments::{self, declared_name};
-use super::body;
+use super::attachments::declared_name;
 use super::limits::ParseLimits;
 use super::structure::{self, Part};
 use crate::domain::Attachment;
@@ -22,12 +21,12 @@ pub(super) const ENCRYPTED: &str = "(the letter is encrypted and cannot be read 
 
 /// A part as it was opened.
 #[derive(Debug)]
-pub(super) enum Opened {
+pub(super) enum Unpacked {
     /// The content of a signed letter.
-    Signed(Contents),
+    Signed(EnclosedLetter),
     /// What Outlook packed: its text repeats that of the letter where there is any. `is_whole`: nothing of it was cut off.
     Outlook {
-        contents: Contents,
+        contents: EnclosedLetter,
         is_whole: bool,
     },
     Encrypted,
@@ -35,19 +34,27 @@ pub(super) enum Opened {
 
 /// Text and files out of a container.
 #[derive(Debug, Default)]
-pub(super) struct Contents {
+pub(super) struct EnclosedLetter {
     pub(super) plain: String,
     pub(super) html: Option<String>,
-    /// Readable text, as [`body::Body::own`].
+    /// Readable text.
     pub(super) own: String,
     pub(super) forwarded: Vec<String>,
     pub(super) files: Vec<Attachment>,
 }
 
+/// Reads the parts of a letter inside, so many containers deep.
+pub(super) type LetterReader = fn(&[Part<'_>], &ParseLimits, usize) -> EnclosedLetter;
+
 /// Opens a part, `depth` containers deep; `None`: it is no container, or one that says nothing.
-pub(super) fn open(part: &Part<'_>, limits: &ParseLimits, depth: usize) -> Option<Opened> {
+pub(super) fn open(
+    part: &Part<'_>,
+    limits: &ParseLimits,
+    depth: usize,
+    read: LetterReader,
+) -> Option<Unpacked> {
     if part.is_multipart("encrypted") {
-        return Some(Opened::Encrypted);
+        return Some(Unpacked::Encrypted);
     }
     if depth >= DEPTH_MAX {
         return None;
@@ -55,46 +62,39 @@ pub(super) fn open(part: &Part<'_>, limits: &ParseLimits, depth: usize) -> Optio
     let name = declared_name(part).to_ascii_lowercase();
     let is_any_file = part.media == "application/octet-stream";
     match part.media.as_str() {
-        "application/pkcs7-mime" | "application/x-pkcs7-mime" => secured(part, limits, depth),
+        "application/pkcs7-mime" | "application/x-pkcs7-mime" => secured(part, limits, depth, read),
         // Some servers write the type of any file.
-        _ if is_any_file && name.ends_with(".p7m") => secured(part, limits, depth),
+        _ if is_any_file && name.ends_with(".p7m") => secured(part, limits, depth, read),
         "application/ms-tnef" | "application/vnd.ms-tnef" => outlook(part, limits),
         _ if is_any_file && name == "winmail.dat" => outlook(part, limits),
         _ => None,
     }
 }
 
-fn secured(part: &Part<'_>, limits: &ParseLimits, depth: usize) -> Option<Opened> {
+fn secured(
+    part: &Part<'_>,
+    limits: &ParseLimits,
+    depth: usize,
+    read: LetterReader,
+) -> Option<Unpacked> {
     match cms::read(&structure::content(part)) {
-        Some(cms::Frame::Signed(letter)) => {
+        Some(cms::CmsKind::Signed(letter)) => {
             let parts = structure::walk(&letter, limits).ok()?;
-            Some(Opened::Signed(contents(&parts, limits, depth + 1)))
+            Some(Unpacked::Signed(read(&parts, limits, depth + 1)))
         }
-        Some(cms::Frame::Encrypted) => Some(Opened::Encrypted),
-        Some(cms::Frame::Other) => None,
+        Some(cms::CmsKind::Encrypted) => Some(Unpacked::Encrypted),
+        Some(cms::CmsKind::Other) => None,
         // What cannot be read at all goes by its label.
         None => {
             let kind = part.parameter("smime-type").unwrap_or_default();
             kind.to_ascii_lowercase()
                 .contains("enveloped")
-                .then_some(Opened::Encrypted)
+                .then_some(Unpacked::Encrypted)
         }
     }
 }
 
-fn contents(parts: &[Part<'_>], limits: &ParseLimits, depth: usize) -> Contents {
-    let read = body::read(parts, limits, depth);
-    let listed = read.attachments.into_iter().chain(read.inner_attachments);
-    Contents {
-        plain: read.plain,
-        html: read.html,
-        own: read.own,
-        forwarded: read.forwarded,
-        files: attachments::build(parts, listed.collect()),
-    }
-}
-
-fn outlook(part: &Part<'_>, limits: &ParseLimits) -> Option<Opened> {
+fn outlook(part: &Part<'_>, limits: &ParseLimits) -> Option<Unpacked> {
     let packed = tnef::read(&structure::content(part))?;
     let own = match packed.text.trim().is_empty() {
         true => packed
@@ -107,14 +107,14 @@ fn outlook(part: &Part<'_>, limits: &ParseLimits) -> Option<Opened> {
     if own.trim().is_empty() && packed.files.is_empty() {
         return None;
     }
-    let contents = Contents {
+    let contents = EnclosedLetter {
         plain: packed.text,
         html: packed.html,
         own,
         forwarded: Vec::new(),
         files: packed.files,
     };
-    Some(Opened::Outlook {
+    Some(Unpacked::Outlook {
         contents,
         is_whole: packed.is_whole,
     })

@@ -3,7 +3,7 @@
 //! Fields are cut here, so that the cost is linear and every part is cut alike; values are parsed
 //! by mail-parser.
 
-use super::{encoded_words, parameters, sender};
+use super::{encoded_words, parameters};
 use crate::domain::{Mailbox, Timestamp};
 use mail_parser::parsers::MessageStream;
 use mail_parser::{ContentType, HeaderValue};
@@ -88,6 +88,9 @@ impl<'a> Fields<'a> {
     pub(in crate::mime) fn set_raw_charset(&mut self, label: &str) {
         label.clone_into(&mut self.raw_charset);
     }
+    pub(in crate::mime) fn raw_charset(&self) -> &str {
+        &self.raw_charset
+    }
     pub(in crate::mime) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -137,16 +140,6 @@ impl<'a> Fields<'a> {
         self.values(name)
             .flat_map(|value| mailboxes(value, &self.raw_charset))
             .collect()
-    }
-    /// Returns the mailboxes of `From`. Where the only field is not written by the rules and names one address all the same,
-    /// that is its only mailbox: it may be answered, and proves nothing.
-    pub(in crate::mime) fn from(&self) -> Vec<Mailbox> {
-        let strict = self.mailboxes("from");
-        let is_plain = matches!(strict.as_slice(), [only] if only.address().is_some());
-        let lenient = (!is_plain && self.count("from") == 1)
-            .then(|| sender::only_mailbox(self.first("from")?, &self.raw_charset))
-            .flatten();
-        lenient.map_or(strict, |only| vec![only])
     }
     /// Returns [`Self::mailboxes`] without entries that have no address: empty groups,
     /// `undisclosed-recipients:;`.

@@ -5,15 +5,27 @@
 //! field by its own strict rules, and a sender that only this page finds stays unauthenticated.
 
 use super::encoded_words;
-use super::fields::{one_line, unfolded};
+use super::fields::{Fields, one_line, unfolded};
 use crate::domain::{Address, Mailbox};
 
 /// Longest field that is read.
 const FROM_BYTES_MAX: usize = 2048;
 
+/// Returns the mailboxes of `From`. Where the only field is not written by the rules and names one address all the same, that
+/// is its only mailbox: it may be answered, and proves nothing.
+pub(in crate::mime) fn mailboxes(fields: &Fields<'_>) -> Vec<Mailbox> {
+    let strict = fields.mailboxes("from");
+    let is_plain = matches!(strict.as_slice(), [only] if only.address().is_some());
+    let only = fields
+        .first("from")
+        .filter(|_| !is_plain && fields.count("from") == 1);
+    let lenient = only.and_then(|value| only_mailbox(value, fields.raw_charset()));
+    lenient.map_or(strict, |only| vec![only])
+}
+
 /// Returns the only mailbox: the text between the only angle brackets, at the end, or a whole field that is one address.
 /// `raw` is the charset of bytes that nothing else tells.
-pub(in crate::mime) fn only_mailbox(value: &[u8], raw: &str) -> Option<Mailbox> {
+fn only_mailbox(value: &[u8], raw: &str) -> Option<Mailbox> {
     if value.len() > FROM_BYTES_MAX {
         return None;
     }
