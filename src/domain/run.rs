@@ -201,6 +201,10 @@ impl Withheld {
             Self::NoRecipient => "there is nobody to send it to",
             Self::RateLimited => "its recipient has had as many mails as a correspondent may have",
             Self::Alternations => "its thread has had as many answers as it may have in a day",
+            Self::DomainLimited => {
+                "as many letters of its sender's organisation were answered today as may be"
+            }
+            Self::DayMails => "the persona has sent as many mails as it may in a day",
             Self::HopLimit => "it has gone from persona to persona as often as a mail may",
             Self::NotApproved => {
                 "a rule of the policy refuses it, or its owner was asked and did not approve"
