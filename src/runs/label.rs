@@ -186,10 +186,9 @@ impl RunLabel {
         }
     }
 
-    /// Returns the label of a call that the owner has said yes to: its words are vouched for, so they are worth what the
-    /// sender's are.
+    /// Returns the label of a call that the owner has said yes to: its words are worth what the sender's are.
     #[must_use]
-    pub fn vouched(self) -> Self {
+    pub fn approved(self) -> Self {
         Self {
             floor: self.floor.max(self.sender),
             ..self

@@ -423,7 +423,7 @@ async fn nothing_outside_the_folder_is_indexed_and_nothing_blocks() {
     std::os::unix::fs::symlink(".", run_deps.path("circle")).expect("a link");
     // Beneath the persona's folder, where its capability would follow it.
     let private = run_deps.path("../responsibilities");
-    std::fs::create_dir(&private).expect("a folder");
+    std::fs::create_dir_all(&private).expect("a folder");
     std::fs::write(private.join("private.md"), "apple canary").expect("a file");
     std::os::unix::fs::symlink("../responsibilities/private.md", run_deps.path("duty.md"))
         .expect("a link");

@@ -14,8 +14,8 @@ use crate::runs::reply::destination;
 use crate::runs::reply::mail::mail_policy;
 use crate::runs::state::LoopState;
 use crate::runs::tool_calls::context::ToolCallContext;
+use crate::runs::tool_calls::decide::decide;
 use crate::runs::tool_calls::facts;
-use crate::runs::tool_calls::policy::decide;
 use crate::runs::tool_calls::verdict::JudgedCall;
 use crate::store::{
     Executor, JournalEntry, MessageOutcome, NewOutbound, Step, StepKind, StoreError,

@@ -5,15 +5,15 @@
 //! effect.
 
 use super::context::ToolCallContext;
+use super::decide::decide;
 use super::draft::{self, Drafted};
 use super::execution::CallOrder;
 use super::facts;
 use super::links;
 use super::memory;
 use super::redirects::{NoRedirect, RedirectsOfCall};
-use super::run_facts;
 use super::verdict::{JudgedCall, ToolVerdict};
-use crate::policy::{CallFacts, NEW_RECIPIENT, PolicyCall, PolicyDecision, PolicyEffect};
+use crate::policy::{NEW_RECIPIENT, PolicyDecision, PolicyEffect};
 use crate::providers::ToolArgs;
 use crate::runs::approvals::{kept, plan};
 use crate::runs::env::RecordedPayload;
@@ -28,7 +28,6 @@ use crate::tools::{
     ToolOutcome, WriteOrigin,
 };
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
 
 /// Returns the verdict on a call beyond the run's limit.
 pub fn used_up() -> ToolVerdict {
@@ -255,41 +254,6 @@ fn recorded_decision(
     })
 }
 
-/// Decides by the rules of the configuration and the table.
-pub async fn decide(
-    ctx: &ToolCallContext<'_>,
-    tool: &str,
-    facts: &CallFacts,
-) -> Result<PolicyDecision, RunError> {
-    let rules = || run_facts::rules(&ctx.deps.config, ctx.persona);
-    let call = PolicyCall {
-        persona: &ctx.persona.id,
-        tool,
-        facts,
-        now: ctx.deps.clock.now(),
-    };
-    let has_bounded = rules().any(|rule| rule.uses_max.is_some());
-    let mut used_up: BTreeSet<String> = match has_bounded {
-        true => ctx.deps.env.rules_used_up(rules()).await?,
-        false => BTreeSet::new(),
-    };
-    loop {
-        let decision = crate::policy::decide(rules(), call, |rule| !used_up.contains(&rule.id));
-        let bounded = decision.rule.as_ref().and_then(|id| {
-            let mut all = rules();
-            all.find(|rule| rule.id == *id)
-                .and_then(|rule| Some((id.clone(), rule.uses_max?)))
-        });
-        match bounded {
-            // Another run has made the last call that the rule may decide.
-            Some((id, max)) if !ctx.deps.env.use_rule(&id, max).await? => {
-                used_up.insert(id);
-            }
-            _ => return Ok(decision),
-        }
-    }
-}
-
 /// Returns the verdict on a call that the policy refuses. Where the table refuses a recipient, the model learns whom it may
 /// write to.
 fn denied(
@@ -383,7 +347,7 @@ pub async fn expected(
 /// Returns the origin of what a call writes.
 fn origin(ctx: &ToolCallContext<'_>, asked: Asked<'_>) -> WriteOrigin {
     match asked.is_approved {
-        true => ctx.label.clone().vouched().origin(ctx.subject),
+        true => ctx.label.clone().approved().origin(ctx.subject),
         false => ctx.label.origin(ctx.subject),
     }
 }

@@ -4,9 +4,9 @@
 //! call with it is decided on like any other, and its owner is asked where the policy says so.
 
 use super::context::ToolCallContext;
+use super::decide::decide;
 use super::facts;
 use super::links;
-use super::policy::decide;
 use crate::policy::PolicyEffect;
 use crate::runs::error::RunError;
 use crate::tools::RegisteredTool;

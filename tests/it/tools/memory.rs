@@ -293,6 +293,7 @@ async fn the_owners_lines_stay_and_nobody_fills_the_page() {
     assert!(message.contains("at most 256"), "{message}");
     run_deps.origin.sender = Owner;
     run_deps.origin.lowest = Owner;
+    run_deps.origin.trust = "owner".to_owned();
     run_deps.origin.audience.people.clear();
     run_deps.result("update_memory", long).await;
 }
