@@ -39,12 +39,12 @@ const OTHERS: &str = "
         notified_at, delivery_id)
       SELECT printf('%08x', n.i) || substr(d.id, 9), 'ada', 'delivery_failed', 'delivery_failed:' || d.id, 'delivery', d.id, n.i,
         'a mail did not arrive', 'look at it', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', d.id
-      FROM (SELECT id FROM deliveries WHERE state = 'done' ORDER BY seq LIMIT 3) d, numbers n;
+      FROM (SELECT min(id) AS id FROM deliveries WHERE state = 'done' GROUP BY substr(id, 9) ORDER BY 1 LIMIT 3) d, numbers n;
     INSERT INTO provider_sessions (persona_id, thread_id, provider, model, session_id, folder, options_sha256, state, run_id,
         seen_seq, created_at, used_at)
       SELECT 'ada', printf('%08x', n.i) || substr(t.id, 9), 'claude-code', 'm', t.id, '/nowhere', '', 'lost', '', 1,
         '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z'
-      FROM (SELECT id FROM threads ORDER BY rowid LIMIT 10) t, numbers n";
+      FROM (SELECT min(id) AS id FROM threads GROUP BY substr(id, 9) ORDER BY 1 LIMIT 10) t, numbers n";
 
 /// Copies the rows of the letters in a database until it holds the wanted number of letters. No engine may have it open.
 pub async fn multiply(rows: &mut db::Connection, letters: usize) {

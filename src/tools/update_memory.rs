@@ -84,8 +84,10 @@ impl Tool for UpdateMemory {
         Box::pin(async move {
             let change = MarkedChange::of(&call)?;
             let before = on_disk(call.env.page()?, read_memory).await?;
-            let after = change.applied_to(before.as_deref().unwrap_or_default());
-            Ok(json!({ "before": digest(before.as_deref()), "after": digest(Some(&after)) }))
+            let was = before.as_deref().unwrap_or_default();
+            let kept = change.change.kept(&change.visible(was).shown, change.by);
+            let after = digest(Some(&change.applied_to(was)));
+            Ok(json!({ "before": digest(before.as_deref()), "after": after, "kept": kept }))
         })
     }
 
@@ -105,7 +107,8 @@ impl Tool for UpdateMemory {
                 let origin = call.origin;
                 let now = now.unwrap_or_default();
                 let shown = visible_to(&now, &origin.audience, origin.sender).shown;
-                let result = result_json(true, (shown.len(), call.limits.memory_bytes_max), 0);
+                let kept = expected["kept"].as_u64().unwrap_or_default() as usize;
+                let result = result_json(true, (shown.len(), call.limits.memory_bytes_max), kept);
                 CallTrace::Done(Box::new(ToolOutcome {
                     result,
                     ..ToolOutcome::default()

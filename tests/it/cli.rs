@@ -373,7 +373,7 @@ fn a_check_finds_what_would_fail_the_first_run() {
     assert_eq!(checked.code, 65, "{}", checked.stdout);
     for found in [
         "personas/concierge/PERSONA.md: not UTF-8",
-        "configs/inference.json:11:17: providers.scripted: provider `scripted` (default) cannot be used: ",
+        "configs/inference.json:14:17: providers.scripted: provider `scripted` (default) cannot be used: ",
         "configs/prompts/system.md: syntax error: ",
         "configs/context.json:5:5: thread[1]: no file `configs/prompts/security.md`; a path is relative to the workspace",
         "personas/digest/PERSONA.md: does not exist; write into it who ",

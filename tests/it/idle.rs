@@ -140,14 +140,14 @@ const SCENARIOS: [Scenario; 16] = [
             house.write_json(
                 "configs/security.json",
                 &json!({ "access": { "allow": [] } }),
-            )
+            );
         },
         ..PLAIN
     },
     Scenario {
         name: "a text is missing",
         prepare: |house| {
-            std::fs::remove_file(house.path().join("personas/ada/active.md")).expect("a file")
+            std::fs::remove_file(house.path().join("personas/ada/active.md")).expect("a file");
         },
         ..PLAIN
     },

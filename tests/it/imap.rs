@@ -50,7 +50,7 @@ fn watch(app: &TestApp, mailbox: ImapMailbox) -> MailboxWatch {
 }
 
 async fn app() -> TestApp {
-    TestApp::start(json!([])).await
+    app_with(json!({ "domain_runs_per_day_max": 1_000_000 })).await
 }
 
 /// As [`app`], with an engine whose limits are what a test needs.

@@ -293,7 +293,12 @@ async fn letters_of_this_machine_are_no_first_letters_where_nobody_vouches_for_t
 }
 
 /// Flags, what the persona's file says before, and `reply` in it afterwards.
-const REPLIES: [(&[(&str, &str)], &str, &str); 13] = [
+type ReplyCase = (
+    &'static [(&'static str, &'static str)],
+    &'static str,
+    &'static str,
+);
+const REPLIES: [ReplyCase; 13] = [
     (&[], "", "draft"),
     (&[("reply", "final")], "", "final"),
     (&[("reply", "tool_only")], "", "tool_only"),

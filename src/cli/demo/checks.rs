@@ -68,7 +68,6 @@ fn arrival(exchange: &DemoExchange) -> Vec<DemoClaim> {
         .iter()
         .any(|a| a.filename == "timetable.csv" && a.size_bytes > 0);
     let is_named = exchange.answer.text.contains("timetable.csv");
-    let fresh = letter.fresh_text.as_deref().unwrap_or_default();
     let quoted = "room 5 is yours";
     vec![
         claim(
@@ -80,10 +79,8 @@ fn arrival(exchange: &DemoExchange) -> Vec<DemoClaim> {
             attached && is_named,
         ),
         claim(
-            "what it quotes is told apart from what is new",
-            letter.text.contains(quoted)
-                && fresh.contains("Two questions")
-                && !fresh.contains(quoted),
+            "what it quotes stays in it: no letter here holds that",
+            letter.text.contains(quoted) && letter.fresh_text.is_none(),
         ),
     ]
 }

@@ -35,9 +35,12 @@ struct SeenReads {
     past: Answers<(ThreadId, (i64, u32), u32), Vec<PastMessage>>,
     summaries: Answers<(ThreadId, i64), SummarySoFar>,
     instructions: Answers<(ThreadId, Option<String>), Vec<ShownInstruction>>,
-    letters: Answers<(ThreadId, (i64, i64, i64), (u32, u32)), Vec<PastMessage>>,
+    letters: Answers<LettersAsked, Vec<PastMessage>>,
     steps: Answers<(Vec<MessageId>, u32), Vec<PastStep>>,
 }
+
+/// A thread, the numbers between which its letters are asked for, and how many of what length.
+type LettersAsked = (ThreadId, (i64, i64, i64), (u32, u32));
 
 /// Answers by their questions, of which a context has few.
 type Answers<Q, A> = Vec<(Q, A)>;

@@ -303,7 +303,7 @@ pub(super) fn is_yes(line: &str) -> bool {
     let Some((ahead, behind)) = line.split_once(word).filter(|_| !word.is_empty()) else {
         return false;
     };
-    contains(YES, &plain(line).replace([',', '，', '、', '،'], ""))
+    contains(YES, &plain(line))
         && ahead
             .chars()
             .all(|c| before.contains(&c) || cheers(c) || is_silent(c))
@@ -507,7 +507,9 @@ mod tests {
             ("Yes!\n\nOlga", yes),
             ("ok 👍\n\nSent from my phone", yes),
             ("Ja.\n\nViele Grüße\nOlga\nAm Markt 3\n80331 München", yes),
-            ("Ja, bitte\n\nOlga", yes),
+            ("Ja bitte\n\nOlga", yes),
+            // Two words and a comma may go on.
+            ("Ja, bitte\n\nOlga", None),
             ("Yes please.\n\nOn Monday the 3rd I am away.", yes),
             ("Oui\n\nLe 3 décembre je suis absente.", yes),
             ("sí\n\nEl 3 llego tarde.", yes),

@@ -372,10 +372,11 @@ impl Draft<'_> {
 
     /// Why this copy is trusted less than its sender.
     fn lowered_by(&self, trust: Trust) -> Option<Lowered> {
-        (trust < self.identity.trust).then(|| match self.identity.coverage.content {
+        let reason = match self.identity.coverage.content {
             true => Lowered::Unaddressed,
             false => Lowered::OtherReadings,
-        })
+        };
+        (trust < self.identity.trust).then_some(reason)
     }
 
     fn content(&self, persona: &Persona, trust: Trust) -> Content {

@@ -1,6 +1,5 @@
 //! The fields that link a reply to its original, and Message-IDs of our own.
 
-use crate::mime::text::quotes::folded;
 use std::collections::HashSet;
 
 /// Ids kept in a `References` field: RFC 5322 sets no bound, mail systems choke on long ones.
@@ -57,6 +56,11 @@ pub fn reply_subject(original: &str) -> String {
 /// Reports whether a subject says that the mail was forwarded.
 pub(in crate::mime) fn is_forward_subject(subject: &str) -> bool {
     starts_with_prefix(subject.trim(), FORWARD_PREFIXES)
+}
+
+/// Lower case; the Turkish dotted capital becomes a plain `i`.
+pub(in crate::mime) fn folded(word: &str) -> String {
+    word.to_lowercase().replace('\u{307}', "")
 }
 
 /// Reports whether the text before the first colon is one of the prefixes, with an optional

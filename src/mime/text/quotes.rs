@@ -12,7 +12,7 @@
 
 use crate::domain::Quotation;
 use crate::mime::body::joined;
-use crate::mime::headers::threading::is_forward_subject;
+use crate::mime::headers::threading::{folded, is_forward_subject};
 
 /// An answered quote longer than this is shortened to its last lines.
 const QUOTE_LINES_MAX: usize = 8;
@@ -410,11 +410,6 @@ const FORWARD_MARKERS: &str = "forwarded message|begin forwarded message|forward
     iletilmiş mesaj|yönlendirilmiş ileti|ileti başlangıcı|転送メッセージ|転送されたメッセージ|転送メール|转发的消息|转发邮件|轉寄郵件|轉寄的郵件|\
     전달된 메시지|전달된 메일|הודעה שהועברה|رسالة معاد توجيهها";
 
-/// Lower case; the Turkish dotted capital becomes a plain `i`.
-pub(in crate::mime) fn folded(word: &str) -> String {
-    word.to_lowercase().replace('\u{307}', "")
-}
-
 fn is_forward_marker(line: &str) -> bool {
     let bare = line
         .trim()
@@ -481,8 +476,7 @@ fn is_header_block(lines: &[&str]) -> bool {
         let words = lines.iter().skip(1).filter(|line| !line.trim().is_empty());
         words.take(6)
     };
-    let is_dated =
-        below().any(|line| is(DATE_LABELS, line) && line.chars().any(|c| c.is_numeric()));
+    let is_dated = below().any(|line| is(DATE_LABELS, line) && line.chars().any(char::is_numeric));
     let has_subject = below().any(|line| is(SUBJECT_LABELS, line));
     let labelled = below().filter(|line| header_label(line).is_some_and(is_known_label));
     is_dated && has_subject || lines[0].contains('@') && labelled.count() >= 2

@@ -6,7 +6,7 @@
 
 use super::context::ToolCallContext;
 use crate::domain::Trust;
-use crate::mime::named_hosts;
+use crate::mime::{named_hosts, own_words};
 use crate::policy::CallFacts;
 use crate::runs::error::RunError;
 use crate::store::{JournalEntry, LinkedLetter, Step, StepKind};
@@ -74,8 +74,8 @@ fn is_named_by_sender(ctx: &ToolCallContext<'_>, target: &WebTarget) -> bool {
         host.strip_prefix("www.").unwrap_or(host)
     }
     let message = &ctx.subject.message;
-    let own = message.fresh_text.as_ref().unwrap_or(&message.text_body);
-    let named = named_hosts(own, None).into_iter();
+    let own = own_words(message.fresh_text.as_ref().unwrap_or(&message.text_body));
+    let named = named_hosts(&own, None).into_iter();
     let mut named = named.filter_map(|host| WebTarget::parse(&format!("http://{host}/"), &[]).ok());
     named.any(|named| bare(&named.host) == bare(&target.host))
 }

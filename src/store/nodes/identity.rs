@@ -5,10 +5,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Random number of this boot of the kernel (random(4)). No copy of a disk and no backup has it.
-#[cfg(target_os = "linux")]
-const BOOT: &str = "/proc/sys/kernel/random/boot_id";
-
 /// A process that works on a database.
 pub(in crate::store) struct NodeIdentity {
     pub host: String,
@@ -44,7 +40,7 @@ impl NodeIdentity {
 
 #[cfg(target_os = "linux")]
 fn boot() -> Option<String> {
-    fs::read_to_string(BOOT).ok()
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()
 }
 
 /// Elsewhere the name of the machine stands for it.

@@ -20,6 +20,11 @@ fn workspace(agent: &str, script: &str) -> Workspace {
     place.set("configs/inference.json", "/provider", agent.into());
     place.set(
         "configs/inference.json",
+        "/budget",
+        json!({ "day_tokens_max": 5_000_000 }),
+    );
+    place.set(
+        "configs/inference.json",
         &format!("/providers/{agent}"),
         block,
     );

@@ -403,6 +403,10 @@ async fn d4_benign_twins_are_done_or_asked_about() {
         "ask_owner",
         "propose_plan",
         "shell",
+        // The names of private files were listed before.
+        "web_fetch",
+        "web_search",
+        PUBLISH,
     ];
     let is_done = |one: &&Combination| {
         let trace = &sinks.traces[&one.token];

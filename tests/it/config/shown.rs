@@ -172,7 +172,8 @@ fn full_workspaces() -> [Workspace; 2] {
             "summary_model": {"provider": "openai", "model": "s"},
             "embeddings": {"provider": "openai", "model": "v", "dimensions": 256},
             "providers": {"scripted": {"script": "s.json"}, "openai": {"headers": {"X-Team": "a",
-                "X-Token": {"variable": "OPENAI_API_KEY"}}}}}"#,
+                "X-Token": {"variable": "OPENAI_API_KEY"}}}, "claude": {}, "ollama": {}, "openrouter": {},
+                "compat:x": {"base_url": "https://x.test/v1"}}}"#,
     );
     write_abilities(&folder);
     folder.write(
@@ -245,7 +246,13 @@ fn write_abilities(folder: &Workspace) {
 
 #[test]
 fn whatever_can_be_typed_is_shown_under_its_name() {
-    let shown = full_workspaces().map(|workspace| config::effective(&workspace.loaded()));
+    // With every provider: a block is shown by the keys that its adapter reads.
+    let shown = full_workspaces().map(|workspace| {
+        let set = |name: &str| workspace.environment.get(name).cloned();
+        let names = attache::cli::name_catalog();
+        let loaded = config::load_with(workspace.folder.path(), &names, &set);
+        config::effective(&loaded.unwrap_or_else(|errors| panic!("{errors}")))
+    });
     for secret in ["secret-", "whsec_"] {
         assert!(!format!("{shown:?}").contains(secret), "{shown:?}");
     }

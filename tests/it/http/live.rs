@@ -192,14 +192,14 @@ async fn a_stream_ends_with_its_key_or_session_and_tells_of_nothing_later() {
         (
             "session ended at the machine",
             Caller::Session,
-            End::EndSession("cli"),
+            End::OneSession("cli"),
         ),
         (
             "session ended on a page",
             Caller::Session,
-            End::EndSession("page"),
+            End::OneSession("page"),
         ),
-        ("all sessions ended", Caller::Session, End::EndAll),
+        ("all sessions ended", Caller::Session, End::AllSessions),
         ("session unused", Caller::Session, End::Days(1)),
         ("session old", Caller::Session, End::Days(8)),
     ];
@@ -230,13 +230,13 @@ async fn a_stream_ends_with_its_key_or_session_and_tells_of_nothing_later() {
             assert!(reader.until_event(first).await, "{what}");
             match end {
                 End::RevokeKey(by) => {
-                    assert!(store.revoke_web_token(&id, by).await.expect("revoked"))
+                    assert!(store.revoke_web_token(&id, by).await.expect("revoked"));
                 }
                 End::Days(days) => workspace
                     .clock
                     .advance(Duration::from_secs(days * 24 * 3600)),
                 End::Logout => assert_eq!(site.post(&login, "/logout", &[]).await.status, 303),
-                End::EndSession(by) => {
+                End::OneSession(by) => {
                     let sessions = store.web_sessions(1).await.expect("sessions");
                     assert!(
                         store
@@ -245,7 +245,7 @@ async fn a_stream_ends_with_its_key_or_session_and_tells_of_nothing_later() {
                             .expect("ended")
                     );
                 }
-                End::EndAll => assert!(store.end_web_sessions().await.expect("ended") > 0),
+                End::AllSessions => assert!(store.end_web_sessions().await.expect("ended") > 0),
             }
             if !is_silent {
                 commit_events(workspace, 3).await;
@@ -277,8 +277,8 @@ enum Caller {
 #[derive(Clone, Copy)]
 enum End {
     RevokeKey(&'static str),
-    EndSession(&'static str),
-    EndAll,
+    OneSession(&'static str),
+    AllSessions,
     Logout,
     Days(u64),
 }

@@ -424,7 +424,7 @@ async fn a_proxy_that_speaks_http_1_0_is_served() {
         (format!("GET /approvals HTTP/1.0\r\n{fields}\r\n"), "200"),
         (format!("GET /livez HTTP/1.0\r\nhost: {own}\r\n\r\n"), "200"),
         (format!("GET /login HTTP/1.0\r\nhost: {own}\r\n\r\n"), "200"),
-        (format!("GET / HTTP/1.0\r\nhost: {own}\r\nconnection: keep-alive\r\n\r\n"), "303"),
+        (format!("GET / HTTP/1.0\r\nhost: {own}\r\nconnection: keep-alive\r\n\r\n"), "401"),
         (format!("GET /api/v1/runs HTTP/1.0\r\nhost: {own}\r\n\r\n"), "401"),
         (format!("GET /nothing HTTP/1.0\r\n{fields}\r\n"), "404"),
         (format!("POST /login HTTP/1.0\r\nhost: {own}\r\norigin: http://{own}\r\n{form}\r\n{code}"), "400"),

@@ -65,7 +65,7 @@ fn of_damage(record: &Value) -> Vec<&Value> {
 async fn damage_is_a_finding_like_any_other_and_has_no_remedy_but_a_backup() {
     // A table that no other check asks, one that many ask, and one without which nothing can be said of the installation.
     for (table, area) in [
-        ("transport_health", "records"),
+        ("thread_resets", "records"),
         ("attachments", "records"),
         ("runs", "database"),
     ] {
@@ -104,7 +104,7 @@ async fn an_upgrade_is_not_said_to_work_on_a_damaged_database() {
     let check = ["upgrade", "--check"];
     let (code, said, error) = attache(workspace.path(), &check).await;
     assert_eq!(code, 0, "{said}{error}");
-    damage(&workspace, "transport_health").await;
+    damage(&workspace, "thread_resets").await;
     for args in [&check[..], &["upgrade", "--check", "--json"]] {
         let (code, said, error) = attache(workspace.path(), args).await;
         assert!(

@@ -265,7 +265,10 @@ fn what_is_encrypted_says_so_and_nothing_else() {
             text
         );
     }
-    // Certificates alone are a file.
+}
+
+#[test]
+fn certificates_alone_are_a_file() {
     let certificates = der(
         0x30,
         &[
@@ -284,7 +287,8 @@ fn what_is_encrypted_says_so_and_nothing_else() {
             ),
         ],
     );
-    let email = only(&kind("certs-only"), &certificates);
+    let fields = "Content-Type: application/pkcs7-mime; smime-type=certs-only; name=smime.p7m";
+    let email = only(fields, &certificates);
     assert_eq!(
         (email.text.as_str(), names(&email)),
         ("", vec!["smime.p7m"])
@@ -362,7 +366,7 @@ fn what_outlook_packed_is_unpacked() {
     let page = |page: u32| attribute(1, 0x0006_9007, &[page.to_le_bytes(), [0; 4]].concat());
     let menu = file("menu.txt", None, b"The soup is called PANDA-66.\r\n");
     let long = file("PREISL~1.CSV", Some("Preisliste für 2027.csv"), b"1;2");
-    let packed = stream(&[version.clone(), page(1252), menu.clone(), long]);
+    let packed = stream(&[version, page(1252), menu, long]);
     let email = beside("see the menu", OUTLOOK_TYPE, &packed);
     assert_eq!(names(&email), ["menu.txt", "Preisliste für 2027.csv"]);
     assert_eq!(
@@ -436,7 +440,12 @@ fn what_outlook_packed_is_unpacked() {
             "{name}"
         );
     }
+}
 
+#[test]
+fn what_outlook_attached_is_unpacked_and_what_cannot_be_read_stays() {
+    let version = attribute(1, 0x0008_9006, &0x0001_0000_u32.to_le_bytes());
+    let menu = file("menu.txt", None, b"The soup is called PANDA-66.\r\n");
     // A message that was attached, whose own file comes out too.
     let inner = stream(&[attribute(1, 0x0002_800c, b"inner words\0"), menu.clone()]);
     let object = [&[0; 16][..], &inner].concat();

@@ -266,7 +266,7 @@ async fn after_a_strangers_words_every_way_out_waits_for_the_owners_yes() {
     for from in [OWNER, CONTACT] {
         for (tool, args, code) in &rows {
             let scene = Scene::with(&after_a_stranger(tool, args), |workspace| {
-                house(workspace, &site)
+                house(workspace, &site);
             })
             .await;
             let app = &scene.world.app;

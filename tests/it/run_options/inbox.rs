@@ -89,12 +89,13 @@ async fn a_letter_is_given_as_it_begins_and_without_what_it_quotes() {
     app.receive(&note(
         "a@guest.example",
         "Content-Type: text/plain; charset=utf-8\n",
-        &long,
+        &format!("{long}\n\nAt seven? Or at eight?"),
     ))
     .await
     .expect("taken");
     let quoting = "Yes.\n\nOn Fri, 20 Nov 2026 at 09:00, Ada <ada@engine.test> wrote:\n> At seven?\n> Or at eight?";
-    app.receive(&note("b@guest.example", "", quoting))
+    let fields = "In-Reply-To: <a@guest.example>\n";
+    app.receive(&note("b@guest.example", fields, quoting))
         .await
         .expect("taken");
     let found = inbox(&app, BEFORE, 10).await;

@@ -5,7 +5,7 @@ use crate::app::{TestApp, db, note};
 use serde_json::json;
 
 #[path = "../../../benches/road/copies.rs"]
-mod copies;
+mod filling;
 
 const ORIGINALS: i64 = 4;
 const LETTERS: i64 = 80;
@@ -27,7 +27,7 @@ async fn every_copied_letter_has_its_run_and_all_other_rows() {
     let TestApp { workspace, engine } = app;
     drop(engine);
     let mut rows = workspace.rows().await;
-    copies::multiply(&mut rows, usize::try_from(LETTERS).expect("few")).await;
+    filling::multiply(&mut rows, usize::try_from(LETTERS).expect("few")).await;
     for (table, each) in [
         ("runs", 1),
         ("raw_letters", 1),

@@ -139,7 +139,6 @@ async fn address_tricks_never_reach_an_allow_list() {
         "owner@home.test\u{2028}Bcc: mallory@evil.test",
         "=?utf-8?q?mallory=40evil.test=3e?=@home.test@x",
         "=?utf-8?q?mallory@evil.test?=",
-        "\"a b\"@home.test",
         "\"owner\"@home.test",
         "owner@home.test.",
         "owner@HOME.test.",
@@ -166,6 +165,7 @@ async fn address_tricks_never_reach_an_allow_list() {
         }
     }
     let not_allowed = [
+        "\"a b\"@home.test",
         "owner@home.test.evil.test",
         "owner@xn--hme-ula.test",
         "owner+x@home.test",
