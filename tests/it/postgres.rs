@@ -12,7 +12,7 @@ mod settings;
 mod silent;
 
 use crate::app::database::is_postgres;
-use crate::app::{TestApp, db, note};
+use crate::app::{TestApp, Workspace, db, note};
 use attache::store::FeedFilter;
 use futures_util::future::join_all;
 use serde_json::json;
@@ -32,7 +32,8 @@ fn is_skipped() -> bool {
 
 /// An engine with threads in which nothing is open.
 async fn engine_with_threads() -> TestApp {
-    let app = TestApp::start(json!({ "turns": [] })).await;
+    let app = Workspace::new(&json!({ "turns": [] })).talkative();
+    let app = app.start().await;
     for thread in 0..THREADS {
         app.run_of(&note(&format!("t{thread}"), "", "Hello.")).await;
     }

@@ -492,6 +492,10 @@ fn attribution_lines(lines: &[&str]) -> Option<usize> {
         .take_while(|line| !line.trim().is_empty() && !is_quoted(line));
     let end = end.count();
     for count in 1..=end {
+        // A cheap look first: a letter may have a hundred thousand lines.
+        if !may_end_attribution(lines[count - 1]) {
+            continue;
+        }
         let whole = one_line(&lines[..count]);
         if whole.chars().count() > ATTRIBUTION_CHARS_MAX {
             return None;
@@ -508,6 +512,22 @@ fn attribution_lines(lines: &[&str]) -> Option<usize> {
         return is_it.then_some(count);
     }
     None
+}
+
+/// Reports whether a line may be the last of an attribution: it ends with a colon, with an address or with strokes, or has the
+/// zone by which [`is_dated_sender`] knows it.
+fn may_end_attribution(line: &str) -> bool {
+    let bare = line.trim_end_matches(is_noise);
+    bare.ends_with([':', '：', '>']) || bare.len() < line.trim_end().len() || line.contains(" GMT")
+}
+
+/// Reports whether a character stands around an attribution and says nothing: blanks, strokes, marks of direction.
+fn is_noise(c: char) -> bool {
+    c.is_whitespace()
+        || "-_*".contains(c)
+        || ('\u{200e}'..='\u{200f}').contains(&c)
+        || ('\u{202a}'..='\u{202e}').contains(&c)
+        || ('\u{2066}'..='\u{2069}').contains(&c)
 }
 
 fn one_line(lines: &[&str]) -> String {
@@ -541,14 +561,7 @@ fn has_verb(lower: &str) -> bool {
 /// It ends with a colon, or stands between strokes and ends with a verb. It has a date at its
 /// beginning or beside an address; without a date it needs an address, a verb and a marked quote.
 fn is_attribution(text: &str, is_marked: bool) -> bool {
-    let noise = |c: char| {
-        c.is_whitespace()
-            || "-_*".contains(c)
-            || ('\u{200e}'..='\u{200f}').contains(&c)
-            || ('\u{202a}'..='\u{202e}').contains(&c)
-            || ('\u{2066}'..='\u{2069}').contains(&c)
-    };
-    let inner = text.trim_matches(noise);
+    let inner = text.trim_matches(is_noise);
     let is_decorated = inner.len() + 4 <= text.len();
     let lower = inner.to_lowercase();
     let ends = lower.ends_with([':', '：'])

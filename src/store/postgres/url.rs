@@ -40,9 +40,7 @@ const PARAMETERS: [&str; 18] = [
 ];
 /// Parameters that are read here: the first two as by libpq
 /// (<https://www.postgresql.org/docs/15/libpq-connect.html#LIBPQ-PARAMKEYWORDS>).
-const CONNECT: &str = "connect_timeout";
-const ROLE: &str = "target_session_attrs";
-const ANSWER: &str = "answer_timeout";
+const OURS: [&str; 3] = ["connect_timeout", "target_session_attrs", "answer_timeout"];
 /// Seconds that a new connection may take, and an answer to a read, unless the address says others.
 const CONNECT_SECONDS: u64 = 5;
 const ANSWER_SECONDS: u64 = 10;
@@ -123,7 +121,7 @@ impl DatabaseUrl {
         let name = |one: &str| one.split('=').next().unwrap_or_default().to_owned();
         let (own, others): (Vec<&str>, Vec<&str>) = asked
             .iter()
-            .partition(|one| [CONNECT, ROLE, ANSWER].contains(&name(one).as_str()));
+            .partition(|one| OURS.contains(&name(one).as_str()));
         // The library only warns of what it does not know, which may be a misspelled `sslmode`.
         let is_known =
             |name: String| name.starts_with("options[") || PARAMETERS.contains(&name.as_str());
@@ -137,7 +135,7 @@ impl DatabaseUrl {
             found.find_map(|(name, value)| (name == wanted).then_some(value))
         };
         let servers = one_by_one(place, &others)?;
-        let asks_role = match value(ROLE) {
+        let asks_role = match value("target_session_attrs") {
             None => servers.len() > 1,
             Some("any") => false,
             Some("read-write" | "primary") => true,
@@ -151,8 +149,8 @@ impl DatabaseUrl {
             servers,
             good: AtomicUsize::new(0),
             asks_role,
-            connect_max: seconds(value(CONNECT), CONNECT_SECONDS)?,
-            answer_max: seconds(value(ANSWER), ANSWER_SECONDS)?,
+            connect_max: seconds(value("connect_timeout"), CONNECT_SECONDS)?,
+            answer_max: seconds(value("answer_timeout"), ANSWER_SECONDS)?,
         })))
     }
 
