@@ -104,16 +104,11 @@ pub fn with_unknown(fresh: &str, quotations: &[Quotation], thread: &[String]) ->
 /// Returns the lines of a quotation that are to be put back, with the attributions above them. A block
 /// of which most is not held is put back whole, also lines so short that any text has them.
 fn unknown_lines(lines: &[&str], is_held: &dyn Fn(&str) -> bool, room: &mut usize) -> Vec<String> {
-    let bare = |line: &str| {
-        line.trim_start_matches(|c: char| c == '>' || c.is_whitespace())
-            .to_owned()
-    };
     let shown = |line: &str| match is_quoted(line) {
         true => line.trim_end().to_owned(),
         false => format!("> {}", line.trim_end()).trim_end().to_owned(),
     };
-    let inner: Vec<String> = lines.iter().map(|line| bare(line)).collect();
-    let inner: Vec<&str> = inner.iter().map(String::as_str).collect();
+    let inner: Vec<&str> = lines.iter().map(|line| unmarked(line)).collect();
     let mut back: Vec<String> = Vec::new();
     let (mut at, mut head): (usize, Vec<String>) = (0, Vec::new());
     while at < inner.len() {
@@ -143,7 +138,8 @@ fn unknown_lines(lines: &[&str], is_held: &dyn Fn(&str) -> bool, room: &mut usiz
             for (line, held) in lines[at..end].iter().zip(verdicts) {
                 if whole || !held {
                     back.push(shown(line));
-                } else if back.last().is_some_and(|last| last != GAP) && !bare(line).is_empty() {
+                } else if back.last().is_some_and(|last| last != GAP) && !unmarked(line).is_empty()
+                {
                     back.push(GAP.to_owned());
                 }
             }
@@ -181,14 +177,13 @@ fn squeezed(text: &str) -> String {
 
 /// Reports whether there is text at any depth of quoting; attributions do not count.
 fn holds_words(lines: &[&str]) -> bool {
-    let inner = |line: &&str| {
-        line.trim_start_matches(|c: char| c == '>' || c.is_whitespace())
-            .to_owned()
-    };
-    lines
-        .iter()
-        .map(inner)
-        .any(|line| !line.is_empty() && !is_attribution(&line, true))
+    let mut inner = lines.iter().map(|line| unmarked(line));
+    inner.any(|line| !line.is_empty() && !is_attribution(line, true))
+}
+
+/// Returns a line without the marks of quoting before it.
+fn unmarked(line: &str) -> &str {
+    line.trim_start_matches(|c: char| c == '>' || c.is_whitespace())
 }
 
 struct Cutter<'t> {
