@@ -141,7 +141,12 @@ impl Intake {
         let taken = self.store_letter(letter, &mut sender).await;
         match &taken {
             Ok(accepted) => summary.accepted(accepted),
-            Err(refusal) => summary.refused(refusal, sender.as_ref()),
+            Err(refusal) => {
+                if matches!(refusal, Refusal::NotStored(error) if error.is_for_want_of_room()) {
+                    self.shortages.note(Shortage::Disk);
+                }
+                summary.refused(refusal, sender.as_ref());
+            }
         }
         taken
     }

@@ -86,3 +86,33 @@ async fn each_shortage_is_one_fact_an_hour_however_many_are_refused() {
         "nobody was refused since"
     );
 }
+
+#[tokio::test]
+async fn what_cannot_be_told_now_is_told_when_there_is_room() {
+    let (app, intake) = house(json!({})).await;
+    let mut rows = app.workspace.rows().await;
+    let full = rows.on(
+        "CREATE TRIGGER no_room BEFORE INSERT ON notices BEGIN SELECT raise(ABORT, 'no room'); END",
+        "CREATE FUNCTION no_room() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN RAISE 'no room'; END $$;
+         CREATE TRIGGER no_room BEFORE INSERT ON notices FOR EACH ROW EXECUTE FUNCTION no_room()",
+    );
+    rows.execute(full).await.expect("a full disk");
+    for _ in 0..3 {
+        intake.short_of(Shortage::Disk);
+        intake.tell_shortages().await;
+    }
+    assert!(app.notices().is_empty());
+    let room = rows.on("DROP TRIGGER no_room", "DROP TRIGGER no_room ON notices");
+    rows.execute(room).await.expect("room");
+    for _ in 0..2 {
+        intake.tell_shortages().await;
+        app.drain().await;
+        let told = app.notices();
+        assert_eq!(told.len(), 1);
+        let text = &told[0].text;
+        assert!(
+            text.contains("refused so far: 3") && text.contains("no room for a write"),
+            "{text}"
+        );
+    }
+}

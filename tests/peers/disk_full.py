@@ -79,6 +79,8 @@ def without_a_reserve(binary, scratch):
             code, out, err = house.ask(*listing)
             check(f"`{' '.join(listing)}` works when not even a commit has room", code == 0, out + err)
         check("the engine is still there", house.process.poll() is None, house.said())
+        # The notice has no room either: it is tried again once a minute.
+        check("the log says what is short", "no room for a write" in house.log_path.read_text(), house.said())
         disk.free()
         freed, before = time.monotonic(), len(writers.taken())
         wait_for("letters to be taken again", lambda: len(writers.taken()) > before, 5)

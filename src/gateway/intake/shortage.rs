@@ -26,7 +26,11 @@ pub(super) struct Shortages {
 
 impl Shortages {
     pub(super) fn note(&self, what: Shortage) {
-        *locked(&self.refused).entry(what).or_insert(0) += 1;
+        self.put_back(what, 1);
+    }
+
+    fn put_back(&self, what: Shortage, refused: u64) {
+        *locked(&self.refused).entry(what).or_insert(0) += refused;
         self.noted.notify_one();
     }
 
@@ -73,8 +77,10 @@ impl Intake {
             };
             match self.store.emit_notice(fact).await {
                 Ok(_) => drop(locked(&self.shortages.notified).insert(what, now)),
+                // A full disk has no room for a notice either: it is told when there is.
                 Err(error) => {
-                    tracing::warn!(%error, "the owner cannot be told that letters are refused");
+                    tracing::warn!(%error, "the owner cannot be told yet that letters are refused");
+                    self.shortages.put_back(what, refused);
                 }
             }
         }
@@ -85,10 +91,13 @@ impl Intake {
         let limits = &self.config.limits;
         match what {
             Shortage::Disk => (
-                format!(
-                    "letters are refused: the disk below `data` has less than {} bytes free",
-                    limits.free_disk_bytes_min
-                ),
+                match self.has_space() {
+                    false => format!(
+                        "letters are refused: the disk below `data` has less than {} bytes free",
+                        limits.free_disk_bytes_min
+                    ),
+                    true => "letters are refused: the disk below `data` has no room for a write, or had none".to_owned(),
+                },
                 "make room there, with `attache gc` for example, or lower `limits.free_disk_bytes_min` in \
                  configs/gateway.json",
             ),
