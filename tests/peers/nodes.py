@@ -75,9 +75,13 @@ def audited(cluster):
     for name, sql in INVARIANTS.items():
         if "pragma" not in sql and (found := cluster.database.rows(sql)):
             yield f"{name}: {found[:3]}"
-    code, out, err = cluster.nodes[0].ask("doctor", "--audit", seconds=600)
-    if code:
-        yield f"`attache doctor --audit` ends with {code}\n{out}{err}"
+    for asks in (("doctor", "--audit"), ("replay", "verify", "--all")):
+        code, out, err = cluster.nodes[0].ask(*asks, seconds=600)
+        if code:
+            yield f"`attache {' '.join(asks)}` ends with {code}\n{out[-4000:]}{err}"
+    # Without entries in the contexts, the second of them has seen little.
+    if not cluster.model.reminded:
+        yield f"no run was told an entry, of {cluster.database.rows('SELECT count(*) FROM memory')} that there are"
 
 
 def judged(cluster, evidence, faults, mail):
@@ -150,7 +154,7 @@ def told(args, cluster, evidence, faults, mail):
             f"{states['succeeded']} runs and answers, in order in every thread, {several} answers twice among {flagged} flagged, "
             f"{overtaken(evidence)} overtaken on their way out; {len(evidence.runs) - states['succeeded']} runs wait for money, "
             f"{evidence.accounts.get(evidence.short, 0)} of {evidence.bounds[evidence.short]} micro-dollars booked, "
-            f"{sum(evidence.billed[persona] for persona in evidence.frugal)} billed")
+            f"{sum(evidence.billed[persona] for persona in evidence.frugal)} billed; {cluster.model.reminded} runs were told entries of memory")
 
 
 def main():

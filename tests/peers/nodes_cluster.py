@@ -26,6 +26,10 @@ SAID_TOKENS = 20
 MODEL_SECONDS = (0.02, 0.2)
 FRUGAL = "miser"
 PERSONAS = ("porter", "clerk", "warden", FRUGAL)
+# Its word proves who sent a letter: entries about a guest who proves nothing are not made.
+RELAY = "mx.guesthouse.example"
+# Every so many letters of a thread one is remembered, in these words.
+REMEMBERED_EVERY, REMEMBERED = 2, "They wrote"
 # Of a node that was buried: it may be started again.
 EXPECTED_ENDS = {75}
 
@@ -62,7 +66,7 @@ class Model:
     """Calls a tool and then answers, whatever else happens to who asks; keeps the bill, and what was shown to it."""
 
     def __init__(self):
-        self.lock, self.bills, self.requests = threading.Lock(), dict.fromkeys(PERSONAS, 0), []
+        self.lock, self.bills, self.requests, self.reminded = threading.Lock(), dict.fromkeys(PERSONAS, 0), [], 0
         self.stub = ModelStub(self.step)
 
     def step(self, body):
@@ -72,13 +76,20 @@ class Model:
         answers = frozenset(re.findall(rf"Answer to ({thread}-\d+)\.", shown))
         # Nearly as much as the engine has reserved, a token for every byte: who reserves too little overspends.
         tokens = (len(json.dumps(body, separators=(",", ":"))) * 9 // 10, SAID_TOKENS)
+        is_called = body["messages"][-1]["role"] == "tool"
         with self.lock:
             self.bills[persona] += sum(tokens)
             self.requests.append(Request(name, answers))
+            self.reminded += not is_called and REMEMBERED in shown
         time.sleep(random.uniform(*MODEL_SECONDS))
-        is_called = body["messages"][-1]["role"] == "tool"
-        step = say(f"Answer to {name}.") if is_called else call(("list_files", {}))
+        step = say(f"Answer to {name}.") if is_called else call(self.called(name, persona))
         return {**step, "tokens": tokens}
+
+
+    def called(self, name, persona):
+        if int(name.split("-")[1]) % REMEMBERED_EVERY:
+            return "list_files", {}
+        return "remember", {"text": f"{REMEMBERED} {name}.", "kind": "fact", "source_quote": f"Question {name} for {persona}."}
 
 
 class Node(House):
@@ -104,8 +115,10 @@ class Node(House):
                   retry={"run_attempts_max": 100},
                   budget={"day_usd_max": self.bounds[""] / 1e6})
         self.edit("configs/prices.json", prices=[PRICE])
+        self.edit("configs/security.json", access={"allow": ["*@traveller.example"]},
+                  authentication={"trusted_relays": [{"peers": ["127.0.0.1"], "authserv_id": RELAY}]})
         (self.folder / "configs" / "context.json").write_text(json.dumps(
-            {"$schema": "schema/context.json", "thread": ["persona", "thread-history", "invocation-metadata",
+            {"$schema": "schema/context.json", "thread": ["persona", "contact-memory", "recall", "thread-history", "invocation-metadata",
                                                           {"use": "current-input", "required": True}],
              "responsibility": ["persona", {"use": "current-input", "required": True}]}))
         shutil.rmtree(self.folder / "personas")
