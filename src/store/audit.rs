@@ -18,6 +18,7 @@ use crate::store::postgres::open as server;
 use crate::store::postgres::refusal::is_passing;
 use crate::store::postgres::url::{DatabaseUrl, Session};
 use crate::store::sqlite::files::log_of;
+use crate::store::sqlite::mark;
 use crate::store::sqlite::open_error::is_damage;
 use crate::store::sqlite::read_only::only_to_read;
 use crate::store::{OpenError, Result};
@@ -173,6 +174,13 @@ impl Audit {
     /// Errors: [`OpenError::Older`] and [`OpenError::Newer`] when its schema is not the one of this
     /// program.
     pub async fn open(path: &Path) -> std::result::Result<Self, OpenError> {
+        Self::open_noted(path, None).await
+    }
+
+    async fn open_noted(
+        path: &Path,
+        noted: Option<mark::Noted>,
+    ) -> std::result::Result<Self, OpenError> {
         let options = only_to_read(SqliteConnectOptions::new().filename(path))?;
         let options = options
             .busy_timeout(Duration::from_secs(5))
@@ -182,7 +190,7 @@ impl Audit {
             .pragma("trusted_schema", "OFF")
             .row_buffer_size(2)
             .disable_statement_logging();
-        let mut conn = options.connect().await?;
+        let mut conn = mark::require_whole_log(options.connect().await?, noted).await?;
         require_newest(&mut conn).await?;
         Ok(Self {
             conn: conn.into(),
@@ -194,7 +202,10 @@ impl Audit {
     /// Opens the database of a workspace, which is a file or on a server.
     pub async fn of_workspace(workspace: &Path) -> std::result::Result<Self, OpenError> {
         let mut audit = match DatabaseUrl::of(workspace)? {
-            None => Self::open(&workspace.join("data/attache.db")).await?,
+            None => {
+                let data = workspace.join("data");
+                Self::open_noted(&data.join("attache.db"), mark::noted(&data)).await?
+            }
             Some(url) => Self {
                 conn: server::connect_to_read(&url, Session::ReadAll).await?,
                 path: None,

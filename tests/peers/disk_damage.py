@@ -103,6 +103,8 @@ class Damage:
     def write(self, data):
         for suffix in ("-wal", "-shm"):
             pathlib.Path(f"{self.house.database}{suffix}").unlink(missing_ok=True)
+        # What is put here is older than what the engine noted of its own.
+        self.house.database.with_name("newest").unlink(missing_ok=True)
         self.house.database.write_bytes(data)
 
     def seen_at_start(self):

@@ -177,6 +177,7 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
         | OpenError::HalfRestored { .. }
         | OpenError::Empty { .. }
         | OpenError::LogUnread { .. }
+        | OpenError::LogLost { .. }
         | OpenError::ForeignLog { .. } => return of_leftovers(error),
         OpenError::Damaged { .. } => {
             let hint = "keep a copy of `data` as it is, and put a backup in place of `attache.db`, without the `-wal` and `-shm` of the old one; SQLite's `.recover` saves what can be read";
@@ -276,6 +277,10 @@ fn of_leftovers(error: &OpenError) -> (Exit, Option<String>) {
         OpenError::Empty { .. } => {
             "remove the empty file and restore a backup (`attache restore FILE`); where nothing was ever stored here, \
                 remove it, and the next start makes a new one"
+        }
+        OpenError::LogLost { .. } => {
+            "put the `-wal` back if it was moved away; a backup may be newer, too (`attache restore FILE`); to go on without \
+                those commits, remove `data/newest`"
         }
         OpenError::ForeignLog { .. } => {
             "if `data/attache.db` was restored from a backup, move its `-wal` and `-shm` away: they hold what the \

@@ -96,7 +96,7 @@ pub fn refuse_leftovers(data: &Path) -> Result<(), OpenError> {
 }
 
 /// Reports whether the database's header says WAL mode; a backup's does not (`VACUUM INTO`).
-fn is_in_wal_mode(database: &Path) -> bool {
+pub(in crate::store) fn is_in_wal_mode(database: &Path) -> bool {
     let mut mode = [0; 2];
     let read = File::open(database).and_then(|mut file| {
         file.seek(SeekFrom::Start(MODE_AT))?;

@@ -5,6 +5,7 @@
 //! anew. An idle log is truncated. If all that fails, `wal_autocheckpoint` of the writer's
 //! connection is the bound.
 
+use crate::store::sqlite::mark::{Mark, MarkFile, RAISE_MARK};
 use crate::store::sqlite::refusal::is_of_the_disk;
 use crate::store::writes::refusal::Halt;
 use futures_util::FutureExt;
@@ -55,10 +56,16 @@ pub(in crate::store) struct Log {
     /// `true`: the log has pages to truncate.
     is_written: bool,
     failed: Option<Arc<sqlx::Error>>,
+    /// Of an engine.
+    mark: Option<MarkFile>,
+    /// `true`: the number has moved on since the side connection last began.
+    has_marked: bool,
+    /// Rows that the writer's connection had changed when the number of the database was last looked at.
+    changes: i64,
 }
 
 impl Log {
-    pub fn new(options: Option<SqliteConnectOptions>) -> Self {
+    pub fn new(options: Option<SqliteConnectOptions>, mark: Option<MarkFile>) -> Self {
         // The side connection gives way to every lock.
         let options = options.map(|options| options.busy_timeout(Duration::ZERO));
         Self {
@@ -69,6 +76,9 @@ impl Log {
             groups: 0,
             is_written: false,
             failed: None,
+            mark,
+            has_marked: false,
+            changes: 0,
         }
     }
 
@@ -76,6 +86,31 @@ impl Log {
     pub fn grace_period(&self) -> Duration {
         let has_to_do = self.options.is_some() && self.is_written && self.working.is_none();
         if has_to_do { IDLE } else { Duration::MAX }
+    }
+
+    /// Called before the commit of a group: moves the number of the database on where that is due and something was written.
+    pub async fn before_commit(
+        &mut self,
+        writer: &mut SqliteConnection,
+    ) -> Result<Option<Mark>, sqlx::Error> {
+        if self.mark.is_none() || self.has_marked {
+            return Ok(None);
+        }
+        let raised = sqlx::query(RAISE_MARK).bind(self.changes);
+        let raised = raised.fetch_optional(writer).await?;
+        Ok(raised.map(|row| {
+            self.has_marked = true;
+            // This change counts as well.
+            self.changes = row.get::<i64, _>("changes") + 1;
+            (row.get("epoch"), row.get("mark"))
+        }))
+    }
+
+    /// Called when the number was committed.
+    pub fn note_mark(&self, mark: Mark) {
+        if let Some(file) = &self.mark {
+            file.note(mark);
+        }
     }
 
     /// Called after every group, when its callers have their answers.
@@ -137,6 +172,7 @@ impl Log {
         let Some(options) = self.options.clone() else {
             return;
         };
+        self.has_marked = false;
         let conn = self.conn.take();
         self.working = Some(Box::pin(async move {
             let mut conn = match conn {

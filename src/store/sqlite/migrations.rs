@@ -122,6 +122,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     91 "0091_object_tokens",
     97 "0097_node_identities",
     98 "0098_no_ingest_tokens",
+    99 "0099_log_marks",
 };
 
 #[cfg(test)]

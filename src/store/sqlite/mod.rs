@@ -9,7 +9,7 @@
 //! - `migrations`: the schema, embedded.
 //! - `writer`: group commit.
 //! - `refusal`: reasons why a commit failed. `read_health`: reads that fail.
-//! - `log`: the write-ahead log, copied back.
+//! - `log`: the write-ahead log, copied back. `mark`: a number outside of the database, which shows that its log was lost.
 //! - `identity`: identity of the file behind the name.
 //! - `clock_steps`: rows that a step of the clock left in the future.
 //! - `backup`: a copy of the database while an engine works.
@@ -28,6 +28,7 @@ pub(in crate::store) mod writer;
 pub(in crate::store) mod refusal;
 pub(in crate::store) mod read_health;
 pub(in crate::store) mod log;
+pub(in crate::store) mod mark;
 pub(in crate::store) mod identity;
 pub(in crate::store) mod clock_steps;
 pub mod backup;

@@ -17,6 +17,7 @@ use crate::store::sqlite::leftovers::{
 };
 use crate::store::sqlite::locks::{acquire, replace, turn_to_open};
 use crate::store::sqlite::log::Log;
+use crate::store::sqlite::mark::{self, MarkFile};
 use crate::store::sqlite::open_error::OpenError;
 use crate::store::sqlite::read_only::{can_change, only_to_read};
 use crate::store::sqlite::writer::GroupWriter;
@@ -120,7 +121,8 @@ pub(in crate::store) async fn open_to_read(workspace: &Path, clock: &dyn Clock) 
     let data = workspace.join("data");
     refuse_leftovers(&data)?;
     let options = only_to_read(connect_options(&data))?;
-    let mut conn = options.connect().await?;
+    let noted = mark::noted(&data);
+    let mut conn = mark::require_whole_log(options.connect().await?, noted).await?;
     require_newest(&mut conn).await?;
     conn.close().await?;
     open_database(options, clock.now(), OpenedAs::ToRead).await
@@ -142,7 +144,8 @@ pub(in crate::store) async fn connect_alone(
     // A row may be a letter of 25 MB: few of them are buffered at a time.
     let options = write_options(data).row_buffer_size(2);
     let file = options.get_filename().to_path_buf();
-    let mut conn = options.connect().await?;
+    let noted = mark::noted(data);
+    let mut conn = mark::require_whole_log(options.connect().await?, noted).await?;
     let opening = Opening {
         database: &file,
         is_engine: true,
@@ -203,7 +206,9 @@ async fn open_database(
     access: OpenedAs,
 ) -> OpenResult {
     let file = options.get_filename().to_path_buf();
-    let mut conn = options.connect().await?;
+    let data = file.parent().unwrap_or(&file);
+    let noted = mark::noted(data);
+    let mut conn = mark::require_whole_log(options.connect().await?, noted).await?;
     let can_write = !matches!(access, OpenedAs::ToRead);
     if can_write {
         bring_up_to_date(&mut conn, &access.opening(&file, now)).await?;
@@ -221,6 +226,7 @@ async fn open_database(
         return Err(archive::refusal(&mut conn.into()).await);
     };
     let (epoch, loop_key) = (engine.get("epoch"), LoopKey::new(engine.get("loop_key")));
+    let mark = (epoch, engine.get("mark"));
     if lock.is_some() {
         join_alone(&mut conn, &file, (epoch, now)).await?;
     }
@@ -231,7 +237,10 @@ async fn open_database(
         .test_before_acquire(false)
         .connect_lazy_with(options.clone().pragma("query_only", "ON"));
     let is_engine = lock.is_some();
-    let log = Log::new(is_engine.then_some(options));
+    let log = match is_engine {
+        true => Log::new(Some(options), MarkFile::open(data, mark)),
+        false => Log::new(None, None),
+    };
     let identity = |source| OpenError::Folder {
         path: file.display().to_string(),
         source,
@@ -317,9 +326,10 @@ pub(in crate::store) const DATABASE_BYTES: &str =
 pub(in crate::store) const RAISE_EPOCH: &str = "
     UPDATE engine SET epoch = epoch + 1 WHERE id = 1 AND NOT EXISTS (SELECT 1 FROM archive)
       AND NOT EXISTS (SELECT 1 FROM persona_moves WHERE state = 'begun')
-    RETURNING epoch, loop_key";
+    RETURNING epoch, loop_key, mark";
 /// A reader writes nothing, so that it works on a full disk.
-pub(in crate::store) const READ_EPOCH: &str = "SELECT epoch, loop_key FROM engine WHERE id = 1";
+pub(in crate::store) const READ_EPOCH: &str =
+    "SELECT epoch, loop_key, mark FROM engine WHERE id = 1";
 
 fn write_options(data: &Path) -> SqliteConnectOptions {
     connect_options(data)

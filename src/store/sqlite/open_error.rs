@@ -1,5 +1,6 @@
 //! Reasons why a database could not be opened.
 
+use crate::domain::Timestamp;
 use crate::objects::ObjectError;
 use crate::store::sqlite::migrations::newest_known;
 use crate::store::sqlite::refusal::{FULL, is_one_of};
@@ -128,6 +129,11 @@ pub enum OpenError {
     /// The database replaced another one, whose log is still there.
     #[error("the log `{log}` does not belong to the database beside it")]
     ForeignLog { log: String },
+    /// The database lacks what was stored up to that time.
+    #[error(
+        "the newest commits of this database, up to {at}, are missing: its log `data/attache.db-wal` was removed, or an older copy was put in its place"
+    )]
+    LogLost { at: Timestamp },
     /// The newest commits are in a log that cannot be read without writing beside it.
     #[error(
         "nothing can be written beside the database, and without that its log `{log}` cannot be read"

@@ -20,6 +20,7 @@ const SQLITE_ALONE: &[&str] = &[
     "log::COPY_BACK",
     "log::CUT",
     "log::LOG_LENGTH",
+    "mark::RAISE_MARK",
     "mod::BEGIN",
     "mod::BEGIN_ANEW",
     "mod::CHECKPOINT",

@@ -178,7 +178,7 @@ mod tests {
     #[tokio::test]
     async fn a_write_that_panics_is_undone_alone_and_the_writer_lives_on() {
         let conn = Connection::in_memory().await;
-        let writer = GroupWriter::start(conn, None, Log::new(None));
+        let writer = GroupWriter::start(conn, None, Log::new(None, None));
         let run = async |sql: &'static str| {
             write(&writer, move |conn| {
                 Box::pin(async move {
@@ -206,7 +206,7 @@ mod tests {
     #[tokio::test]
     async fn a_commit_that_stored_nothing_is_refused_the_next_one_is_not() {
         let conn = Connection::in_memory().await;
-        let writer = GroupWriter::start(conn, None, Log::new(None));
+        let writer = GroupWriter::start(conn, None, Log::new(None, None));
         let run = async |sql: &'static str| {
             let write = write(&writer, move |conn| {
                 Box::pin(async move { Ok(db::raw_sql(sql).execute(conn).await?) })

@@ -130,6 +130,10 @@ impl WriterTask {
         ended?;
         let writes = self.epoch.map(|_| group.len());
         self.merge.before_commit(&mut self.conn, writes).await?;
+        let mark = match self.conn.sqlite() {
+            Some(conn) => self.log.before_commit(conn).await?,
+            None => None,
+        };
         if let Some(Err(error)) = self.identity.as_ref().map(FileIdentity::holds) {
             tracing::error!(%error, "the database was moved, replaced or removed; nothing more is stored");
             return Err(Halt::Moved(Arc::new(error)).into());
@@ -144,11 +148,16 @@ impl WriterTask {
             Some(PowerCut::AfterCommit(_)) => return self.cut_short("COMMIT").await,
         };
         crate::crash::crash_point!("W2", committed.is_ok());
-        committed.map_err(|error| {
+        if let Err(error) = committed {
             let is_known = refusal::is_harmless(&error);
             tracing::error!(%error, writes = group.len(), stops = !is_known, "the database did not commit");
-            if is_known { error.into() } else { Halt::Failed(Arc::new(error)).into() }
-        })
+            return Err(match is_known {
+                true => error.into(),
+                false => Halt::Failed(Arc::new(error)).into(),
+            });
+        }
+        mark.into_iter().for_each(|mark| self.log.note_mark(mark));
+        Ok(())
     }
 
     async fn cut_short(&mut self, final_turn: &'static str) -> std::result::Result<(), GroupEnd> {
