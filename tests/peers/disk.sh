@@ -11,7 +11,7 @@ attache="${ATTACHE:-$PWD/../../target/debug/attache}"
 PATH="$PATH:/usr/sbin:/sbin"
 command -v python3 >/dev/null || { echo "SKIPPED: disk.sh needs python3, which is not installed"; exit 0; }
 if [ "$(uname)" = Linux ] && [ "$(id -u)" = 0 ]; then
-  timeout 80 python3 disk_full.py --attache "$attache"
+  timeout 120 python3 disk_full.py --attache "$attache"
 else
   echo "SKIPPED: no disk was filled, which needs Linux and root, because only root mounts"
 fi

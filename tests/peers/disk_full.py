@@ -130,9 +130,47 @@ def with_a_reserve(binary, scratch):
         disk.close()
 
 
+def from_the_start(binary, scratch):
+    """On a disk that is full already, a start and a `gc` have the room that `data` keeps for them, once each."""
+    disk, smarthost = MemoryDisk(scratch, "160m"), Smarthost()
+    house = House(binary, disk.path / "house", smarthost, limits={"free_disk_bytes_min": RESERVE})
+    spare = house.folder / "data" / "spare"
+    given_up = "spare room of `data` is given up"
+    try:
+        house.start()
+        house.probe("before the fault")
+        house.kill()
+        check("room is kept", spare.exists())
+        disk.fill()
+        house.start()
+        check("an engine starts on a full disk, and says by what", given_up in house.said() and not spare.exists(), house.said())
+        house.kill()
+        disk.fill()
+        check("without that room it does not", house.start(may_fail=True) is None)
+        code = house.exit_code(10)
+        house.kill()
+        check("and says what to do", code == 75 and "make room on the disk of `data`" in house.said(), [code, house.said()])
+        disk.free()
+        house.start()
+        house.probe("when there is room again")
+        house.kill()
+        disk.fill()
+        code, out, err = house.ask("gc", "--older-than", "1s")
+        check("`gc` deletes on a full disk", code == 0 and given_up in err and not spare.exists(), [code, out, err])
+        disk.free()
+        house.start()
+        house.probe("after that")
+        house.stop()
+        house.judge([], "after starts on a full disk")
+        print("ok: a start and a `gc` on a full disk, by the room that is kept for them; without it, exit code 75 and what to do", flush=True)
+    finally:
+        house.close()
+        disk.close()
+
+
 def main():
     binary = asked_binary()
-    for story in (with_a_reserve, without_a_reserve):
+    for story in (with_a_reserve, without_a_reserve, from_the_start):
         with tempfile.TemporaryDirectory(prefix="attache-full-") as scratch:
             story(binary, scratch)
 
