@@ -191,10 +191,11 @@ pub(super) const UNPROVEN: &str = "
     SELECT m.seq AS position, m.id AS key, coalesce(l.object_bytes, octet_length(l.bytes))
         + coalesce((SELECT sum(CASE WHEN a.object IS NULL THEN octet_length(a.bytes) ELSE a.size_bytes END) FROM attachments a
             WHERE a.message_id = m.id AND a.pruned_at IS NULL), 0) AS size_bytes,
-      1 + (SELECT count(*) FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL) AS row_count
+      CASE WHEN l.pruned_at IS NULL THEN 1 ELSE 0 END
+        + (SELECT count(*) FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL) AS row_count
     FROM messages m JOIN raw_letters l ON l.id = m.raw_id
-    WHERE m.seq > $1 AND m.received_at < $2 AND l.pruned_at IS NULL AND m.trust = 'unauthenticated'
-      AND m.disposition LIKE 'filed:%'
+    WHERE m.seq > $1 AND m.received_at < $2 AND m.trust = 'unauthenticated' AND m.disposition LIKE 'filed:%'
+      AND (l.pruned_at IS NULL OR EXISTS (SELECT 1 FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL))
     ORDER BY m.seq LIMIT $3";
 pub(super) const PRUNE_UNPROVEN: &str = "
     UPDATE attachments SET bytes = CAST('' AS BLOB), object = NULL, pruned_at = $2

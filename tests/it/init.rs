@@ -113,6 +113,11 @@ fn a_new_workspace_has_bounds_on_a_day_also_with_a_model_that_is_paid() {
     assert_eq!(inference["budget"]["persona_day_mails_max"], 200);
     let gateway = parsed("configs/gateway.json");
     assert_eq!(gateway["limits"]["domain_runs_per_day_max"], 30);
+    let keeping = parsed("configs/keeping.json");
+    assert_eq!(
+        keeping["retention"],
+        serde_json::json!({ "unproven": "30d" })
+    );
     inference["provider"] = "ollama".into();
     inference["model"] = "small".into();
     for (is_bounded, warned) in [(true, false), (false, true)] {

@@ -1,6 +1,6 @@
 //! The SMTP server, spoken to by files, by hostile bytes, by crowds and by other people's clients.
 
-mod client;
+pub mod client;
 mod crowd;
 mod dialogs;
 mod floods;

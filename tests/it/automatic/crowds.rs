@@ -1,10 +1,20 @@
 //! Too much at once: strangers of one organisation, mails of a day, messages that wait for a free run, and what the owner hears.
 
 use super::{MINUTE, count, model_calls, receive, yes};
-use crate::app::{NOTE_DATE, TestApp, Workspace, behind_relay, db, proven};
+use crate::app::{self, NOTE_DATE, TestApp, Workspace, behind_relay, db, proven};
+use crate::identity::world::{RELAY, STRANGER, World};
+use crate::smtp::client::{Client, settings};
+use attache::domain::Via;
+use attache::gateway::ingress::smtp::{ServerContext, serve_session};
+use attache::gateway::intake::Intake;
+use attache::gateway::intake_contract::{LetterIntake, Refusal};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::duplex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -315,4 +325,126 @@ async fn sixteen_messages_to_a_persona_are_worked_on_at_once_by_default() {
         ),
         (32, 16)
     );
+}
+
+/// Bytes of each letter here; a network may bring four times the largest one in an hour.
+const LETTER_BYTES: usize = 2048;
+const OF_AN_HOUR: usize = 8;
+
+/// A world with small letters, and a door of it whose shortages nobody else tells of.
+async fn small_world() -> (World, Arc<Intake>) {
+    let workspace = Workspace::new(&yes()).talkative();
+    let largest = json!(LETTER_BYTES * 2);
+    workspace.set("configs/gateway.json", "/limits/letter_bytes_max", largest);
+    let world = World::in_workspace(workspace, json!({})).await;
+    let engine = &world.app.engine;
+    let (store, queued) = (engine.store.clone(), Arc::new(Notify::new()));
+    let intake = Intake::new(store, engine.config.clone(), queued).expect("a door");
+    (world, Arc::new(intake))
+}
+
+/// Makes a letter as large as all of them are.
+fn padded(eml: String) -> String {
+    let missing = LETTER_BYTES - eml.len() - 2;
+    format!("{eml}{}\r\n", "x".repeat(missing))
+}
+
+/// Hands a letter over from that address, or from a file; says what became of it.
+async fn brought(intake: &Intake, eml: &str, peer: Option<&str>) -> String {
+    let mut letter = app::letter(eml);
+    if let Some(peer) = peer {
+        letter.envelope.peer = peer.parse().ok();
+        letter.envelope.via = Via::Smtp;
+        letter.envelope.helo = "client.test".to_owned();
+    }
+    match intake.accept(letter).await {
+        Ok(accepted) => super::word(&accepted.copies[0].outcome),
+        Err(Refusal::TooMuch) => "too much".to_owned(),
+        Err(other) => other.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn mail_that_nobody_answers_is_bounded_by_network_and_hour() {
+    let (world, intake) = small_world().await;
+    let invented = |id: &str| padded(world.plain(&format!("{id}@{id}.guest.test"), id, ""));
+    let unproven = "filed:unauthenticated";
+    for n in 0..OF_AN_HOUR + 3 {
+        let word = brought(&intake, &invented(&format!("s{n}")), Some(STRANGER)).await;
+        let expected = if n < OF_AN_HOUR { unproven } else { "too much" };
+        assert_eq!(word, expected, "letter {n}");
+    }
+    assert_eq!(world.messages().await as usize, OF_AN_HOUR);
+    let carol = |id: &str, more: &str| {
+        let eml = padded(world.plain("carol@partner.test", id, more));
+        world.signed("partner.test", &eml)
+    };
+    let list = "List-Id: <news.partner.test>\r\n";
+    let mallory = world.signed(
+        "evil.test",
+        &padded(world.plain("mallory@evil.test", "m1", "")),
+    );
+    // Another network, a contact whom nobody answers, whoever is answered, a file.
+    for (eml, peer, expected) in [
+        (invented("o1"), Some("198.51.100.67"), unproven),
+        (invented("o2"), Some("2001:db8:7::1"), unproven),
+        (carol("c1", list), Some(STRANGER), "filed:list"),
+        (carol("c2", ""), Some(STRANGER), "run"),
+        (mallory, Some(STRANGER), "run"),
+        (invented("o3"), None, unproven),
+        (invented("o4"), Some(STRANGER), "too much"),
+    ] {
+        assert_eq!(brought(&intake, &eml, peer).await, expected, "{eml}");
+    }
+    // A trusted relay brings the letters of everybody.
+    for n in 0..OF_AN_HOUR * 2 {
+        let word = brought(&intake, &invented(&format!("r{n}")), Some(RELAY)).await;
+        assert_eq!(word, unproven, "letter {n} of the relay");
+    }
+    for _ in 0..2 {
+        intake.tell_shortages().await;
+        world.app.drain().await;
+        brought(&intake, &invented("again"), Some(STRANGER)).await;
+    }
+    let mut told = world.app.notices();
+    told.retain(|mail| mail.subject.contains("refused"));
+    let [told] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!(
+        told.subject,
+        "[attache] letters are refused for want of room for unanswered mail"
+    );
+    assert!(told.text.contains("refused so far: 4"), "{}", told.text);
+    world.app.workspace.clock.advance(MINUTE * 60);
+    let later = invented("later");
+    assert_eq!(brought(&intake, &later, Some(STRANGER)).await, unproven);
+    world.app.check().await;
+}
+
+#[tokio::test]
+async fn a_peer_whose_network_has_brought_too_much_reads_452_and_keeps_its_letter() {
+    let (world, intake) = small_world().await;
+    let mut settings = settings(world.app.engine.config.limits.clone());
+    settings.limits.greeting_delay = Duration::ZERO;
+    let server = ServerContext::new(intake, settings, CancellationToken::new());
+    let (client, peer) = duplex(64 * 1024);
+    let stranger = STRANGER.parse().ok();
+    tokio::spawn(async move { serve_session(peer, stranger, &server).await });
+    let mut client = Client::new(Box::new(client));
+    client.greet().await;
+    for n in 0..OF_AN_HOUR + 1 {
+        let from = format!("a{n}@guest.test");
+        let eml = padded(world.plain(&from, &format!("d{n}"), ""));
+        client.say(&format!("MAIL FROM:<{from}>"), "250 *").await;
+        client.say("RCPT TO:<ada@engine.test>", "250 *").await;
+        client.say("DATA", "354 *").await;
+        let answer = match n < OF_AN_HOUR {
+            true => "250 2.0.0 stored",
+            false => "452 4.3.1 no room for letters, try again later",
+        };
+        client.say(&format!("{eml}."), answer).await;
+    }
+    client.say("QUIT", "221 *").await;
+    assert_eq!(world.messages().await as usize, OF_AN_HOUR);
 }

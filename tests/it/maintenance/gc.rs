@@ -2,11 +2,14 @@
 
 use super::workspace::{WITH_PICTURE, attache, lived};
 use crate::app::db;
-use crate::app::{PROVEN, TestApp, note};
+use crate::app::{PROVEN, TestApp, Workspace, note};
+use crate::identity::world::World;
 use attache::clock::Clock;
 use attache::domain::{DeliveryId, Timestamp};
+use attache::gateway::intake_contract::CopyOutcome;
 use attache::store::gc::{KINDS, Pruned, PrunedKind};
 use attache::store::{PowerCut, Store};
+use serde_json::json;
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -312,4 +315,82 @@ async fn the_command_counts_first_and_throws_away_then() {
     );
     assert_eq!(dry["kinds"], done["kinds"]);
     assert!(dry["kinds"][0]["rows"].as_u64() > Some(0), "{dry}");
+}
+
+/// A letter with a file: its id, its sender, further header lines.
+fn with_file(world: &World, id: &str, from: &str, more: &str) -> String {
+    let header =
+        format!("{more}MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=B\r\n");
+    let eml = world.plain(from, id, &header);
+    let (head, _) = eml.split_once("\r\n\r\n").expect("a header");
+    format!(
+        "{head}\r\n\r\n--B\r\nContent-Type: text/plain\r\n\r\nSee the lake, {id}.\r\n--B\r\nContent-Type: application/octet-stream\r\n\
+         Content-Disposition: attachment; filename=lake.bin\r\nContent-Transfer-Encoding: base64\r\n\r\nbGFrZQ==\r\n--B--\r\n"
+    )
+}
+
+#[tokio::test]
+async fn unproven_letters_that_were_filed_keep_their_head_text_and_digest_alone() {
+    let workspace = Workspace::new(&json!({ "rules": [{ "say": "Yes." }] })).talkative();
+    let world = World::in_workspace(workspace, json!({})).await;
+    let app = &world.app;
+    let list = "List-Id: <news.partner.test>\r\n";
+    let carol = with_file(&world, "c1", "carol@partner.test", list);
+    let unproven = with_file(&world, "u1", "bob@guest.test", "");
+    // What is handed over, whether it is filed, and whether it loses its bytes.
+    let old = [
+        (unproven.clone(), true, true),
+        (with_file(&world, "u2", "bob@guest.test", list), true, true),
+        (with_file(&world, "u3", "bob@guest.test", ""), true, true),
+        (world.signed("partner.test", &carol), true, false),
+        // Allow-listed, so it is answered, though it proves nothing.
+        (with_file(&world, "r1", "bob@strict.test", ""), false, false),
+    ];
+    let mut letters = Vec::new();
+    let mut hand_over = async |eml: &str, is_filed: bool, goes: bool| {
+        let taken = world.hand_over(eml, None).await.expect("taken");
+        let copy = &taken.copies[0];
+        let filed = matches!(copy.outcome, CopyOutcome::Filed(_));
+        assert_eq!(filed, is_filed, "{:?}: {eml}", copy.outcome);
+        letters.push((copy.message.to_string(), goes));
+    };
+    for (eml, is_filed, goes) in &old {
+        hand_over(eml, *is_filed, *goes).await;
+    }
+    app.drain().await;
+    app.workspace.clock.advance(DAY * 3);
+    let young = with_file(&world, "y1", "bob@guest.test", "");
+    hand_over(&young, true, false).await;
+    let before = app.engine.store.clock().now().minus(DAY * 2);
+    // Of one, the bytes went before, by an age of their own; its file goes now.
+    let bytes =
+        "UPDATE raw_letters SET bytes = CAST('' AS BLOB), pruned_at = '2026-11-20T09:00:00.000Z'
+        WHERE id = (SELECT raw_id FROM messages WHERE message_id = 'u3@x.test')";
+    let mut rows = app.workspace.rows().await;
+    db::raw_sql(bytes).execute(&mut rows).await.expect("a row");
+    drop(rows);
+    let store = &app.engine.store;
+    let pruned = async |dry: bool| store.prune_kind(kind("unproven"), before, dry).await;
+    let said = pruned(true).await.expect("counted");
+    assert_eq!(said.rows, 5, "{said:?}");
+    assert_eq!(pruned(false).await.expect("pruned"), said);
+    assert_eq!(pruned(false).await.expect("pruned"), Pruned::default());
+    let sql = "SELECT CAST(length(l.bytes) AS TEXT), CAST(length(a.bytes) AS TEXT), l.sha256, a.sha256, m.text_body, m.subject
+        FROM messages m JOIN raw_letters l ON l.id = m.raw_id JOIN attachments a ON a.message_id = m.id WHERE m.id = $1";
+    for (message, goes) in &letters {
+        let row = app.row(sql, message).await;
+        let row: Vec<&str> = row
+            .iter()
+            .map(|cell| cell.as_deref().expect("a cell"))
+            .collect();
+        assert_eq!((row[0] == "0", row[1] == "0"), (*goes, *goes), "{row:?}");
+        assert_eq!((row[2].len(), row[3].len()), (64, 64), "{row:?}");
+        assert!(
+            row[4].contains("See the lake") && row[5] == "Breakfast",
+            "{row:?}"
+        );
+    }
+    let again = world.hand_over(&unproven, None).await.expect("taken");
+    assert_eq!(again.copies[0].outcome, CopyOutcome::Duplicate);
+    app.check().await;
 }
