@@ -15,6 +15,7 @@ use crate::runs::chat::outcome::AskedRun;
 use crate::runs::chat::question::question;
 use crate::runs::chat::watch::{RunProgress, RunWatch};
 use crate::store::{Store, working_engine};
+use futures_util::future::{BoxFuture, ready};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock,
     ListResourceTemplatesResult, ListToolsResult, PaginatedRequestParams,
@@ -44,7 +45,12 @@ pub struct AgentServer {
     waiting: Arc<Semaphore>,
     /// Wakes the engine that is to answer; another process's looks by itself.
     wake: Arc<dyn Fn() + Send + Sync>,
+    /// Reports whether the key of the agent is still good.
+    is_good: AccessCheck,
 }
+
+/// Reports whether an agent may still see an answer that it waits for.
+pub type AccessCheck = Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
 
 impl AgentServer {
     pub fn new(store: Store, config: Arc<Config>, access: AgentAccess) -> Self {
@@ -56,15 +62,22 @@ impl AgentServer {
             },
             waiting: Arc::new(Semaphore::new(QUESTIONS_MAX)),
             wake: Arc::new(|| {}),
+            is_good: Arc::new(|| Box::pin(ready(true))),
         }
     }
 
-    /// Shares the places of questions with other servers of an engine, and wakes it.
+    /// Shares the places of questions with other servers of an engine, wakes it, and asks whether a key is still good.
     #[must_use]
-    pub fn within(self, waiting: Arc<Semaphore>, wake: Arc<dyn Fn() + Send + Sync>) -> Self {
+    pub fn within(
+        self,
+        waiting: Arc<Semaphore>,
+        wake: Arc<dyn Fn() + Send + Sync>,
+        is_good: AccessCheck,
+    ) -> Self {
         Self {
             waiting,
             wake,
+            is_good,
             ..self
         }
     }
@@ -162,6 +175,11 @@ impl AgentServer {
         let mut is_cancelled = false;
         loop {
             let asked = AskedRun::of(store, run).await.map_err(unread)?;
+            if !(self.is_good)().await {
+                return Err(format!(
+                    "your key is not good any more; run {run} goes on without you"
+                ));
+            }
             for seen in watch.look().await.map_err(unread)? {
                 progress.see(&seen).await;
             }

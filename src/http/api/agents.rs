@@ -1,11 +1,14 @@
 //! `POST /mcp`: other agents, by the Model Context Protocol.
 
 use crate::http::call::Call;
+use crate::http::checks::CallRight;
 use crate::http::failure::PageError;
+use crate::http::route::RouteAccess;
 use crate::mcp::{AgentAccess, AgentServer, answer_request};
 use axum::body::Body;
 use axum::http::{Request, header};
 use axum::response::Response;
+use futures_util::future::BoxFuture;
 use std::sync::Arc;
 
 /// Answers one request of an agent, as far as its key goes.
@@ -16,8 +19,16 @@ pub(in crate::http) async fn agents(call: Call) -> Result<Response, PageError> {
     let context = call.context.clone();
     let access = AgentAccess::of_key(key, &context.config);
     let wake = context.clone();
-    let server = AgentServer::new(context.store.clone(), context.config.clone(), access)
-        .within(context.answers.clone(), Arc::new(move || wake.wake()));
+    let right = CallRight::of(&call, RouteAccess::Agent);
+    let is_good = move || -> BoxFuture<'static, bool> {
+        let right = right.clone();
+        Box::pin(async move { right.is_good().await })
+    };
+    let server = AgentServer::new(context.store.clone(), context.config.clone(), access).within(
+        context.answers.clone(),
+        Arc::new(move || wake.wake()),
+        Arc::new(is_good),
+    );
     let mut request = Request::new(Body::from(call.body.clone()));
     *request.method_mut() = call.method.clone();
     *request.headers_mut() = call.headers.clone();

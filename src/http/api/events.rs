@@ -9,9 +9,10 @@ use super::lists;
 use super::pulse::Follower;
 use crate::domain::{RunId, ThreadId};
 use crate::http::call::Call;
-use crate::http::checks;
+use crate::http::checks::CallRight;
 use crate::http::failure::PageError;
 use crate::http::reply;
+use crate::http::route::RouteAccess;
 use crate::store::{FeedEvent, FeedFilter, FeedPage};
 use axum::body::{Body, Bytes};
 use axum::response::Response;
@@ -33,6 +34,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// A stream of events, as far as it has come.
 struct FeedStream {
     call: Call,
+    right: CallRight,
     filter: FeedFilter,
     /// Number of the last event that was sent or passed over.
     seen: i64,
@@ -71,6 +73,7 @@ pub(in crate::http) async fn events(call: Call) -> Result<Response, PageError> {
     };
     let [words, rights] = [KEEP_ALIVE, LOOK_AT_RIGHT].map(ticking);
     let events = FeedStream {
+        right: CallRight::of(&call, RouteAccess::Read),
         call,
         filter,
         seen,
@@ -115,7 +118,7 @@ impl FeedStream {
                     Ok(piece) if piece.is_empty() => {}
                     // It was committed after the last look at the right, perhaps after its end.
                     Ok(piece) => {
-                        let is_good = checks::is_still_good(&self.call).await;
+                        let is_good = self.right.is_good().await;
                         return is_good.then_some(piece);
                     }
                     Err(error) => {
@@ -130,7 +133,7 @@ impl FeedStream {
                 biased;
                 () = self.follower.closing.cancelled() => return None,
                 _ = self.rights.tick() => {
-                    if !checks::is_still_good(&self.call).await {
+                    if !self.right.is_good().await {
                         return None;
                     }
                 }

@@ -132,14 +132,34 @@ fn with_way_back(context: &WebContext, parts: &Parts, refused: RefusedRequest) -
     }
 }
 
-/// Reports whether the sender of a request that is still being answered may go on to see its answer.
-pub(super) async fn is_still_good(call: &Call) -> bool {
-    let called = Called {
-        origin: call.origin.clone(),
-        client: call.client,
-    };
-    let known = access::known(&call.context, &called, &call.headers, RouteAccess::Read).await;
-    matches!(known, Ok(KnownCaller::Browser(_) | KnownCaller::Program(_)))
+/// The right of a caller to go on to see an answer, which may end before the answer does.
+#[derive(Clone)]
+pub(super) struct CallRight {
+    context: Arc<WebContext>,
+    called: Called,
+    headers: HeaderMap,
+    access: RouteAccess,
+}
+
+impl CallRight {
+    /// Returns the right with which a call came, by the access of its route.
+    pub fn of(call: &Call, access: RouteAccess) -> Self {
+        Self {
+            context: call.context.clone(),
+            called: Called {
+                origin: call.origin.clone(),
+                client: call.client,
+            },
+            headers: call.headers.clone(),
+            access,
+        }
+    }
+
+    /// Reports whether its key or session is still good.
+    pub async fn is_good(&self) -> bool {
+        let known = access::known(&self.context, &self.called, &self.headers, self.access).await;
+        matches!(known, Ok(KnownCaller::Browser(_) | KnownCaller::Program(_)))
+    }
 }
 
 /// Lets the handler answer, once for each `Idempotency-Key`.

@@ -8,7 +8,8 @@ use super::outcome::{self, Extension};
 use super::titles;
 use crate::domain::{PersonaId, RunId, RunState, ThreadId};
 use crate::http::call::Call;
-use crate::http::checks::wanted_once;
+use crate::http::checks::{CallRight, wanted_once};
+use crate::http::route::RouteAccess;
 use crate::runs::chat::program_message::ProgramMessage;
 use crate::runs::chat::program_wait::{ProgramWait, WaitStep};
 use crate::runs::chat::question::AskedAt;
@@ -20,8 +21,6 @@ use tokio::sync::OwnedSemaphorePermit;
 
 /// Longest wait for an answer: less than after which OpenAI's clients ask again.
 const WAIT_MAX: Duration = Duration::from_secs(540);
-/// Longest silence towards a client that reads a stream.
-pub(super) const QUIET_MAX: Duration = Duration::from_secs(15);
 /// Time after which a client that found no place may ask again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
@@ -50,7 +49,8 @@ pub(super) struct AskedQuestion {
     pub state: RunState,
     pub run: RunId,
     pub thread: ThreadId,
-    pub wait: ProgramWait,
+    wait: ProgramWait,
+    right: CallRight,
     _place: OwnedSemaphorePermit,
 }
 
@@ -213,6 +213,7 @@ pub(super) async fn ask(
         run,
         thread: found.thread,
         wait,
+        right: CallRight::of(call, RouteAccess::Key(KeyRight::Chat)),
         _place: place,
     })
 }
@@ -253,10 +254,24 @@ async fn stored(store: &Store, run: &RunId) -> Result<Option<RunSummary>, StoreE
 }
 
 impl AskedQuestion {
+    /// Waits for what is next to be shown. Errors: its key is not good any more, and is told nothing.
+    pub async fn next(&mut self) -> Result<WaitStep, ClientError> {
+        let step = self.wait.next().await?;
+        match self.right.is_good().await {
+            true => Ok(step),
+            false => Err(outcome::key_ended(&self.run)),
+        }
+    }
+
+    /// Returns the text that was shown.
+    pub fn shown(&self) -> &str {
+        self.wait.shown()
+    }
+
     /// Waits until there is nothing more to wait for.
     pub async fn answer(&mut self) -> Result<outcome::ClientAnswer, ClientError> {
         loop {
-            match self.wait.next(QUIET_MAX).await? {
+            match self.next().await? {
                 WaitStep::Text(_) | WaitStep::Quiet => {}
                 WaitStep::Settled(asked) => return outcome::of(&self.store, &asked).await,
                 WaitStep::OutOfTime => return Err(outcome::out_of_time(&self.run)),

@@ -101,6 +101,15 @@ pub(super) fn out_of_time(run: &RunId) -> ClientError {
     stored(StatusCode::GATEWAY_TIMEOUT, "still_running", message)
 }
 
+/// The run goes on: it was asked while the key was good.
+pub(super) fn key_ended(run: &RunId) -> ClientError {
+    let message = format!("this key is not good any more; run {run} goes on without it");
+    ClientError {
+        kind: super::error::INVALID,
+        ..stored(StatusCode::UNAUTHORIZED, "invalid_api_key", message)
+    }
+}
+
 /// The answer is another text than what a stream has shown of it.
 pub(super) fn replaced(run: &RunId) -> ClientError {
     let message = format!("the answer was made anew; `GET /v1/responses/{run}` gives it");

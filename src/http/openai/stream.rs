@@ -3,7 +3,7 @@
 //! The body is asked for its next piece when the connection has room for one, so a slow reader holds back nothing but itself,
 //! and is cut as any other. One that goes away leaves the run as it is.
 
-use super::ask::{AskedQuestion, QUIET_MAX};
+use super::ask::AskedQuestion;
 use super::error::ClientError;
 use super::outcome::{self, ClientAnswer};
 use crate::runs::chat::program_wait::WaitStep;
@@ -14,6 +14,8 @@ use futures_util::stream::unfold;
 use serde::Serialize;
 use std::convert::Infallible;
 
+/// Seconds of silence after which a client that reads a stream hears that it goes on.
+const KEEP_ALIVE: u32 = 15;
 /// Most characters of one delta of an answer that is there already.
 const DELTA_CHARS: usize = 400;
 
@@ -76,16 +78,23 @@ fn of_body(body: Body) -> Response {
 }
 
 async fn next(asked: &mut AskedQuestion, form: &mut impl EventForm) -> (String, StreamPhase) {
-    let error = match asked.wait.next(QUIET_MAX).await {
+    let mut step = asked.next().await;
+    for _ in 1..KEEP_ALIVE {
+        if !matches!(step, Ok(WaitStep::Quiet)) {
+            break;
+        }
+        step = asked.next().await;
+    }
+    let error = match step {
         Ok(WaitStep::Text(text)) => return (form.text(&text), StreamPhase::Waits),
         Ok(WaitStep::Quiet) => return (": keep-alive\n\n".to_owned(), StreamPhase::Waits),
         Ok(WaitStep::OutOfTime) => outcome::out_of_time(&asked.run),
         Ok(WaitStep::Settled(settled)) => match outcome::of(&asked.store, &settled).await {
-            Ok(answer) => match answer.text.strip_prefix(asked.wait.shown().trim_end()) {
+            Ok(answer) => match answer.text.strip_prefix(asked.shown().trim_end()) {
                 Some(rest) => {
                     let mut events = String::new();
                     // The blanks at the end of what was shown may be gone from the answer.
-                    let shown = asked.wait.shown();
+                    let shown = asked.shown();
                     let blanks = shown.len() - shown.trim_end().len();
                     let rest = rest.get(blanks..).unwrap_or_default();
                     add_deltas(&mut events, form, rest);
@@ -96,7 +105,7 @@ async fn next(asked: &mut AskedQuestion, form: &mut impl EventForm) -> (String, 
             },
             Err(error) => error,
         },
-        Err(error) => error.into(),
+        Err(error) => error,
     };
     (form.fail(&error), StreamPhase::Ended)
 }

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 /// Interval at which the feed and the pieces of the answer are looked at.
 const GLANCE: Duration = Duration::from_millis(50);
-/// Number of looks between two at what is no event.
+/// Number of looks of a second, one of which is at what is no event.
 const LOOKS_PER_CHECK: u32 = 20;
 
 /// What is next to be shown.
 pub enum WaitStep {
     /// The answer goes on so.
     Text(String),
-    /// Nothing happened for a while.
+    /// Nothing happened for a second.
     Quiet,
     /// The run has ended, or waits for its owner or for money.
     Settled(Box<AskedRun>),
@@ -63,11 +63,10 @@ impl ProgramWait {
         &self.shown
     }
 
-    /// Waits for what is next to be shown, `quiet` at most. After [`WaitStep::Settled`] and [`WaitStep::OutOfTime`] there is nothing.
-    pub async fn next(&mut self, quiet: Duration) -> Result<WaitStep, StoreError> {
+    /// Waits for what is next to be shown, a second at most. After [`WaitStep::Settled`] and [`WaitStep::OutOfTime`] there is nothing.
+    pub async fn next(&mut self) -> Result<WaitStep, StoreError> {
         let clock = self.store.clock().clone();
-        let quiet_until = clock.monotonic() + quiet;
-        loop {
+        for _ in 0..LOOKS_PER_CHECK {
             if let Some(asked) = self.settled().await? {
                 return Ok(WaitStep::Settled(Box::new(asked)));
             }
@@ -76,15 +75,12 @@ impl ProgramWait {
                 self.shown.push_str(&text);
                 return Ok(WaitStep::Text(text));
             }
-            let now = clock.monotonic();
-            if now >= self.until {
+            if clock.monotonic() >= self.until {
                 return Ok(WaitStep::OutOfTime);
-            }
-            if now >= quiet_until {
-                return Ok(WaitStep::Quiet);
             }
             tokio::time::sleep(GLANCE).await;
         }
+        Ok(WaitStep::Quiet)
     }
 
     /// Returns the run if waiting longer brings nothing by itself.

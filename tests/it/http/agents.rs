@@ -239,3 +239,27 @@ async fn an_answer_that_a_rule_keeps_back_says_which() {
         );
     }
 }
+
+/// R13: an agent waits for an answer as long as its key is good.
+#[tokio::test]
+async fn a_question_ends_with_its_key() {
+    for is_answered in [true, false] {
+        let mut door = Door::start(&script()).await;
+        door.secret = door.site.key(&["send:ada"]).await;
+        let args = json!({ "persona": "ada", "text": "How many seats?" });
+        let params = json!({ "name": "ask", "arguments": args });
+        let asked = door.sends("/mcp", &FIELDS, &request("tools/call", &params));
+        while door.count("runs").await == "0" {
+            crate::app::glance().await;
+        }
+        door.revoked().await;
+        let page = match is_answered {
+            true => door.answer(asked).await,
+            false => asked.await.expect("no panic"),
+        };
+        let called = result(&page);
+        assert_eq!(called["isError"], true, "{called}");
+        let text = called["content"][0]["text"].as_str().expect("a text");
+        assert!(text.contains("your key is not good any more"), "{text}");
+    }
+}

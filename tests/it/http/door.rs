@@ -26,6 +26,14 @@ impl Door {
         }
     }
 
+    /// Revokes its key.
+    pub async fn revoked(&self) {
+        let store = &self.app().engine.store;
+        let key = store.web_token(&self.secret).await.expect("read");
+        let id = key.expect("a key").id;
+        assert!(store.revoke_web_token(&id, "cli").await.expect("revoked"));
+    }
+
     pub fn app(&self) -> &TestApp {
         &self.site.scene.world.app
     }

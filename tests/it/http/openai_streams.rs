@@ -231,3 +231,88 @@ async fn a_response_goes_on_behind_the_request_or_is_told_in_events() {
         (&json!("response.failed"), &json!("failed"))
     );
 }
+
+/// The member of a request that asks, with its value.
+fn question(path: &str, text: &str) -> (&'static str, Value) {
+    match path {
+        "/v1/responses" => ("input", json!(text)),
+        _ => ("messages", messages(&[text])),
+    }
+}
+
+/// R13: what the model says after its end is not told, and a silent stream does not wait for more.
+#[tokio::test]
+async fn a_stream_ends_with_its_key_and_tells_nothing_later() {
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        for goes_on in [true, false] {
+            let pieces = vec![vec![("Forty ", Next::Waits), ("seats.", Next::Ends)]];
+            let model = PieceModel::start(pieces).await;
+            let door = Door::prepared(&json!({}), |workspace| {
+                model.serve(workspace);
+                workspace.set("personas/ada/persona.json", "/tools", json!([]));
+            })
+            .await;
+            let (member, asks) = question(path, "How many?");
+            let body = json!({ "model": "ada", (member): asks, "stream": true });
+            let url = format!("{}{path}", door.site.origin());
+            let client = reqwest::Client::builder().no_proxy().build();
+            let client = client.expect("a client");
+            let request = client.post(url).bearer_auth(&door.secret);
+            let request = request.body(body.to_string());
+            let go_on = model.go_on.clone();
+            let reading = async {
+                let mut stream = request.send().await.expect("an answer").bytes_stream();
+                let mut body = String::new();
+                while !body.contains("Forty ") {
+                    let bytes = stream.next().await.expect("more").expect("bytes");
+                    body.push_str(&String::from_utf8_lossy(&bytes));
+                }
+                door.revoked().await;
+                if goes_on {
+                    go_on.notify_one();
+                }
+                while let Some(bytes) = stream.next().await {
+                    body.push_str(&String::from_utf8_lossy(&bytes.expect("bytes")));
+                }
+                go_on.notify_one();
+                body
+            };
+            let (body, ()) = tokio::join!(reading, async {
+                while door.count("requests").await == "0" {
+                    door.app().drain().await;
+                    glance().await;
+                }
+            });
+            let case = format!("{path}, goes on: {goes_on}: {body}");
+            assert!(!body.contains("seats"), "{case}");
+            assert!(body.contains("this key is not good any more"), "{case}");
+            door.app().drain().await;
+            let states = "SELECT group_concat(state) FROM runs WHERE $1 = ''";
+            let states = door.app().row(states, "").await;
+            assert_eq!(states[0].as_deref(), Some("succeeded"), "{case}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_blocking_answer_is_not_told_to_a_key_that_has_ended() {
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        for is_answered in [true, false] {
+            let door = Door::start(&works()).await;
+            let (member, asks) = question(path, "Sure?");
+            let body = json!({ "model": "ada", (member): asks });
+            let asked = door.sends(path, &[], &body);
+            while door.count("runs").await == "0" {
+                glance().await;
+            }
+            door.revoked().await;
+            let page = match is_answered {
+                true => door.answer(asked).await,
+                false => asked.await.expect("no panic"),
+            };
+            assert_eq!(page.status, 401, "{path}: {}", page.body);
+            assert_eq!(page.json()["error"]["code"], "invalid_api_key");
+            assert!(!page.body.contains("There are none"), "{}", page.body);
+        }
+    }
+}
