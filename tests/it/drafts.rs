@@ -6,3 +6,4 @@ mod scene;
 mod waiting;
 
 pub use crashes_and_commands::POINTS;
+pub use scene::{drafting, drafts, says, to_carol};

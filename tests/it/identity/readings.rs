@@ -1,6 +1,8 @@
 //! The same signed bytes under other fields: no altered copy of an owner's letter speaks as the owner, none keeps the genuine
 //! one away, and letters as mail programs write them stay the owner's.
 
+mod decided;
+
 use super::world::{HOME, RELAY, STRANGER, World};
 use crate::app::{Workspace, db, letter};
 use crate::approvals::scene::{CONTACT, Scene};
