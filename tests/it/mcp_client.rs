@@ -6,6 +6,7 @@ mod login;
 mod login_site;
 mod renewal;
 mod rug_pulls;
+mod senders;
 pub mod stand_in;
 
 use crate::app::Workspace;
