@@ -80,6 +80,10 @@ mod armed {
             "G12.files",
             "files for the owner alone are closed to others",
         ),
+        (
+            "G12.page",
+            "the page of a persona is closed to strangers, and its owner is not even asked",
+        ),
         ("G12.search", "a search shows what all readers may see"),
         (
             "G13",

@@ -120,7 +120,8 @@ impl RunLabel {
             return None;
         }
         let effects = tool.effects();
-        if tool.declaration().capabilities.page && self.sender < Trust::Contact {
+        let is_page = tool.declaration().capabilities.page && !is_off("G12.page");
+        if is_page && self.sender < Trust::Contact {
             return Some("its sender is no known contact, and the page is the owner's");
         }
         let is_unproven = self.sender == Trust::Unauthenticated;
