@@ -124,6 +124,13 @@ async fn an_edited_listener_is_said_to_need_a_restart_before_the_engine_has_read
         app.workspace
             .set("configs/gateway.json", "/listeners", listeners);
         assert_eq!(stored.edited(&config.workspace), ["configs/gateway.json"]);
+        let said = crate::guest_house::run(app.workspace.path(), &["config", "check"]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        for words in &wanted {
+            let what = "in force after a restart of the engine that works here";
+            let line = format!("{what}: configs/gateway.json: {words}");
+            assert!(said.stderr.contains(&line), "{line}: {}", said.stderr);
+        }
         let edited = attache::config::load(app.workspace.path(), &names).expect("good");
         let found = after_restart(&stored.started, &edited.gateway);
         let new: Vec<&String> = found
