@@ -451,3 +451,26 @@ fn providers_of_mailboxes_are_those_of_the_guide() {
     }
     assert_eq!(found, 4);
 }
+
+/// Whose domain it is publishes its records; nobody is told to change those of a provider.
+#[tokio::test]
+async fn nothing_is_to_be_published_for_the_domain_of_a_mailboxs_provider() {
+    for (domain, is_own) in [
+        ("gmail.com", false),
+        ("fastmail.com", false),
+        ("mailbox.org", false),
+        ("engine.test", true),
+    ] {
+        let world = World::new().await;
+        world.half("configs/security.json", &world.security());
+        let said = world.setup(&world.with(&[("domain", domain)])).await;
+        assert_eq!(said.code, 0, "{domain}: {}{}", said.stdout, said.stderr);
+        for word in ["publish", "DNS      "] {
+            let is_there = said.stdout.contains(word);
+            assert_eq!(is_there, is_own, "{domain}: {word}: {}", said.stdout);
+        }
+        let asked = world.dns.asked();
+        let is_asked = asked.iter().any(|name| name.contains(domain));
+        assert_eq!(is_asked, is_own, "{domain}: {asked:?}");
+    }
+}

@@ -209,7 +209,7 @@ async fn a_rented_mailbox_is_set_up_by_its_providers_number() {
     ];
     let (code, seen) = typed(&world, &["--offline"], &first).await;
     assert_eq!(code, 0, "{seen}");
-    for jargon in ["authserv", "Authentication-Results", "envelope", "publish"] {
+    for jargon in ["authserv", "Authentication-Results", "envelope"] {
         assert!(!seen.contains(jargon), "{jargon}\n{seen}");
     }
     let gateway: Value = serde_json::from_str(&world.read("configs/gateway.json")).expect("JSON");
