@@ -1,8 +1,9 @@
 //! What a model is told of commands and of the engine's mail: nothing; and what it is told of letters that are answered late.
 
 use super::{letter, taken};
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{TestApp, Workspace, db, note};
 use crate::identity::world::World;
+use crate::summaries::{ASKED, small_house};
 use attache::domain::{MessageId, RunId};
 use attache::gateway::intake_contract::CopyOutcome;
 use serde_json::json;
@@ -93,6 +94,48 @@ async fn no_model_reads_a_command_nor_what_the_engine_answered() {
             matches!(outcome, attache::replay::verify::Outcome::Identical { .. }),
             "{outcome:?}"
         );
+    }
+    world.app.check().await;
+}
+
+/// G8: what a thread's past is boiled down to has no more of them than the past.
+#[tokio::test]
+async fn no_summary_is_asked_for_with_a_command_or_its_answer() {
+    let world = World::in_workspace(small_house(&json!({ "say": "{{text}}" })), json!({})).await;
+    let long = "The weir is quiet at dusk and the path along it is dry again today. ".repeat(4);
+    asked(&world, &reply(&world, "x0", &format!("{long}100 eels."))).await;
+    for n in 1..12 {
+        let line = ["/status", "/help", "/statsu"][n % 3];
+        let below = format!("{line}\r\n\r\nThe heron K_BELOW is mine.");
+        assert_eq!(
+            taken(&world, &reply(&world, &format!("c{n}"), &below)).await,
+            "command"
+        );
+        world.app.drain().await;
+        let text = format!("{long}{} eels.", 100 + n);
+        asked(&world, &reply(&world, &format!("x{n}"), &text)).await;
+    }
+    let mut rows = world.app.workspace.rows().await;
+    let sql = "SELECT id FROM runs WHERE trigger = 'summary' ORDER BY seq";
+    let runs: Vec<String> = db::query_scalar(sql)
+        .fetch_all(&mut rows)
+        .await
+        .expect("runs");
+    assert!(!runs.is_empty());
+    for (at, run) in runs.iter().enumerate() {
+        let prompts = world.app.prompts(run).await;
+        let read: String = prompts.iter().map(ToString::to_string).collect();
+        assert!(read.contains(ASKED) && read.contains(" eels"), "{read}");
+        assert!(at > 0 || read.contains("100 eels"), "the control: {read}");
+        for words in [
+            "K_BELOW",
+            "/status",
+            "not halted",
+            "is no command that I know",
+            "Commands for ada",
+        ] {
+            assert!(!read.contains(words), "{words}: {read}");
+        }
     }
     world.app.check().await;
 }

@@ -5,7 +5,10 @@ use super::{MODEL, column, workspace, writes};
 use crate::app::database::is_sqlite_only;
 use crate::app::db;
 use crate::app::{PROVEN, TestApp, note};
+use crate::identity::world::World;
+use crate::mail_commands::{signed, taken};
 use attache::domain::sha256_hex;
+use serde_json::json;
 use std::time::Duration;
 
 /// Letters of one correspondent, each the beginning of a thread, all taken before the first is answered.
@@ -43,6 +46,40 @@ async fn each_letter_and_each_answer_gets_a_vector_of_its_text() {
     app.drain().await;
     assert_eq!(server.asked().len(), 1);
     app.check().await;
+}
+
+/// G8: what no model reads goes to no server of vectors either.
+#[tokio::test]
+async fn a_command_and_its_answer_get_no_vector() {
+    let server = EmbeddingServer::start().await;
+    let world = World::in_workspace(workspace(&server), json!({})).await;
+    let letter = signed(&world, "a", "", "The boiler is broken.");
+    assert_eq!(taken(&world, &letter).await, "run");
+    for (n, line) in ["/status", "/help", "/statsu", "/pause", "/resume"]
+        .into_iter()
+        .enumerate()
+    {
+        let text = format!("{line}\r\n\r\nThe heron K_BELOW is mine.");
+        let eml = signed(&world, &format!("c{n}"), "", &text);
+        assert_eq!(taken(&world, &eml).await, "command", "{line}");
+        world.app.drain().await;
+    }
+    assert_eq!(world.app.notices().len(), 5, "each was answered");
+    let asked = server.asked().concat();
+    assert_eq!(asked.len(), 2, "the letter and its answer: {asked:?}");
+    assert!(
+        asked
+            .iter()
+            .any(|text| text.ends_with("The boiler is broken.")),
+        "{asked:?}"
+    );
+    let count = column(
+        &world.app,
+        "SELECT CAST(count(*) AS TEXT) FROM letter_vectors",
+    )
+    .await;
+    assert_eq!(count, ["2"]);
+    world.app.check().await;
 }
 
 #[tokio::test]
