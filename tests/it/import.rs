@@ -1,7 +1,7 @@
 //! `attache import`: archives become history, once, in the order of time, and nobody is answered.
 
 use crate::app::db;
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{PROVEN, TestApp, Workspace, note};
 use crate::corpora::corpus;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -339,4 +339,51 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
             found.push(path);
         }
     }
+}
+
+/// G1: two letters whose answers come with an archive before the persona has read them.
+#[tokio::test]
+async fn an_imported_answer_stands_in_no_history_before_its_letter() {
+    let app = TestApp::start(json!({ "rules": [{ "say": "Noted." }] })).await;
+    let letter = |n: usize| {
+        let parent = match n {
+            0 => String::new(),
+            _ => format!("In-Reply-To: <z{}@guest.example>\n", n - 1),
+        };
+        let id = format!("z{n}@guest.example");
+        note(&id, &format!("{PROVEN}{parent}"), &format!("K_LETTER{n}"))
+    };
+    let runs = [app.run_of(&letter(0)).await, app.run_of(&letter(1)).await];
+    let mut mbox = String::new();
+    for n in 0..2 {
+        write!(
+            mbox,
+            "From ada@engine.test Fri Nov 20 08:59:0{n} 2026\nFrom: ada@engine.test\nTo: bob@guest.example\nSubject: Re: Breakfast\n\
+             Message-ID: <a{n}@engine.test>\nIn-Reply-To: <z{n}@guest.example>\n\nK_ANSWER{n}\n\n"
+        )
+        .expect("written");
+    }
+    app.workspace.write("own.mbox", &mbox);
+    let archive = app.workspace.path().join("own.mbox");
+    assert_eq!(counts(&import(&app.workspace, &archive, &[])), [0, 2, 0, 0]);
+    app.drain().await;
+    for (n, run) in runs.iter().enumerate() {
+        let read = app.prompts(run).await[0]["messages"].to_string();
+        for later in n..2 {
+            assert!(!read.contains(&format!("K_ANSWER{later}")), "{n}: {read}");
+        }
+        assert!(!read.contains("begins with a message of yours"), "{read}");
+    }
+    // A letter after the archive has the whole past, each answer behind its letter.
+    let last = app.run_of(&letter(2)).await;
+    app.drain().await;
+    let read = app.prompts(&last).await[0]["messages"].to_string();
+    for n in 0..2 {
+        let places = ["K_LETTER", "K_ANSWER"].map(|word| read.find(&format!("{word}{n}")));
+        let is_behind = places[0].is_some() && places[0] < places[1];
+        assert!(is_behind, "{n}: {places:?} in {read}");
+    }
+    let threads = number(&app.workspace, "SELECT count(*) FROM threads").await;
+    assert_eq!(threads, 1);
+    app.check().await;
 }

@@ -62,7 +62,9 @@ pub(in crate::store) const MESSAGES_BY_SEQ: Sql = Sql::pair(
     "
     SELECT json_group_array(json_object('seq', m.seq, 'id', m.id, 'direction', m.direction, 'sender', m.sender,
       'subject', m.subject, 'text', substr(coalesce(m.fresh_text, m.text_body), 1, $3), 'received_at', m.received_at,
-      'trigger', r.trigger_message_id, 'disposition', m.disposition, 'lost', NULL, 'trust', m.trust,
+      'trigger', coalesce(r.trigger_message_id, CASE WHEN m.seq < 0 AND m.direction = 'outbound' THEN (SELECT q.id FROM messages q
+        WHERE q.persona_id = $2 AND q.message_id = m.in_reply_to AND +q.thread_id = m.thread_id AND q.seq > m.seq
+        ORDER BY q.seq LIMIT 1) END), 'disposition', m.disposition, 'lost', NULL, 'trust', m.trust,
       'letters', CASE WHEN CAST(m.metadata_json ->> '$.letters.count' AS BIGINT) > 0
         THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END))
     FROM messages m LEFT JOIN runs r ON r.id = m.run_id
@@ -70,7 +72,9 @@ pub(in crate::store) const MESSAGES_BY_SEQ: Sql = Sql::pair(
     "
     SELECT json_group_array(json_build_object('seq', m.seq, 'id', m.id, 'direction', m.direction, 'sender', m.sender,
       'subject', m.subject, 'text', substr(coalesce(m.fresh_text, m.text_body), 1, $3), 'received_at', m.received_at,
-      'trigger', r.trigger_message_id, 'disposition', m.disposition, 'lost', NULL, 'trust', m.trust,
+      'trigger', coalesce(r.trigger_message_id, CASE WHEN m.seq < 0 AND m.direction = 'outbound' THEN (SELECT q.id FROM messages q
+        WHERE q.persona_id = $2 AND q.message_id = m.in_reply_to AND +q.thread_id = m.thread_id AND q.seq > m.seq
+        ORDER BY q.seq LIMIT 1) END), 'disposition', m.disposition, 'lost', NULL, 'trust', m.trust,
       'letters', CASE WHEN CAST(m.metadata_json ->> '$.letters.count' AS BIGINT) > 0
         THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END))
     FROM messages m LEFT JOIN runs r ON r.id = m.run_id

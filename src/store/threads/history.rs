@@ -139,9 +139,9 @@ pub(in crate::store) const ATTACHMENT_INFOS: Sql = Sql::pair(
 /// records have `withheld:RULE` and `filed:RULE`, and are told as they were. An answer that is only stored was said where it
 /// answers a question at the machine, and of the persona's own texts an imported one was sent. A run sees the letters before its own, and every answer to them, also an answer that was written
 /// after its letter came in, as far as all of `$6` may read them and nobody reset the thread between: an answer stands
-/// where its letter does. An answer to a later letter would stand without its question. Commands of owners and mail of the
-/// engine are no part of a conversation. One row of JSON, because each row
-/// costs a thread switch.
+/// where its letter does. An answer to a later letter would stand without its question; one of an archive, whose number is below 0,
+/// may answer a letter that came by itself. Commands of owners and mail of the engine are no part of a conversation. One row of
+/// JSON, because each row costs a thread switch.
 pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
     "
     SELECT json_group_array(json_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
@@ -150,7 +150,9 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
       'left_out', left_out))
     FROM (
       SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
-        m.received_at, r.trigger_message_id, m.trust,
+        m.received_at, coalesce(r.trigger_message_id, CASE WHEN m.seq < 0 AND m.direction = 'outbound' THEN (SELECT q.id FROM messages q
+          WHERE q.persona_id = $2 AND q.message_id = m.in_reply_to AND +q.thread_id = $1 AND q.seq > m.seq ORDER BY q.seq LIMIT 1)
+          END) AS trigger_message_id, m.trust,
         CASE WHEN m.disposition = 'withheld:draft' THEN coalesce((SELECT 'draft:' || CASE
             WHEN a.state = 'approved' AND a.edits > 0 THEN 'sent_as_edited' ELSE a.state END || CASE
             WHEN a.kind = 'call' OR a.label_json ->> '$.readers' <> 'everyone' THEN ':unshown' ELSE ':shown' END
@@ -177,6 +179,8 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
         SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND direction = 'outbound' AND disposition <> 'notice'
           ORDER BY seq DESC LIMIT $4) AS answers)
         AND (m.seq < $3 OR (SELECT t.seq FROM messages t WHERE t.id = r.trigger_message_id AND t.thread_id = $1) <= $3)
+        AND NOT (m.seq < 0 AND m.direction = 'outbound' AND EXISTS (SELECT 1 FROM messages q
+          WHERE q.persona_id = $2 AND q.message_id = m.in_reply_to AND +q.thread_id = $1 AND q.seq >= $3))
       ORDER BY m.seq DESC LIMIT $4) AS past",
     "
     SELECT json_group_array(json_build_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
@@ -185,7 +189,9 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
       'left_out', left_out))
     FROM (
       SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
-        m.received_at, r.trigger_message_id, m.trust,
+        m.received_at, coalesce(r.trigger_message_id, CASE WHEN m.seq < 0 AND m.direction = 'outbound' THEN (SELECT q.id FROM messages q
+          WHERE q.persona_id = $2 AND q.message_id = m.in_reply_to AND +q.thread_id = $1 AND q.seq > m.seq ORDER BY q.seq LIMIT 1)
+          END) AS trigger_message_id, m.trust,
         CASE WHEN m.disposition = 'withheld:draft' THEN coalesce((SELECT 'draft:' || CASE
             WHEN a.state = 'approved' AND a.edits > 0 THEN 'sent_as_edited' ELSE a.state END || CASE
             WHEN a.kind = 'call' OR a.label_json ->> '$.readers' <> 'everyone' THEN ':unshown' ELSE ':shown' END
@@ -212,6 +218,8 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
         SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND direction = 'outbound' AND disposition <> 'notice'
           ORDER BY seq DESC LIMIT $4) AS answers)
         AND (m.seq < $3 OR (SELECT t.seq FROM messages t WHERE t.id = r.trigger_message_id AND t.thread_id = $1) <= $3)
+        AND NOT (m.seq < 0 AND m.direction = 'outbound' AND EXISTS (SELECT 1 FROM messages q
+          WHERE q.persona_id = $2 AND q.message_id = m.in_reply_to AND +q.thread_id = $1 AND q.seq >= $3))
       ORDER BY m.seq DESC LIMIT $4) AS past",
 );
 pub(in crate::store) const PAST_STEPS: Sql = Sql::pair(
