@@ -352,25 +352,95 @@ const DOUBTS: &str = "not don't dont never wait actually hold instead later canc
     jamais aucun espera espere mejor todavía nunca non aspetta aspetti anzi piuttosto não niet geen wacht \
     toch liever inte vänta istället ikke vent älä odota ei nie poczekaj jednak ne počkej nem várj nu \
     așteaptă μην δεν περίμενε не подожди лучше почекай bekle değil 待って やめて 等等 不要 别 잠깐 لا انتظر חכה मत";
-/// A paragraph with more words is a disclaimer, not an answer.
-const DOUBT_WORDS_MAX: usize = 20;
+/// The same in scripts that set no blanks between words.
+const DOUBT_PARTS: &[&str] = &[
+    "やめ",
+    "待って",
+    "待ち",
+    "いいえ",
+    "取り消",
+    "キャンセル",
+    "送らない",
+    "不要",
+    "别发",
+    "別發",
+    "先别",
+    "等一下",
+    "等等",
+    "取消",
+    "不行",
+    "하지 마",
+    "하지마",
+    "취소",
+    "잠깐",
+    "잠시",
+    "아니",
+    "อย่า",
+    "ไม่",
+];
+/// Words around one of doubt that say nothing of the kind.
+const HARMLESS: &[&str] = &[
+    "lieber gruß",
+    "lieber gruss",
+    "talk later",
+    "speak later",
+    "see you later",
+    "talk to you later",
+    "no problem",
+    "no worries",
+    "no rush",
+    "not at all",
+    "kein problem",
+    "keine eile",
+    "keine ursache",
+    "pas de problème",
+    "pas de souci",
+    "de nada",
+    "no hay problema",
+    "non c'è problema",
+    "não tem problema",
+    "geen probleem",
+    "inga problem",
+    "ingen fare",
+];
+/// A longer paragraph is no answer where it speaks as a notice below mails does.
+const NOTICE_WORDS_MIN: usize = 20;
+const NOTICES: &str = "confidential confidentiality disclaimer recipient virus viruses vertraulich vertrauliche vertraulichen empfänger \
+    confidentiel confidentielle destinataire confidencial destinatario riservato riservata riservate destinatário vertrouwelijk \
+    geadresseerde konfidentiell mottagare fortrolig luottamuksellinen poufne poufna důvěrné bizalmas конфиденциально gizli registered \
+    handelsregister registergericht geschäftsführer amtsgericht";
 
-/// Reports whether a paragraph below a yes is a question, or holds a word of doubt.
+/// Reports whether a paragraph below a yes asks something, or holds a word of doubt or of no.
 fn doubts(paragraph: &[&str]) -> bool {
-    let own: Vec<&str> = paragraph
-        .iter()
-        .copied()
-        .filter(|line| !is_quoted(line))
+    let own = paragraph.iter().copied().filter(|line| !is_quoted(line));
+    let lines: Vec<String> = own
+        .map(|line| line.to_lowercase().replace('’', "'"))
         .collect();
-    let folded = own.join(" ").to_lowercase().replace('’', "'");
+    let mut folded = lines.join(" ");
+    for harmless in HARMLESS {
+        folded = folded.replace(harmless, " ");
+    }
     let words = folded.split(|c: char| !c.is_alphanumeric() && c != '\'');
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    let asks = folded.trim_end().ends_with(['?', '？', '؟']);
-    words.len() <= DOUBT_WORDS_MAX
-        && (asks
-            || words
-                .iter()
-                .any(|word| DOUBTS.split(' ').any(|doubt| doubt == *word)))
+    let holds = |list: &str| {
+        words
+            .iter()
+            .any(|word| list.split(' ').any(|one| one == *word))
+    };
+    if words.len() > NOTICE_WORDS_MIN && holds(NOTICES) {
+        return false;
+    }
+    let asks = |line: &String| line.trim_end().ends_with(['?', '？', '؟']);
+    // "No. 12" is an address.
+    let is_number = |at: usize| {
+        let next = words.get(at + 1).and_then(|next| next.chars().next());
+        words[at] == "no" && next.is_some_and(|first| first.is_ascii_digit())
+    };
+    let says_no = |at: usize| contains(NO, words[at]) && !is_number(at);
+    lines.iter().any(asks)
+        || holds(DOUBTS)
+        || (0..words.len()).any(says_no)
+        || DOUBT_PARTS.iter().any(|part| folded.contains(part))
 }
 
 /// Reports whether a line below a yes says that it is none after all.
@@ -524,6 +594,28 @@ mod tests {
                 yes,
             ),
             ("kyllä\n\nTerveisin\nOlga", yes),
+            ("ja\n\nLieber Gruß\nOlga", yes),
+            ("yes\n\nTalk later, Olga", yes),
+            ("yes\n\nOlga Meier\nNo. 12, High Street", yes),
+            ("yes\n\nNo problem at all.\nOlga", yes),
+            ("yes\n\nOn reflection, no.", None),
+            ("yes\nNo thanks, leave it.", None),
+            ("ja\n\nAch, nein.", None),
+            ("yes\n\n*No*", None),
+            ("да\n\nХотя нет.", None),
+            ("sí\n\nPensándolo bien, no.", None),
+            ("yes\n\nIs the price right?\nOlga", None),
+            (
+                "yes\nActually wait until Monday.\nBest regards\nOlga Meier\nHome GmbH, 4 Mill Lane, 80331 Munich\n+49 89 123456\nwww.home.example",
+                None,
+            ),
+            (
+                "yes\n\nNow that I look at the prices again I see that he has left out the second bicycle and the luggage, so let us wait with it.",
+                None,
+            ),
+            ("はい\n\nやっぱりやめて。", None),
+            ("好\n\n等一下再说。", None),
+            ("네\n\n아니, 취소해 주세요.", None),
             ("はい\n\n山田", yes),
             ("yes\n\nno, do not send it", None),
             ("yes\n\nOn the 3rd he has left.\nNo, do not send it", None),
