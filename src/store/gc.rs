@@ -195,6 +195,7 @@ pub(super) const UNPROVEN: &str = "
         + (SELECT count(*) FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL) AS row_count
     FROM messages m JOIN raw_letters l ON l.id = m.raw_id
     WHERE m.seq > $1 AND m.received_at < $2 AND m.trust = 'unauthenticated' AND m.disposition LIKE 'filed:%'
+      AND m.disposition <> 'filed:import' AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.trigger_message_id = m.id)
       AND (l.pruned_at IS NULL OR EXISTS (SELECT 1 FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL))
     ORDER BY m.seq LIMIT $3";
 pub(super) const PRUNE_UNPROVEN: &str = "

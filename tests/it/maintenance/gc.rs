@@ -362,6 +362,29 @@ async fn unproven_letters_that_were_filed_keep_their_head_text_and_digest_alone(
     let young = with_file(&world, "y1", "bob@guest.test", "");
     hand_over(&young, true, false).await;
     let before = app.engine.store.clock().now().minus(DAY * 2);
+    // A letter of an archive proves nothing either, and is what somebody wanted to have.
+    let archived = with_file(&world, "i1", "bob@guest.test", "");
+    let archived = archived.replacen(
+        "Subject:",
+        "Date: Mon, 4 Mar 2019 10:00:00 +0000\r\nSubject:",
+        1,
+    );
+    app.workspace.write(
+        "old.mbox",
+        &format!(
+            "From bob@guest.test Mon Mar  4 10:00:00 2019\n{}",
+            archived.replace("\r\n", "\n")
+        ),
+    );
+    let (code, said, failed) = attache(
+        app.workspace.path(),
+        &["import", "--persona", "ada", "old.mbox"],
+    )
+    .await;
+    assert_eq!(code, 0, "{said}{failed}");
+    let imported = "SELECT id FROM messages WHERE disposition = 'filed:import' AND message_id = $1";
+    let imported = app.row(imported, "i1@x.test").await[0].clone();
+    letters.push((imported.expect("an imported letter"), false));
     // Of one, the bytes went before, by an age of their own; its file goes now.
     let bytes =
         "UPDATE raw_letters SET bytes = CAST('' AS BLOB), pruned_at = '2026-11-20T09:00:00.000Z'
