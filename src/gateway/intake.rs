@@ -198,7 +198,10 @@ impl Intake {
         };
         let copies = self.copies(judged, &personas, None).await?;
         let is_answered = copies.iter().any(|copy| copy.run.is_some());
-        if !is_answered && !self.unanswered.takes(&self.config, whose, self.clock.now()) {
+        if !self
+            .unanswered
+            .has_room(&self.config, whose, is_answered, self.clock.now())
+        {
             self.shortages.note(Shortage::Unanswered);
             return Err(Refusal::TooMuch);
         }
@@ -212,9 +215,17 @@ impl Intake {
         crate::crash::crash_point!("I4");
         self.runs_queued.notify_one();
         let copies = stored.into_iter().zip(messages).zip(&personas);
-        let copies = copies
+        let copies: Vec<Copy> = copies
             .map(|((stored, id), persona)| stored_copy(stored, id, persona))
             .collect();
+        // A limit may have filed what was to be answered.
+        if is_answered
+            && copies
+                .iter()
+                .all(|copy| matches!(copy.outcome, CopyOutcome::Filed(_)))
+        {
+            self.unanswered.count(&self.config, whose, self.clock.now());
+        }
         Ok(Accepted {
             sender,
             copies,

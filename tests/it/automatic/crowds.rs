@@ -52,7 +52,7 @@ fn five(pattern: &str) -> Vec<String> {
 #[tokio::test]
 async fn strangers_of_one_organisation_get_a_bounded_number_of_answers_in_a_day() {
     // Who writes, and how many letters of theirs the model is asked about, with a bound of three.
-    let cases: [(&str, Vec<String>, usize); 12] = [
+    let cases: [(&str, Vec<String>, usize); 13] = [
         ("addresses of one domain", five("a#@evil.test"), 3),
         ("hosts of one domain", five("a@h#.evil.test"), 3),
         ("hosts of hosts", five("a@x.h#.evil.test"), 3),
@@ -64,6 +64,7 @@ async fn strangers_of_one_organisation_get_a_bounded_number_of_answers_in_a_day(
         ("organisations", five("a@evil#.test"), 5),
         ("users of a host of pages", five("a@evil#.github.io"), 5),
         ("contacts", five("a#@friend.test"), 5),
+        ("mailboxes at a provider", five("a#@gmail.com"), 5),
         (
             "two organisations",
             [five("a#@evil.test"), five("a#@good.test")].concat(),
@@ -386,7 +387,7 @@ async fn mail_that_nobody_answers_is_bounded_by_network_and_hour() {
     );
     // Another network, a contact whom nobody answers, whoever is answered, a file.
     for (eml, peer, expected) in [
-        (invented("o1"), Some("198.51.100.67"), unproven),
+        (invented("o1"), Some("198.51.101.67"), unproven),
         (invented("o2"), Some("2001:db8:7::1"), unproven),
         (carol("c1", list), Some(STRANGER), "filed:list"),
         (carol("c2", ""), Some(STRANGER), "run"),
