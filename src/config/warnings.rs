@@ -11,33 +11,11 @@ use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::inference::{Inference, TypedInference};
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::security::{Security, TypedSecurity};
-use crate::domain::{Address, Allowance};
+use crate::domain::{Address, Allowance, is_mail_provider};
 use serde_json::Value;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
-/// Domains whose mail only their own provider can receive and send.
-const MAILBOX_DOMAINS: &[&str] = &[
-    "gmail.com",
-    "googlemail.com",
-    "outlook.com",
-    "hotmail.com",
-    "live.com",
-    "msn.com",
-    "yahoo.com",
-    "icloud.com",
-    "me.com",
-    "aol.com",
-    "gmx.de",
-    "gmx.net",
-    "gmx.com",
-    "web.de",
-    "t-online.de",
-    "fastmail.com",
-    "proton.me",
-    "mailbox.org",
-    "posteo.de",
-];
 /// Prefixes of a vendor's models, and the provider of these models.
 const MODEL_FAMILIES: &[(&str, &str)] = &[
     ("claude-", "anthropic"),
@@ -456,7 +434,7 @@ fn mailbox_domains(files: &CheckedFiles<'_>) -> Vec<Problem> {
     };
     let stranded = files.personas.iter().filter(|(_, persona)| {
         let domain = persona.address.domain();
-        MAILBOX_DOMAINS.contains(&domain) && !fetches(&persona.address)
+        is_mail_provider(domain) && !fetches(&persona.address)
     });
     let warnings = stranded.map(|(file, persona)| {
         let message = format!("mail to `{}` goes to its provider, and nothing here fetches it", persona.address);

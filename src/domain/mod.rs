@@ -52,6 +52,7 @@ pub use mail::email::{
 pub use mail::identity::{Coverage, DomainPolicy, Identity};
 pub use mail::label::{Readers, TextLabel};
 pub use mail::loop_token::{LoopKey, LoopToken, OwnMail};
+pub use mail::mail_providers::is_mail_provider;
 pub use mail::report::{
     BounceReason, DIAGNOSTIC_CHARS_MAX, Report, ReportAction, ReportKind, ReportedRecipient,
     bounce_address, bounce_token,

@@ -3,6 +3,7 @@
 //! - `address`: addresses and display names. `email`: a letter, before and after it is parsed.
 //! - `identity`: what its sender proved. `label`: what a text is worth, and who may read it.
 //! - `command`: commands of an owner in the first line. `filed`: rules that store a letter without a run.
+//! - `mail_providers`: domains at which everybody may have a mailbox.
 //! - `report`: bounces and their addresses. `loop_token`: mail of our own that comes back.
 
 pub mod address;
@@ -12,4 +13,5 @@ pub mod filed;
 pub mod identity;
 pub mod label;
 pub mod loop_token;
+pub mod mail_providers;
 pub mod report;

@@ -18,47 +18,6 @@ const INCLUDES: [(&str, &str); 10] = [
     ("postmarkapp.com", "spf.mtasv.net"),
 ];
 
-/// Domains at which providers give mailboxes to everybody: nobody who has one can publish a record there.
-const SHARED: [&str; 32] = [
-    "aol.com",
-    "bluewin.ch",
-    "fastmail.com",
-    "fastmail.fm",
-    "free.fr",
-    "gmail.com",
-    "gmx.at",
-    "gmx.ch",
-    "gmx.de",
-    "gmx.net",
-    "googlemail.com",
-    "hotmail.com",
-    "icloud.com",
-    "laposte.net",
-    "libero.it",
-    "live.com",
-    "mac.com",
-    "mail.com",
-    "mail.ru",
-    "mailbox.org",
-    "me.com",
-    "msn.com",
-    "orange.fr",
-    "outlook.com",
-    "posteo.de",
-    "posteo.net",
-    "proton.me",
-    "protonmail.com",
-    "t-online.de",
-    "web.de",
-    "yahoo.com",
-    "zoho.com",
-];
-
-/// Reports whether a domain is a provider's, for mailboxes of everybody.
-pub fn is_shared(domain: &str) -> bool {
-    SHARED.contains(&domain)
-}
-
 /// The SPF name that permits mail through a submission server; `None` where its provider is unknown.
 pub fn include(host: &str) -> Option<&'static str> {
     let host = host.to_ascii_lowercase();

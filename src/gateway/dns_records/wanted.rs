@@ -1,8 +1,9 @@
 //! The records that the configuration asks for. Pure.
 
-use super::smarthosts::{include, is_below, is_shared};
+use super::smarthosts::{include, is_below};
 use super::{DomainRecord, Expected, RecordPurpose, SendingServer};
 use crate::config::{Config, ListenerKind, SmtpListener, TransportSettings, is_loopback_host};
+use crate::domain::is_mail_provider;
 use crate::mime::Signer;
 
 /// Records of every domain of a persona, domain by domain.
@@ -52,7 +53,7 @@ fn is_of_a_provider(config: &Config, domain: &str) -> bool {
         .mailboxes
         .iter()
         .any(|mailbox| is_server(&mailbox.host));
-    is_fetched && !gateway.signers.covers(domain) && (is_mailbox || is_shared(domain))
+    is_fetched && !gateway.signers.covers(domain) && (is_mailbox || is_mail_provider(domain))
 }
 
 /// The record of the host that receives; `None` where no mail comes in.

@@ -202,11 +202,16 @@ impl Draft<'_> {
         let held_by = held_by.or(command.is_some().then_some(COMMAND_RULE));
         let is_answerable = held_by.is_none();
         let from_owner = is_answerable && trust == Trust::Owner;
+        let is_stranger = trust < Trust::Contact;
         let bounds = MailBounds::new(&self.intake.config);
+        let bounds = match is_stranger {
+            true => bounds.of_strangers(),
+            false => bounds,
+        };
         let account = Account::of(trust.as_str());
         let reply_limits = |sender: Address| ReplyLimits {
             counterparty: account.key(&sender),
-            domain: (trust < Trust::Contact)
+            domain: is_stranger
                 .then(|| DomainLimit::of(account, &sender, &self.intake.config.limits)),
             bounds,
         };

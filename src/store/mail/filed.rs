@@ -285,8 +285,9 @@ async fn day_reached(
         subject_id: persona.to_string(),
         occurrence: format!("{rule}:{}", &now.to_string()[.."2026-01-01".len()]),
         summary: format!(
-            "{persona} has sent as many mails today as `persona_day_mails_max` allows; letters that come until midnight (UTC) are \
-             filed as `{rule}` and not answered, message {message} is the first"
+            "{persona} has sent as many mails today as `persona_day_mails_max` allows, or three quarters of them, which is all for \
+             senders below `contact`; letters that come until midnight (UTC) are filed as `{rule}` and not answered, message {message} \
+             is the first"
         ),
         hint: "if so much mail is meant, raise `budget.persona_day_mails_max` in `configs/inference.json`; `attache runs answer ID` \
                has a filed letter answered"

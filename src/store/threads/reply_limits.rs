@@ -1,7 +1,7 @@
 //! Limits of automatic mail to one recipient, and the accounts in which it is counted, as values.
 
 use crate::config::{Config, Limits};
-use crate::domain::{Address, Timestamp, Trust, Withheld};
+use crate::domain::{Address, Timestamp, Trust, Withheld, is_mail_provider};
 use crate::mutants::is_off;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -78,6 +78,16 @@ impl MailBounds {
         }
     }
 
+    /// Returns the bounds for letters of senders below `contact`, who leave a quarter of a persona's day to those whom its owner knows.
+    #[must_use]
+    pub fn of_strangers(self) -> Self {
+        let share = |max: i64| max - max / 4;
+        Self {
+            persona_day_max: self.persona_day_max.map(share),
+            ..self
+        }
+    }
+
     /// Returns the rule whose limit the counts exceed.
     pub fn exceeded_by(&self, sent: Sent) -> Option<Withheld> {
         if is_off("G6") {
@@ -135,6 +145,10 @@ impl Account {
 /// Counter key of a persona's mails of a day, whose minute is the day's first.
 pub(in crate::store) static OF_PERSONA: &str = "day";
 
+/// A provider of mailboxes is as many organisations: its customers do not know each other, and two of them would use up the day of
+/// all others.
+const PROVIDER_IS_WORTH: i64 = 10;
+
 /// Bound on the letters of one organisation that are answered in a day, of senders below `contact`.
 #[derive(Debug, Clone)]
 pub struct DomainLimit {
@@ -145,10 +159,16 @@ pub struct DomainLimit {
 
 impl DomainLimit {
     pub fn of(account: Account, sender: &Address, limits: &Limits) -> Self {
+        let domain = sender.organisation().to_owned();
+        let per_day_max = i64::try_from(limits.domain_runs_per_day_max).unwrap_or(i64::MAX);
+        let organisations = match is_mail_provider(&domain) {
+            true => PROVIDER_IS_WORTH,
+            false => 1,
+        };
         Self {
-            domain: sender.organisation().to_owned(),
+            domain,
             account,
-            per_day_max: i64::try_from(limits.domain_runs_per_day_max).unwrap_or(i64::MAX),
+            per_day_max: per_day_max.saturating_mul(organisations),
         }
     }
 
@@ -203,4 +223,21 @@ pub(in crate::store) fn day_of(at: Timestamp) -> String {
 
 pub(in crate::store) fn minute_of(at: Timestamp) -> String {
     Timestamp::from_millis(at.as_millis().div_euclid(60_000) * 60_000).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_leave_a_quarter_of_the_day_to_others() {
+        for (max, share) in [(200, 150), (4, 3), (3, 3), (2, 2), (1, 1)] {
+            let bounds = MailBounds {
+                persona_day_max: Some(max),
+                ..MailBounds::NONE
+            };
+            assert_eq!(bounds.of_strangers().persona_day_max, Some(share), "{max}");
+        }
+        assert_eq!(MailBounds::NONE.of_strangers().persona_day_max, None);
+    }
 }
