@@ -267,10 +267,16 @@ fn count(state: &mut LoopState<'_>, name: &str, payload: &str) {
 
 fn result_block(call: &AskedCall<'_>, content: String) -> Block {
     let is_error = is_failure(&content);
+    let payload: Value = serde_json::from_str(&content).unwrap_or_default();
+    // What only the persona and its owner wrote is told as it stands: it may be edited, or written back.
+    let is_own = payload["label"].is_object() && payload["label"]["lowest"].is_null();
     Block::ToolResult {
         call_id: call.id.to_owned(),
         name: call.name.to_owned(),
-        content: defuse_marks(&content),
+        content: match is_own {
+            true => content,
+            false => defuse_marks(&content),
+        },
         is_error,
     }
 }
