@@ -31,7 +31,7 @@ pub(super) struct Call {
     pub body: Bytes,
     pub caller: WebCaller,
     /// Room in memory for a large body.
-    pub _room: Option<OwnedSemaphorePermit>,
+    pub room: Option<OwnedSemaphorePermit>,
     pub path: String,
     /// Cookie to be set with the answer.
     pub renewed: Arc<OnceLock<String>>,
@@ -52,6 +52,11 @@ pub(super) struct BrowserSession {
 }
 
 impl Call {
+    /// Forgets the body, and gives its room in memory back.
+    pub fn forget_body(&mut self) {
+        (self.body, self.room) = (Bytes::new(), None);
+    }
+
     /// Returns a variable of the path.
     pub fn param(&self, name: &str) -> &str {
         value(&self.params, name)

@@ -266,7 +266,7 @@ async fn call(
         headers: parts.headers.clone(),
         body,
         caller,
-        _room: room,
+        room,
         path: parts.uri.path().to_owned(),
         renewed: Arc::default(),
     })

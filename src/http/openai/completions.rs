@@ -89,16 +89,16 @@ struct CompletionForm {
     extension: Option<Extension>,
 }
 
-pub(in crate::http) async fn complete(call: Call) -> Result<Response, PageError> {
-    let fields = match RequestFields::read(&call.body) {
+pub(in crate::http) async fn complete(mut call: Call) -> Result<Response, PageError> {
+    let mut fields = match RequestFields::read(&call.body) {
         Ok(fields) => fields,
         Err(error) => return Ok(error.response()),
     };
-    let answered = answered(&call, &fields).await;
+    let answered = answered(&mut call, &mut fields).await;
     Ok(ask::or_refused(answered, &fields))
 }
 
-async fn answered(call: &Call, fields: &RequestFields) -> Result<Response, ClientError> {
+async fn answered(call: &mut Call, fields: &mut RequestFields) -> Result<Response, ClientError> {
     let options = fields.get("stream_options");
     let mut form = CompletionForm {
         id: call.context.store.clock().new_id(),
@@ -119,6 +119,9 @@ async fn answered(call: &Call, fields: &RequestFields) -> Result<Response, Clien
         }
         ClientQuestion::Persona(question) => {
             let mut asked = ask::ask(call, *question).await?;
+            // The question is stored: others may have its room while it waits for its answer.
+            call.forget_body();
+            fields.forget_texts();
             form.id = asked.run.to_string();
             form.created = asked.created;
             form.extension = Some(asked.extension());

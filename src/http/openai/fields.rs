@@ -96,6 +96,13 @@ impl RequestFields {
         Ok(())
     }
 
+    /// Forgets what was asked, which is the most of a large request.
+    pub fn forget_texts(&mut self) {
+        for name in ["messages", "input"] {
+            self.0.remove(name);
+        }
+    }
+
     /// Returns the most tokens that the answer may have; `None`: the client does not bound it.
     pub fn output_tokens_max(&self) -> Result<Option<u32>, ClientError> {
         let mut least = None;

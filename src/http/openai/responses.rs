@@ -18,21 +18,21 @@ use crate::store::RunSummary;
 use axum::response::Response;
 use serde::Serialize;
 
-pub(in crate::http) async fn respond(call: Call) -> Result<Response, PageError> {
-    let fields = match RequestFields::read(&call.body) {
+pub(in crate::http) async fn respond(mut call: Call) -> Result<Response, PageError> {
+    let mut fields = match RequestFields::read(&call.body) {
         Ok(fields) => fields,
         Err(error) => return Ok(error.response()),
     };
-    let answered = answered(&call, &fields).await;
+    let answered = answered(&mut call, &mut fields).await;
     Ok(ask::or_refused(answered, &fields))
 }
 
-async fn answered(call: &Call, fields: &RequestFields) -> Result<Response, ClientError> {
+async fn answered(call: &mut Call, fields: &mut RequestFields) -> Result<Response, ClientError> {
     let created = call.context.now().as_millis() / 1000;
-    let previous = fields.text("previous_response_id");
-    let object = |id: String, created: i64| {
-        ResponseObject::new(id, created, fields.text("model")).after(previous)
-    };
+    let previous = fields.text("previous_response_id").to_owned();
+    let model = fields.text("model").to_owned();
+    let object =
+        |id: String, created: i64| ResponseObject::new(id, created, &model).after(&previous);
     let is_stream = fields.is_true("stream");
     match ask::understood(call, fields, RequestForm::Responses).await? {
         ClientQuestion::Titles(text) => {
@@ -46,6 +46,9 @@ async fn answered(call: &Call, fields: &RequestFields) -> Result<Response, Clien
         }
         ClientQuestion::Persona(question) => {
             let mut asked = ask::ask(call, *question).await?;
+            // The question is stored: others may have its room while it waits for its answer.
+            call.forget_body();
+            fields.forget_texts();
             let headers = asked.headers(fields);
             let object = object(asked.run.to_string(), asked.created);
             let object = object.with(asked.extension());
