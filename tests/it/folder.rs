@@ -383,7 +383,7 @@ fn the_envelope_is_read_off_the_header_by_its_best_witness() {
     let intake = RecordingDoor::new();
     let fallback = address("bob@engine.test");
     #[rustfmt::skip]
-    let cases: [(&str, Option<&str>, &[&str]); 12] = [
+    let cases: [(&str, Option<&str>, &[&str]); 16] = [
         ("From: a@b.test\nTo: ada@engine.test", Some("a@b.test"), &["ada@engine.test"]),
         (
             "From: a@b.test\nTo: x@b.test\nCc: y@b.test, ADA+t@engine.test",
@@ -420,6 +420,27 @@ fn the_envelope_is_read_off_the_header_by_its_best_witness() {
         ),
         ("Return-Path: <>\nFrom: a@b.test\nTo: ada@engine.test", None, &["ada@engine.test"]),
         ("From: a@b.test, c@d.test\nTo: ada@engine.test", None, &["ada@engine.test"]),
+        // A server leaves the tag out of the mailbox that it names.
+        (
+            "Delivered-To: ada@engine.test\nFrom: a@b.test\nTo: Ada <ada+a.token@engine.test>",
+            Some("a@b.test"),
+            &["ada+a.token@engine.test"],
+        ),
+        (
+            "Delivered-To: ada@engine.test\nFrom: a@b.test\nTo: bob@engine.test\nCc: ADA+x@Engine.test",
+            Some("a@b.test"),
+            &["ADA+x@engine.test"],
+        ),
+        (
+            "Delivered-To: ada@engine.test\nFrom: a@b.test\nTo: bob+x@engine.test, ada+x@b.test",
+            Some("a@b.test"),
+            &["ada@engine.test"],
+        ),
+        (
+            "Delivered-To: ada+y@engine.test\nFrom: a@b.test\nTo: ada+x@engine.test",
+            Some("a@b.test"),
+            &["ada+y@engine.test"],
+        ),
         ("Subject: no address at all", None, &["bob@engine.test"]),
     ];
     for (header, mail_from, rcpt_to) in cases {

@@ -413,7 +413,7 @@ fn has_time_of_day(line: &[u8]) -> bool {
 /// Builds the envelope of a stored letter; `None` when it is addressed to no persona.
 ///
 /// Recipients are the personas, including those out of service, in `Delivered-To` and
-/// `X-Original-To`, else those in `To` and `Cc`, else `fallback`. The sender is `Return-Path` (`<>`
+/// `X-Original-To`, with the tag that `To` or `Cc` gives them, else those in `To` and `Cc`, else `fallback`. The sender is `Return-Path` (`<>`
 /// is the null sender), else the only address of `From`.
 pub fn envelope_for_file(
     bytes: &[u8],
@@ -438,8 +438,19 @@ pub fn envelope_for_file(
         }
         Some(personas).filter(|personas| !personas.is_empty())
     };
+    let written_to = || personas(["to", "cc"]);
+    // Many servers write the mailbox into `Delivered-To` and leave out the tag, by which an owner's answer is known.
+    let with_its_tag = |delivered: Vec<Address>| -> Vec<Address> {
+        let written = written_to().unwrap_or_default();
+        let of = |address: &Address| {
+            let is_it = |written: &&Address| written.counted_key() == address.key();
+            written.iter().find(is_it).unwrap_or(address).clone()
+        };
+        delivered.iter().map(of).collect()
+    };
     let rcpt_to = personas(["delivered-to", "x-original-to"])
-        .or_else(|| personas(["to", "cc"]))
+        .map(with_its_tag)
+        .or_else(written_to)
         .or_else(|| fallback.map(|address| vec![address.clone()]))?;
     let sender = if header.has("return-path") {
         "return-path"
