@@ -1,7 +1,7 @@
 //! A mail that the engine writes itself: composed, signed and ready to be stored.
 //!
-//! It has the null envelope sender and is marked as automatic, so that no responder answers it (RFC 3834 section 2, RFC
-//! 5321 section 4.5.5).
+//! It has the null envelope sender, unless the smarthost takes none (`"bounce_address": "plain"`), and is marked as automatic, so
+//! that no responder answers it (RFC 3834 section 2, RFC 5321 section 4.5.5).
 
 use crate::config::{Config, Persona};
 use crate::domain::{Address, DeliveryId, LoopToken, MessageId, Trust};
@@ -77,7 +77,10 @@ pub fn compose(
         message_id: id.clone(),
         run_id: None,
         kind: draft.kind,
-        envelope_from: String::new(),
+        envelope_from: config
+            .gateway
+            .bounce_address
+            .of_engine_mail(&persona.address),
         recipients: outgoing.to.iter().map(Address::to_string).collect(),
         bytes: signers.seal(bytes, &outgoing.from, outgoing.date)?,
     };

@@ -4,6 +4,7 @@ use crate::config::file::{Document, Problem, below, child};
 use crate::config::secrets;
 use crate::config::values::check_context::CheckContext;
 use crate::config::values::net::{domain, is_loopback_host};
+use crate::domain::Address;
 use crate::mime::{Signer, Signers};
 use schemars::JsonSchema;
 use secrecy::SecretString;
@@ -95,6 +96,17 @@ pub enum BounceAddress {
     /// The persona's address, for smarthosts that accept no other: bounces are recorded and change
     /// nothing.
     Plain,
+}
+
+impl BounceAddress {
+    /// Returns the envelope sender of a mail that the engine writes itself: none, by which no program answers it, unless the
+    /// smarthost takes mail from the persona's address alone.
+    pub fn of_engine_mail(self, persona: &Address) -> String {
+        match self {
+            Self::Tagged => String::new(),
+            Self::Plain => persona.to_string(),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
