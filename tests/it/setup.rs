@@ -298,7 +298,7 @@ type ReplyCase = (
     &'static str,
     &'static str,
 );
-const REPLIES: [ReplyCase; 13] = [
+const REPLIES: [ReplyCase; 14] = [
     (&[], "", "draft"),
     (&[("reply", "final")], "", "final"),
     (&[("reply", "tool_only")], "", "tool_only"),
@@ -318,7 +318,13 @@ const REPLIES: [ReplyCase; 13] = [
         r#"{ "name": "Ada", "address": "ada", "reply": "tool_only" }"#,
         "tool_only",
     ),
-    (&[], r#"{ "name": "Ada", "address": "ada" }"#, ""),
+    // As `attache init` writes it.
+    (&[], r#"{ "name": "Ada", "address": "ada" }"#, "draft"),
+    (
+        &[("in", "smtp")],
+        r#"{ "name": "Ada", "address": "ada" }"#,
+        "",
+    ),
     (
         &[("reply", "draft")],
         r#"{ "name": "Ada", "address": "ada" }"#,

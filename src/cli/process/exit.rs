@@ -279,8 +279,8 @@ fn of_leftovers(error: &OpenError) -> (Exit, Option<String>) {
                 remove it, and the next start makes a new one"
         }
         OpenError::LogLost { .. } => {
-            "put the `-wal` back if it was moved away; a backup may be newer, too (`attache restore FILE`); to go on without \
-                those commits, remove `data/newest`"
+            "put the `-wal` back if it was moved away; a backup may be newer (`attache restore FILE`, after `attache.db`, its `-wal` \
+                and its `-shm` were moved out of `data`); to go on without those commits, remove `data/newest`"
         }
         OpenError::ForeignLog { .. } => {
             "if `data/attache.db` was restored from a backup, move its `-wal` and `-shm` away: they hold what the \

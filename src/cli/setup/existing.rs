@@ -49,6 +49,12 @@ pub fn of_persona(folder: &Path, id: &PersonaId, key: &str) -> Option<String> {
     Some(value.unwrap_or_default().to_owned())
 }
 
+/// Reports whether a workspace takes letters out of a mailbox.
+pub fn has_mailbox(folder: &Path) -> bool {
+    let gateway = file(folder, "configs/gateway.json");
+    items(gateway.pointer("/mailboxes")).next().is_some()
+}
+
 /// The time zone of this machine, by the variable `TZ` or by the file to which `/etc/localtime` is a link.
 pub fn zone_of_machine() -> Option<String> {
     let link = std::fs::read_link("/etc/localtime").ok();

@@ -107,11 +107,12 @@ async fn reply(asker: &mut Asker<'_>, draft: &mut WorkspaceDraft) -> anyhow::Res
         return Ok(());
     };
     let there = existing::of_persona(&draft.folder, &id, "reply");
+    // A workspace that took no mail out of a mailbox until now has nobody who is used to answers that leave at once.
+    let is_new_mailbox = asker.default_of(IN) == "imap" && !existing::has_mailbox(&draft.folder);
     let usual = match there.as_deref() {
-        Some("") => FINAL,
+        Some("") | None if is_new_mailbox => "draft",
+        Some("") | None => FINAL,
         Some(mode) => mode,
-        None if asker.default_of(IN) == "imap" => "draft",
-        None => FINAL,
     };
     let mode = asker
         .answer(REPLY, Some(usual), parse::word(REPLIES))
