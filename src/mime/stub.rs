@@ -16,6 +16,8 @@ const HTML_WORDS_MIN: usize = 3;
 const DATE_WORDS_MIN: usize = 4;
 /// HTML is another text when it has so many times the words.
 const TIMES: usize = 5;
+/// Text of the HTML that is compared: many times a plain text that may be a stub.
+const HTML_BYTES_MAX: usize = 64 * 1024;
 
 /// Phrases of which sentences of stubs have one, lower case.
 const PHRASES: &[&str] = &[
@@ -158,7 +160,8 @@ pub(super) fn may_be(plain: &str) -> bool {
 
 /// Reports whether a plain text is a stub beside the text of the HTML.
 pub(super) fn is(plain: &str, html: &str) -> bool {
-    let rich = words(&without_links(html));
+    let begins = html.get(..html.floor_char_boundary(HTML_BYTES_MAX));
+    let rich = words(&without_links(begins.unwrap_or(html)));
     if rich.len() < HTML_WORDS_MIN {
         return false;
     }
@@ -183,6 +186,7 @@ pub(super) fn is(plain: &str, html: &str) -> bool {
 fn without_links(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
+    let mut has_close = true;
     while let Some(open) = rest.find('[') {
         let (before, inside) = rest.split_at(open);
         kept.push_str(before);
@@ -193,10 +197,15 @@ fn without_links(text: &str) -> String {
         let is_picture = ["[image", "[cid:", "[bild", "[inline"]
             .iter()
             .any(|mark| lower.starts_with(mark));
-        let close = inside.find(']').filter(|_| is_picture);
+        // What no bracket closes is looked for once.
+        let close = match is_picture && has_close {
+            true => inside.find(']'),
+            false => None,
+        };
         rest = match close {
             Some(close) => &inside[close + 1..],
             None => {
+                has_close &= !is_picture;
                 kept.push('[');
                 &inside[1..]
             }

@@ -233,6 +233,19 @@ fn html_bombs_are_read_quickly_and_their_words_survive() {
 }
 
 #[test]
+fn html_beside_a_short_plain_text_is_compared_quickly() {
+    for piece in ["[", "[cid:", "[image", "a ", "\u{4e00}", "]["] {
+        let html = piece.repeat(1_000_000 / piece.len());
+        let letter = format!(
+            "From: a@b.test\r\nContent-Type: multipart/alternative; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\n\
+             View this email in your browser\r\n--b\r\nContent-Type: text/html; charset=utf-8\r\n\r\n{html} and so on\r\n--b--\r\n"
+        );
+        let email = parsed(letter.as_bytes()).expect("an email");
+        assert!(!email.text.is_empty(), "{piece}");
+    }
+}
+
+#[test]
 fn a_part_of_deep_html_is_said_to_be_a_defect() {
     let html = "<div>".repeat(600) + "hello";
     let letter = format!("From: a@b.test\r\nContent-Type: text/html\r\n\r\n{html}");
