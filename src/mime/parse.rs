@@ -46,8 +46,9 @@ pub fn parse_letter(bytes: &[u8], limits: &ParseLimits) -> Result<ParsedLetter, 
     }
     defects.extend(read.sources.iter().map(|source| (*source).to_owned()));
     let mut email = headers(letter, limits);
-    let (fresh, quotations) = quotes::split(&read.own, &email.subject);
-    email.text = bounded(with_forwarded(read.own, &read.forwarded), &mut defects);
+    let own = bounded(body::joined([read.own]), &mut defects);
+    let (fresh, quotations) = quotes::split(&own, &email.subject);
+    email.text = bounded(with_forwarded(own, &read.forwarded), &mut defects);
     email.fresh_text = bounded(with_forwarded(fresh, &read.forwarded), &mut Vec::new());
     email.quotations = quotations;
     email.html = read.html;
@@ -148,7 +149,10 @@ fn with_forwarded(own: String, forwarded: &[String]) -> String {
 fn bounded(mut text: String, defects: &mut Vec<String>) -> String {
     if text.len() > TEXT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
-        defects.push("text was cut at 4 MiB".to_owned());
+        let defect = "text was cut at 4 MiB".to_owned();
+        if !defects.contains(&defect) {
+            defects.push(defect);
+        }
     }
     text
 }

@@ -3,6 +3,7 @@
 use super::address::{Address, Mailbox};
 use crate::domain::time::Timestamp;
 use std::net::IpAddr;
+use std::ops::Range;
 
 /// Ingress of a letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,7 +224,8 @@ impl AutomaticSigns {
 pub struct Quotation {
     /// Line of the fresh text before which they stood.
     pub at: usize,
-    pub lines: Vec<String>,
+    /// Which lines of the text they are.
+    pub lines: Range<usize>,
     /// How many of the first lines are the attribution (`On … wrote:`).
     pub attribution: usize,
 }

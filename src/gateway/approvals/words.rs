@@ -3,7 +3,7 @@
 //! A yes is a line that holds a word of yes and nothing else: "yes, but …" and "yes?" are none, and neither is a yes that a
 //! later line takes back. A no may go on with its reason.
 
-use crate::domain::Email;
+use crate::domain::{Email, Quotation};
 use crate::mime::{html_to_text, split_quotes};
 use crate::store::ApprovalVerdict;
 
@@ -175,7 +175,9 @@ pub fn read_letter(email: &Email) -> Option<ReadVerdict> {
     if read.verdict != ApprovalVerdict::Approve {
         return Some(read);
     }
-    let mut cut = email.quotations.clone();
+    if takes_back_above(&email.text, &email.quotations) {
+        return None;
+    }
     // What its writer saw while writing is the HTML, where there is one.
     if let Some(html) = email.html.as_deref() {
         let shown = html_to_text(html);
@@ -183,11 +185,20 @@ pub fn read_letter(email: &Email) -> Option<ReadVerdict> {
         if read_own(&shown, &fresh)?.verdict != ApprovalVerdict::Approve {
             return None;
         }
-        cut.extend(also_cut);
+        if takes_back_above(&shown, &also_cut) {
+            return None;
+        }
     }
-    // A doubt about where the quotation begins is a doubt about the yes.
-    let mut attributions = cut.iter().flat_map(|cut| &cut.lines[..cut.attribution]);
-    (!attributions.any(|line| takes_back(line.trim()))).then_some(read)
+    Some(read)
+}
+
+/// Reports whether an attribution takes a yes back: a doubt about where the quotation begins is a doubt about the yes.
+fn takes_back_above(text: &str, cut: &[Quotation]) -> bool {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut attributions = cut
+        .iter()
+        .flat_map(|cut| lines.iter().skip(cut.lines.start).take(cut.attribution));
+    attributions.any(|line| takes_back(line.trim()))
 }
 
 /// Reads the verdict of a text and of what is new in it. A text that begins with an attribution holds somebody's words, and

@@ -13,6 +13,7 @@
 use crate::domain::Quotation;
 use crate::mime::body::joined;
 use crate::mime::headers::threading::{folded, is_forward_subject};
+use std::collections::HashSet;
 
 /// An answered quote longer than this is shortened to its last lines.
 const QUOTE_LINES_MAX: usize = 8;
@@ -20,8 +21,14 @@ const QUOTE_LINES_KEPT: usize = 4;
 /// Most lines of an attribution that a mail program wrapped.
 const ATTRIBUTION_LINES_MAX: usize = 4;
 const ATTRIBUTION_CHARS_MAX: usize = 400;
-/// Quoted lines that are looked up in a thread; of a longer quotation the rest is judged by them.
-const LOOKED_UP_MAX: usize = 400;
+/// Quoted lines of a letter that are looked up in a thread; those behind them count as unknown.
+const LOOKED_UP_MAX: usize = 4_000;
+/// Bytes that are searched for quoted lines which are no lines of the thread; then a block is judged by its lines before.
+const SOUGHT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Shorter lines, such as `yes`, stand in letters again and again.
+const TELLING_BYTES_MIN: usize = 20;
+/// Lines below an attribution alone by which it is judged.
+const BELOW_MAX: usize = 32;
 /// Stands for lines that were cut between others.
 const GAP: &str = "> […]";
 
@@ -81,73 +88,170 @@ pub fn own_words(text: &str) -> String {
 /// Puts back, into a fresh text, the quoted lines that none of `thread` holds, each behind a `>`: the
 /// letter that they quote never came here. `None`: nothing of what was quoted is held, so the whole
 /// text is to be read.
-pub fn with_unknown(fresh: &str, quotations: &[Quotation], thread: &[String]) -> Option<String> {
-    let known: Vec<String> = thread.iter().map(|text| squeezed(text)).collect();
-    let is_held = |line: &str| {
-        let line = squeezed(line);
-        line.is_empty() || known.iter().any(|text| text.contains(&line))
-    };
-    let mut kept: Vec<String> = fresh.lines().map(str::to_owned).collect();
-    let (mut any_held, mut room) = (false, LOOKED_UP_MAX);
-    // From the last one on, so that the places of the others stay what they are.
-    for quotation in quotations.iter().rev() {
-        let lines: Vec<&str> = quotation.lines.iter().map(String::as_str).collect();
-        let back = unknown_lines(&lines, &is_held, &mut room);
-        any_held |= back.len() < lines.len();
-        let at = quotation.at.min(kept.len());
-        let gap = usize::from(!back.is_empty() && at > 0 && !kept[at - 1].trim().is_empty());
-        kept.splice(at..at, std::iter::repeat_n(String::new(), gap).chain(back));
+pub fn with_unknown(
+    (fresh, text): (&str, &str),
+    quotations: &[Quotation],
+    thread: &[String],
+) -> Option<String> {
+    let mut known = Known::of(thread);
+    let mut lines = text.lines();
+    let (mut read, mut shown) = (0, 0);
+    let mut own = fresh.lines();
+    let (mut whole, mut any_held) = (String::new(), false);
+    for quotation in quotations {
+        let place = &quotation.lines;
+        let above = own.by_ref().take(quotation.at.saturating_sub(shown));
+        above.for_each(|line| push_line(&mut whole, line));
+        shown = quotation.at.max(shown);
+        let quoted: Vec<&str> = lines
+            .by_ref()
+            .skip(place.start.saturating_sub(read))
+            .take(place.len())
+            .collect();
+        read = place.end;
+        let below = own.clone().take(BELOW_MAX);
+        let below = below.skip_while(|line| line.trim().is_empty());
+        let below = below.take_while(|line| is_quoted(line));
+        let (back, is_held) = known.unknown_lines(&quoted, below);
+        any_held |= is_held;
+        let above = whole.lines().next_back();
+        if !back.is_empty() && above.is_some_and(|line| !line.trim().is_empty()) {
+            push_line(&mut whole, "");
+        }
+        whole.push_str(&back);
     }
-    any_held.then(|| kept.join("\n"))
+    own.for_each(|line| push_line(&mut whole, line));
+    whole.pop();
+    any_held.then_some(whole)
 }
 
-/// Returns the lines of a quotation that are to be put back, with the attributions above them. A block
-/// of which most is not held is put back whole, also lines so short that any text has them.
-fn unknown_lines(lines: &[&str], is_held: &dyn Fn(&str) -> bool, room: &mut usize) -> Vec<String> {
-    let shown = |line: &str| match is_quoted(line) {
-        true => line.trim_end().to_owned(),
-        false => format!("> {}", line.trim_end()).trim_end().to_owned(),
-    };
-    let inner: Vec<&str> = lines.iter().map(|line| unmarked(line)).collect();
-    let mut back: Vec<String> = Vec::new();
-    let (mut at, mut head): (usize, Vec<String>) = (0, Vec::new());
-    while at < inner.len() {
-        let header = head_lines(&inner[at..]);
-        if header > 0 {
-            head = lines[at..at + header]
-                .iter()
-                .map(|line| shown(line))
-                .collect();
-            at += header;
-            continue;
+fn push_line(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push('\n');
+}
+
+/// What the letters of a thread say, to be searched for quoted lines, and how much may still be searched.
+struct Known {
+    /// Their lines, [`squeezed`].
+    lines: HashSet<String>,
+    /// The same in order, each long one once, for lines that a program wrapped anew.
+    text: String,
+    lines_left: usize,
+    bytes_left: usize,
+}
+
+impl Known {
+    fn of(thread: &[String]) -> Self {
+        let mut known = Self {
+            lines: HashSet::new(),
+            text: String::new(),
+            lines_left: LOOKED_UP_MAX,
+            bytes_left: SOUGHT_BYTES_MAX,
+        };
+        for text in thread {
+            for line in text.lines().map(squeezed) {
+                if line.len() < TELLING_BYTES_MIN || !known.lines.contains(&line) {
+                    known.text.push_str(&line);
+                } else if !known.text.ends_with('\n') {
+                    // A letter quotes those before it: their lines are here already.
+                    known.text.push('\n');
+                }
+                known.lines.insert(line);
+            }
+            known.text.push('\n');
         }
-        let end = (at + 1..inner.len())
-            .find(|next| head_lines(&inner[*next..]) > 0)
-            .unwrap_or(inner.len());
-        let (mut size, mut unknown, mut verdicts) = (0, 0, Vec::new());
-        for line in &inner[at..end] {
-            let held = *room == 0 && unknown * 2 <= size || *room > 0 && is_held(line);
-            *room = room.saturating_sub(1);
-            size += line.len();
-            unknown += if held { 0 } else { line.len() };
-            verdicts.push(held);
+        known
+    }
+
+    /// Reports whether the thread holds a line of a block of which `size` bytes are judged, `unknown` of them unknown.
+    fn holds(&mut self, line: &str, size: usize, unknown: usize) -> bool {
+        if self.lines_left == 0 {
+            return line.is_empty();
         }
-        if unknown > 0 {
-            back.append(&mut head);
-            let whole = unknown * 2 > size;
-            for (line, held) in lines[at..end].iter().zip(verdicts) {
-                if whole || !held {
-                    back.push(shown(line));
-                } else if back.last().is_some_and(|last| last != GAP) && !unmarked(line).is_empty()
-                {
-                    back.push(GAP.to_owned());
+        self.lines_left -= 1;
+        let line = squeezed(line);
+        if line.is_empty() || self.lines.contains(&line) {
+            return true;
+        }
+        match self.bytes_left.checked_sub(self.text.len()) {
+            Some(left) => {
+                self.bytes_left = left;
+                self.text.contains(&line)
+            }
+            None => size > 0 && unknown * 2 <= size,
+        }
+    }
+
+    /// Returns the lines of a quotation that are to be put back, with the attributions above them, and whether any stay out. A
+    /// block of which most is not held is put back whole, also lines so short that any text has them; an attribution alone,
+    /// above quotes that stay, where those are not held.
+    fn unknown_lines<'q>(
+        &mut self,
+        lines: &[&str],
+        mut below: impl Iterator<Item = &'q str>,
+    ) -> (String, bool) {
+        let put_back = |back: &mut String, line: &str| {
+            if !is_quoted(line) {
+                back.push_str(if line.trim().is_empty() { ">" } else { "> " });
+            }
+            push_line(back, line.trim_end());
+        };
+        let inner: Vec<&str> = lines.iter().map(|line| unmarked(line)).collect();
+        let (mut back, mut any_held) = (String::new(), false);
+        let (mut at, mut head) = (0, 0..0);
+        while at < inner.len() {
+            let header = self.head_lines(&inner[at..]);
+            if header > 0 {
+                at += header;
+                head.end = at;
+                continue;
+            }
+            let first = at;
+            let (mut size, mut unknown, mut verdicts) = (0, 0, Vec::new());
+            while at < inner.len() && (at == first || self.head_lines(&inner[at..]) == 0) {
+                let held = self.holds(inner[at], size, unknown);
+                size += inner[at].len();
+                unknown += if held { 0 } else { inner[at].len() };
+                verdicts.push(held);
+                at += 1;
+            }
+            any_held |= unknown * 2 <= size && size > 0;
+            if unknown > 0 {
+                lines[head]
+                    .iter()
+                    .for_each(|line| put_back(&mut back, line));
+                let whole = unknown * 2 > size;
+                for (line, held) in lines[first..at].iter().zip(verdicts) {
+                    if whole || !held {
+                        put_back(&mut back, line);
+                    } else if !back.is_empty()
+                        && back.lines().next_back() != Some(GAP)
+                        && !unmarked(line).is_empty()
+                    {
+                        push_line(&mut back, GAP);
+                    }
                 }
             }
+            head = at..at;
         }
-        head.clear();
-        at = end;
+        let mut is_unknown = |line: &str| line != GAP && !self.holds(unmarked(line), 0, 0);
+        if head.len() == inner.len() && !below.any(|line| is_unknown(line)) {
+            any_held = true;
+        } else if head.len() == inner.len() {
+            lines[head]
+                .iter()
+                .for_each(|line| put_back(&mut back, line));
+        }
+        (back, any_held)
     }
-    back
+
+    /// [`head_lines`], of lines that are looked up.
+    fn head_lines(&self, lines: &[&str]) -> usize {
+        match self.lines_left {
+            0 => 0,
+            _ => head_lines(lines),
+        }
+    }
 }
 
 /// Returns the number of lines of the attribution or of the header block that begins here.
@@ -192,6 +296,8 @@ struct Cutter<'t> {
     cut: Vec<Quotation>,
     /// For each line, whether its writer wrote it.
     own: Vec<bool>,
+    /// Whether a line that is kept has words.
+    has_own: bool,
 }
 
 /// Kind of the block that begins at a line.
@@ -214,6 +320,7 @@ impl<'t> Cutter<'t> {
             kept: Vec::new(),
             cut: Vec::new(),
             own: vec![false; lines.len()],
+            has_own: false,
         }
     }
 
@@ -222,12 +329,12 @@ impl<'t> Cutter<'t> {
         while at < self.lines.len() {
             at = match self.look(at) {
                 LineKind::Own => {
-                    self.kept.push(self.lines[at]);
+                    self.keep(at, at + 1);
                     self.own[at] = true;
                     at + 1
                 }
                 LineKind::Forward => self.keep_rest(at),
-                LineKind::Copy if self.has_own() => self.cut_rest(at, at),
+                LineKind::Copy if self.has_own => self.cut_rest(at, at),
                 LineKind::Copy => self.keep_rest(at),
                 LineKind::Attribution(end) => self.attribution(at, end),
                 LineKind::Quote(end) => self.quote(at, end),
@@ -266,12 +373,14 @@ impl<'t> Cutter<'t> {
         }
     }
 
-    fn has_own(&self) -> bool {
-        self.kept.iter().any(|line| !line.trim().is_empty())
+    fn keep(&mut self, from: usize, to: usize) {
+        let kept = &self.lines[from..to];
+        self.has_own = self.has_own || kept.iter().any(|line| !line.trim().is_empty());
+        self.kept.extend_from_slice(kept);
     }
 
     fn keep_rest(&mut self, at: usize) -> usize {
-        self.kept.extend_from_slice(&self.lines[at..]);
+        self.keep(at, self.lines.len());
         self.lines.len()
     }
 
@@ -279,10 +388,7 @@ impl<'t> Cutter<'t> {
     fn cut(&mut self, from: usize, to: usize, attribution: usize) {
         self.cut.push(Quotation {
             at: self.kept.len(),
-            lines: self.lines[from..to]
-                .iter()
-                .map(|line| (*line).to_owned())
-                .collect(),
+            lines: from..to,
             attribution,
         });
     }
@@ -300,11 +406,11 @@ impl<'t> Cutter<'t> {
     /// Handles an attribution: a quote with marks follows, or, below own words, an unmarked copy to
     /// the end.
     fn attribution(&mut self, at: usize, end: usize) -> usize {
-        if self.has_own() && !is_marked(&self.lines[end..]) {
+        if self.has_own && !is_marked(&self.lines[end..]) {
             return self.cut_rest(at, end);
         }
         let next = (end..self.lines.len()).find(|next| !self.lines[*next].trim().is_empty());
-        let Some(next) = next.filter(|_| self.has_own()) else {
+        let Some(next) = next.filter(|_| self.has_own) else {
             self.cut(at, end, end - at);
             return end;
         };
@@ -330,13 +436,13 @@ impl<'t> Cutter<'t> {
     /// Handles a quote: at the end it is history, above own words it is the text that they answer.
     fn quote(&mut self, at: usize, end: usize) -> usize {
         let is_answered = self.is_answered(end);
-        if !is_answered && self.has_own() {
+        if !is_answered && self.has_own {
             return self.cut_rest(at, at);
         }
         let quote = &self.lines[at..end];
         let words = quote.iter().filter(|line| !line.trim().is_empty()).count();
-        if words <= QUOTE_LINES_MAX {
-            self.kept.extend_from_slice(quote);
+        if words <= QUOTE_LINES_MAX || !is_answered && holds_words(quote) {
+            self.keep(at, end);
         } else if is_answered {
             let last = quote
                 .iter()
@@ -345,9 +451,7 @@ impl<'t> Cutter<'t> {
             let shown = at + (last + 1).saturating_sub(QUOTE_LINES_KEPT);
             self.cut(at, shown, 0);
             self.kept.push(GAP);
-            self.kept.extend_from_slice(&self.lines[shown..end]);
-        } else if holds_words(quote) {
-            self.kept.extend_from_slice(quote);
+            self.keep(shown, end);
         } else {
             self.cut(at, end, 0);
         }

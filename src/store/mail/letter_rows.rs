@@ -356,11 +356,14 @@ pub(in crate::store) async fn fresh_text(
     let (Some(fresh), Some(thread)) = (&copy.content.fresh_text, thread) else {
         return Ok(None);
     };
+    if copy.quotations.is_empty() {
+        return Ok(None);
+    }
     let read = db::query_scalar(NEWEST_TEXTS)
         .bind(thread)
         .bind(copy.persona.as_str());
     let texts: Vec<String> = read.fetch_all(conn).await?;
-    let fresh = with_unknown(fresh, &copy.quotations, &texts);
+    let fresh = with_unknown((fresh, &copy.content.text_body), &copy.quotations, &texts);
     Ok(fresh.filter(|fresh| *fresh != copy.content.text_body))
 }
 

@@ -1,6 +1,6 @@
 //! Letters that were built to hurt: each is refused or read within a bound, and quickly.
 
-use attache::mime::{ParseError, ParseLimits, html_to_text, parse};
+use attache::mime::{ParseError, ParseLimits, html_to_text, parse, split_quotes, with_unknown};
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
@@ -243,6 +243,72 @@ fn html_beside_a_short_plain_text_is_compared_quickly() {
         let email = parsed(letter.as_bytes()).expect("an email");
         assert!(!email.text.is_empty(), "{piece}");
     }
+}
+
+#[test]
+fn quotations_are_told_quickly_and_take_no_room() {
+    let attribution = "2026-01-01 GMT\n";
+    let texts = [
+        format!("hi\n{}", ">\n".repeat(100_000)),
+        format!("hi\n{}", "> x\n".repeat(100_000)),
+        format!(
+            "{attribution}{}{}hi",
+            "\n".repeat(100_000),
+            attribution.repeat(6_000)
+        ),
+        format!(
+            "{}{}> who?\nhi",
+            attribution.repeat(6_000),
+            "\n".repeat(100_000)
+        ),
+        format!("hi\n{}", format!("{attribution}\n").repeat(6_000)),
+        format!("{attribution}> who?\nme\n").repeat(6_000),
+        format!(
+            "hi\n{}",
+            "> On 1 Jan 2026 at 10:00 a@b.test wrote:\n> x\n".repeat(6_000)
+        ),
+    ];
+    for text in texts {
+        let letter = format!("From: a@b.test\r\nContent-Type: text/plain\r\n\r\n{text}");
+        let email = parsed(letter.as_bytes()).expect("an email");
+        let head: String = text.chars().take(40).collect();
+        let started = Instant::now();
+        let (fresh, cut) = split_quotes(&email.text, "");
+        let thread = ["We have a room. ".repeat(2_000), "x\n".repeat(16_000)];
+        let shown = with_unknown((&fresh, &email.text), &cut, &thread);
+        assert!(
+            started.elapsed() < QUICK,
+            "{head} took {:?}",
+            started.elapsed()
+        );
+        assert!(
+            shown.is_none_or(|shown| shown.len() <= 2 * text.len()),
+            "{head}"
+        );
+        assert_eq!(email.quotations, cut, "{head}");
+    }
+}
+
+#[test]
+fn a_long_text_is_cut_before_it_is_looked_through() {
+    let text = format!("hi\n{}", format!("> {}\n", "x".repeat(997)).repeat(5_000));
+    let letter = format!("From: a@b.test\r\nContent-Type: text/plain\r\n\r\n{text}");
+    let email = parsed(letter.as_bytes()).expect("an email");
+    let cut: Vec<_> = email
+        .defects
+        .iter()
+        .filter(|defect| defect.contains("4 MiB"))
+        .collect();
+    assert_eq!(cut.len(), 1, "{:?}", email.defects);
+    assert_eq!(email.fresh_text, "hi");
+    let lines = email.text.lines().count();
+    assert!(lines < 4_300, "{lines}");
+    assert!(
+        email
+            .quotations
+            .iter()
+            .all(|quotation| quotation.lines.end <= lines)
+    );
 }
 
 #[test]

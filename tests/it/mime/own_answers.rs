@@ -352,7 +352,7 @@ fn thread() -> Vec<String> {
 /// What a reply shows in a thread.
 fn shown(text: &str) -> String {
     let (fresh, cut) = split_quotes(text, "Re: visit");
-    with_unknown(&fresh, &cut, &thread()).unwrap_or_else(|| text.to_owned())
+    with_unknown((&fresh, text), &cut, &thread()).unwrap_or_else(|| text.to_owned())
 }
 
 #[test]
@@ -392,10 +392,77 @@ fn a_quotation_that_the_thread_holds_goes_however_it_was_wrapped() {
 fn what_is_quoted_of_nothing_known_leaves_the_text_as_it_is() {
     let cut = Quotation {
         at: 1,
-        lines: vec!["> GIRAFFE-88".to_owned()],
+        lines: 1..2,
         attribution: 0,
     };
-    assert_eq!(with_unknown("Hi", &[cut], &[]), None);
+    assert_eq!(with_unknown(("Hi", "Hi\n> GIRAFFE-88"), &[cut], &[]), None);
+}
+
+/// A part of a long thread that never came here is shown to its end, also where it quotes others, and what is held is not.
+#[test]
+fn a_long_quotation_is_looked_through_to_its_end() {
+    let letters = |word: &str| -> String {
+        let line = |at: usize| match at % 10 {
+            0 => format!(
+                "> On Fri, 27 Nov 2026 at 10:00, Carla <carla@other.example> wrote:\n> The {word} of line {at}\n"
+            ),
+            _ => format!("> The {word} of line {at}\n"),
+        };
+        (0..600).map(line).collect()
+    };
+    let history: Vec<String> = vec![letters("lion").replace("> ", "")];
+    let (foreign, held) = (letters("giraffe"), letters("lion"));
+    for quoted in [
+        foreign.clone(),
+        format!("{foreign}{held}"),
+        format!("{held}{foreign}"),
+        held.clone(),
+    ] {
+        let text = format!("See below.\n\n{quoted}");
+        let (fresh, cut) = split_quotes(&text, "Re: visit");
+        let shown = with_unknown((&fresh, &text), &cut, &history);
+        let shown = shown.unwrap_or_else(|| text.clone());
+        let count = |word: &str| shown.lines().filter(|line| line.contains(word)).count();
+        assert_eq!(count("lion"), 0, "{shown}");
+        let is_quoted = quoted.contains("giraffe");
+        assert_eq!(count("giraffe"), usize::from(is_quoted) * 600, "{shown}");
+        let whom = count("Carla");
+        assert_eq!(whom, usize::from(is_quoted) * 60, "who is quoted: {shown}");
+    }
+}
+
+/// Answers between the lines of a letter that never came here say whose lines they answer.
+#[test]
+fn an_answer_between_the_lines_of_an_unknown_letter_says_who_asked() {
+    const CARLA: &str = "On Fri, 27 Nov 2026 at 10:00, Carla <carla@other.example> wrote:";
+    let long = "> We are many.\n".repeat(12);
+    for text in [
+        format!("{CARLA}\n> May we bring a giraffe?\n\nYes.\n\n> And a zebra?\n\nNo."),
+        format!("{CARLA}\n\n> May we bring a giraffe?\nYes.\n> And a zebra?\nNo."),
+        format!("Hello,\n\n{CARLA}\n> May we bring a giraffe?\n\nYes.\n\n> And a zebra?\n\nNo."),
+        format!("Hello,\n{CARLA}\n>\n> May we bring a giraffe?\nYes."),
+        format!("{CARLA}\n> {}\n> May we bring a giraffe?\n\nYes.", ASKED[0]),
+        format!("{CARLA}\n{long}> May we bring a giraffe?\n\nYes."),
+    ] {
+        // Beside something that the thread holds, so that the letter is not shown as it came.
+        let text = format!(
+            "{text}\n\nOn Thu, 26 Nov 2026 at 10:00, The bot <bot@persona.test> wrote:\n> {}\n> {}",
+            ASKED[0], ASKED[1]
+        );
+        let shown = shown(&text);
+        let (who, what) = (shown.find("Carla"), shown.find("giraffe"));
+        assert!(who.is_some() && who < what, "{text}\n=>\n{shown}");
+        assert!(
+            shown.contains("Yes.") && !shown.contains("The bot"),
+            "{shown}"
+        );
+        assert!(!own_words(&shown).contains("Carla"), "{shown}");
+    }
+    let held = format!(
+        "On Thu, 26 Nov 2026 at 10:00, The bot <bot@persona.test> wrote:\n> {}\n\nOn Monday.",
+        ASKED[0]
+    );
+    assert!(!shown(&held).contains("The bot"), "{}", shown(&held));
 }
 
 /// Marks above a forwarded letter whose subject was changed by hand, with and without words above.
