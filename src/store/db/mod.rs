@@ -34,5 +34,5 @@ pub(in crate::store) use connection::{Connection, ConnectionSource, Pool};
 pub(in crate::store) use query::{Query, query, query_scalar, raw_sql};
 pub(in crate::store) use row::Cell;
 pub(in crate::store) use scope::Scope;
-pub(in crate::store) use server::{ServerConnection, ServerPool, unanswered};
+pub(in crate::store) use server::{ServerConnection, ServerPool, is_starting, unanswered};
 pub(in crate::store) use sql::Sql;

@@ -219,8 +219,8 @@ impl ServerPool {
     }
 }
 
-/// Reports whether nobody listens there, or a server that starts or has no room for another connection.
-fn is_starting(error: &sqlx::Error) -> bool {
+/// Reports whether nobody listens there, or a server that starts, only reads yet or has no room for another connection.
+pub(in crate::store) fn is_starting(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(error) => error.kind() == io::ErrorKind::ConnectionRefused,
         sqlx::Error::Database(error) => {

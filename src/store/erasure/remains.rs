@@ -1,7 +1,7 @@
 //! Every text of every table, looked through for words of a person.
 
 use crate::domain::{PersonaId, RunId};
-use crate::store::db::{self, Sql};
+use crate::store::db::{self, Connection, Sql};
 use crate::store::memory::erase::TEXT_COLUMNS;
 use crate::store::sql::column_bytes;
 use crate::store::{Result, Store};
@@ -19,26 +19,11 @@ pub(in crate::store) const LETTER_OBJECTS: &str = "
 impl Store {
     /// Counts the rows that quote, as `table.column`; requests that are stored compressed are unpacked for it.
     pub async fn quoting_places(&self, quotations: &Quotations) -> Result<BTreeMap<String, u64>> {
-        let mut places = BTreeMap::new();
-        let columns = db::query(TEXT_COLUMNS).fetch_all(self.readers()).await?;
-        for row in &columns {
-            let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
-            let words = column_bytes(&format!("\"{column}\""), row.get("is_bytes"));
-            let [sqlite, postgres] = words.map(|words| {
-                format!("SELECT {words} AS words FROM \"{table}\" WHERE \"{column}\" IS NOT NULL")
-            });
-            let sql = Sql::built_pair(sqlite, postgres);
-            let mut conn = self.readers().acquire().await?;
-            let mut rows = db::query(sql).fetch(&mut conn);
-            let mut count = 0;
-            while let Some(row) = rows.try_next().await? {
-                let words: &[u8] = row.get("words");
-                count += u64::from(quotations.are_in(&String::from_utf8_lossy(words)));
-            }
-            if count > 0 {
-                places.insert(format!("{table}.{column}"), count);
-            }
-        }
+        // All texts of a large database take longer than a read may.
+        let mut conn = self.unhurried_reader().await?;
+        let read = quoting_columns(&mut conn, quotations).await;
+        conn.close().await?;
+        let mut places = read?;
         let packed = self.quoting_packed(quotations).await?;
         if packed > 0 {
             places.insert("run_turns.packed".to_owned(), packed);
@@ -98,4 +83,31 @@ impl Store {
         }
         Ok(count)
     }
+}
+
+/// Counts the rows whose texts quote, as `table.column`.
+async fn quoting_columns(
+    conn: &mut Connection,
+    quotations: &Quotations,
+) -> Result<BTreeMap<String, u64>> {
+    let mut places = BTreeMap::new();
+    let columns = db::query(TEXT_COLUMNS).fetch_all(&mut *conn).await?;
+    for row in &columns {
+        let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
+        let words = column_bytes(&format!("\"{column}\""), row.get("is_bytes"));
+        let [sqlite, postgres] = words.map(|words| {
+            format!("SELECT {words} AS words FROM \"{table}\" WHERE \"{column}\" IS NOT NULL")
+        });
+        let sql = Sql::built_pair(sqlite, postgres);
+        let mut rows = db::query(sql).fetch(&mut *conn);
+        let mut count = 0;
+        while let Some(row) = rows.try_next().await? {
+            let words: &[u8] = row.get("words");
+            count += u64::from(quotations.are_in(&String::from_utf8_lossy(words)));
+        }
+        if count > 0 {
+            places.insert(format!("{table}.{column}"), count);
+        }
+    }
+    Ok(places)
 }

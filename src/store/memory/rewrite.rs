@@ -27,16 +27,12 @@ impl Store {
                 conn.close().await?;
                 done
             }
-            Pool::Postgres(readers) => {
-                let mut conn = readers.acquire().await?;
-                conn.wait_up_to(UNHURRIED);
-                let mut conn = Connection::from(conn);
-                for statement in [MAY_WRITE, UNBOUNDED, REWRITE_TABLES] {
-                    raw_sql(statement).execute(&mut conn).await?;
-                }
-                // It is not one that only reads any more.
+            Pool::Postgres(_) => {
+                let mut conn = self.unhurried_reader().await?;
+                let done = rewrite_tables(&mut conn).await;
+                // It is not one that only reads any more, also where that failed.
                 conn.close().await?;
-                return Ok(true);
+                return done.map(|()| true);
             }
         };
         match done {
@@ -44,6 +40,26 @@ impl Store {
             done => done,
         }
     }
+
+    /// Returns a connection for statements that read whole tables, however long that takes. It is to be closed, or the next
+    /// who reads has it.
+    pub(in crate::store) async fn unhurried_reader(&self) -> Result<Connection> {
+        let Pool::Postgres(readers) = self.readers() else {
+            return Ok(self.readers().acquire().await?);
+        };
+        let mut conn = readers.acquire().await?;
+        conn.wait_up_to(UNHURRIED);
+        let mut conn = Connection::from(conn);
+        raw_sql(UNBOUNDED).execute(&mut conn).await?;
+        Ok(conn)
+    }
+}
+
+async fn rewrite_tables(conn: &mut Connection) -> Result<()> {
+    for statement in [MAY_WRITE, REWRITE_TABLES] {
+        raw_sql(statement).execute(&mut *conn).await?;
+    }
+    Ok(())
 }
 
 async fn rewrite(conn: &mut SqliteConnection) -> Result<bool> {

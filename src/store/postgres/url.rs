@@ -2,7 +2,7 @@
 
 use crate::config::{DATABASE_VARIABLE, is_stand_in, secret};
 use crate::store::OpenError;
-use crate::store::db::{Connection, ServerConnection, unanswered};
+use crate::store::db::{Connection, ServerConnection, is_starting, unanswered};
 use secrecy::ExposeSecret;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection as _};
@@ -218,7 +218,12 @@ impl DatabaseUrl {
                 .zip(&refused)
                 .map(|(at, error)| format!("{}: {error}", place_of(&servers[at])))
                 .collect();
-            return Err(io::Error::other(all.join("; ")).into());
+            // One may take connections soon, such as a standby that is about to be the primary.
+            let kind = match refused.iter().any(is_starting) {
+                true => io::ErrorKind::ConnectionRefused,
+                false => io::ErrorKind::Other,
+            };
+            return Err(io::Error::new(kind, all.join("; ")).into());
         }
         Err(refused
             .pop()
@@ -231,7 +236,7 @@ impl DatabaseUrl {
             let is_standby = sqlx::query_scalar::<_, bool>(IS_STANDBY);
             if is_standby.fetch_one(&mut conn).await? {
                 let why = "it is a standby, which only reads";
-                return Err(io::Error::other(why).into());
+                return Err(io::Error::new(io::ErrorKind::ConnectionRefused, why).into());
             }
         }
         Ok(conn)
@@ -417,6 +422,28 @@ mod tests {
             assert_eq!((url.shown().as_str(), url.0.asks_role), (shown, asks_role));
             let seconds = (url.0.connect_max.as_secs(), url.read_max().as_secs());
             assert_eq!(seconds, (connect, answer), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn several_servers_of_which_one_refuses_are_tried_again() {
+        let closed = std::net::TcpListener::bind("127.0.0.1:0");
+        let closed = closed.and_then(|one| one.local_addr()).expect("a port");
+        // It takes connections and never says a word.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let silent = silent.local_addr().map(|at| (silent, at)).expect("a port");
+        let cases = [
+            (format!("{closed}"), true),
+            (format!("{closed},{closed}"), true),
+            (format!("{closed},{}", silent.1), true),
+            (format!("{},{closed}", silent.1), true),
+            (format!("{0},{0}", silent.1), false),
+        ];
+        for (hosts, wanted) in cases {
+            let url = format!("postgres://mail@{hosts}/mail?connect_timeout=1");
+            let url = DatabaseUrl::parse(&url).expect("an address");
+            let error = url.connected(Session::Read).await.expect_err("nobody");
+            assert_eq!(is_starting(&error), wanted, "{hosts}: {error}");
         }
     }
 }

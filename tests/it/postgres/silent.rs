@@ -152,6 +152,33 @@ async fn what_an_engine_asks_of_a_silent_server_is_answered_in_time_and_nothing_
     assert_eq!(store.list_runs(&filter).await.expect("answered").len(), 10);
 }
 
+/// Whoever reads next has no connection that may write and waits without end.
+#[tokio::test]
+async fn a_rewrite_that_fails_leaves_no_connection_that_may_write() {
+    if is_skipped() {
+        return;
+    }
+    let (app, _proxy) = behind_a_proxy(SHORT).await;
+    let url = database::url_of(app.workspace.path()).expect("a database");
+    let mut other = db::Connection::at(&url).await;
+    for sql in ["BEGIN", "LOCK TABLE messages IN ACCESS SHARE MODE"] {
+        other.execute(sql).await.expect("a lock");
+    }
+    let failed = app.engine.store.rewrite_file().await;
+    assert!(failed.is_err(), "the table is in use: {failed:?}");
+    let left = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'VACUUM FULL'";
+    let left: i64 = db::query_scalar(left)
+        .fetch_one(&mut other)
+        .await
+        .expect("a count");
+    assert_eq!(left, 0);
+    other.execute("ROLLBACK").await.expect("no lock");
+    assert!(app.engine.store.rewrite_file().await.expect("all tables"));
+    app.receive(&note("after", "", "Hello."))
+        .await
+        .expect("taken");
+}
+
 #[tokio::test]
 async fn the_file_that_says_since_when_is_there_while_the_server_is_silent() {
     if is_skipped() {
