@@ -303,10 +303,10 @@ async fn a_program_that_others_may_write_is_not_started() {
     let tool = "configs/tools/weather";
     for (path, mode) in [
         ("run", 0o777),
-        ("run", 0o775),
+        ("run", 0o776),
         ("run", 0o757),
         ("", 0o777),
-        ("..", 0o775),
+        ("..", 0o773),
         ("../..", 0o777),
     ] {
         let scene = scene("touch started; echo warm", json!({})).await;

@@ -64,7 +64,7 @@ pub fn name_of(imap_host: &str) -> String {
     found.map_or(OTHER, |rented| rented.name).to_owned()
 }
 
-/// Answers what follows from the name of a provider. `is_new`: no other way in or out is there.
+/// Answers what follows from the name of a provider; of one that is none of these, nothing follows.
 pub fn settle(asker: &mut Asker<'_>, name: &str) {
     let Some(rented) = RENTED.iter().find(|rented| rented.name == name) else {
         return asker.unsettle(&SETTLED);

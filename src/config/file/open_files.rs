@@ -1,11 +1,12 @@
 //! Files of the configuration, and programs, that other users of the machine may write: what is in them is nobody's word.
 //!
-//! What other users cannot reach, because the workspace or a folder on the way is closed to them, is well.
+//! What other users cannot reach, because the workspace or a folder on the way is closed to them, is well. What besides its owner
+//! only a group may write that the engine is in itself, as an umask of 002 and volumes of Kubernetes leave files, is a warning.
 
 use super::problem::Problem;
 use std::collections::BTreeMap;
 use std::fs::Metadata;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Folders of a workspace whose files the engine acts upon. Skills of a persona are in its folder.
@@ -23,19 +24,21 @@ const FILES_MAX: usize = 20_000;
 pub struct WritableFile {
     pub path: PathBuf,
     pub mode: u32,
+    /// Those who may write it are in a group of this process.
+    pub is_of_own_group: bool,
 }
 
 /// Returns the first of the folders from the workspace down to a path, and of the path itself, that other users may write; `None`:
 /// there is none. Of a path elsewhere, itself alone is looked at.
 pub fn writable_by_others(workspace: &Path, path: &Path) -> Option<WritableFile> {
-    let itself = || is_writable(path, true);
+    let itself = || is_foreign(path, true);
     let Ok(below) = path.strip_prefix(workspace) else {
         return itself();
     };
     let mut folder = workspace.to_path_buf();
     let mut names: Vec<_> = below.components().collect();
     names.pop()?;
-    if let Some(found) = is_writable(&folder, true) {
+    if let Some(found) = is_foreign(&folder, true) {
         return Some(found);
     }
     for name in names {
@@ -43,11 +46,11 @@ pub fn writable_by_others(workspace: &Path, path: &Path) -> Option<WritableFile>
             return None;
         }
         folder.push(name);
-        if let Some(found) = is_writable(&folder, true) {
+        if let Some(found) = is_foreign(&folder, true) {
             return Some(found);
         }
     }
-    is_writable(path, is_reachable(&folder))
+    is_foreign(path, is_reachable(&folder))
 }
 
 /// Returns the first file that a command line names and that other users may write; its paths are relative to `folder`.
@@ -94,17 +97,23 @@ pub fn writable_files(workspace: &Path) -> Vec<WritableFile> {
     found
 }
 
-/// Returns the problems of a workspace, one for each of its folders; `commands`: command lines of hooks, tools and servers, with the
-/// folders that they are started in.
+/// Returns the problems of a workspace, and the warnings, one for each of its folders; `commands`: command lines of hooks, tools and
+/// servers, with the folders that they are started in.
 pub fn problems<'c>(
     workspace: &Path,
     commands: impl Iterator<Item = (&'c [String], &'c Path)>,
-) -> Vec<Problem> {
+) -> (Vec<Problem>, Vec<Problem>) {
     let mut found = writable_files(workspace);
     for (command, folder) in commands {
         let part = writable_part(command, (folder, workspace));
         found.extend(part.filter(|part| !found.contains(part)));
     }
+    let (warned, refused): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|file| file.is_of_own_group);
+    (told(workspace, refused), told(workspace, warned))
+}
+
+fn told(workspace: &Path, found: Vec<WritableFile>) -> Vec<Problem> {
     let mut of_folder: BTreeMap<String, (WritableFile, usize)> = BTreeMap::new();
     for file in found {
         let below = file.path.strip_prefix(workspace).unwrap_or(&file.path);
@@ -124,10 +133,11 @@ pub fn problems<'c>(
             1 => String::new(),
             count => format!(", and so are {} more", count - 1),
         };
-        let what = format!(
-            "may be written by other users of this machine (mode {:04o}){more}",
-            file.mode
-        );
+        let whom = match file.is_of_own_group {
+            true => "everybody in a group of this engine's",
+            false => "other users of this machine",
+        };
+        let what = format!("may be written by {whom} (mode {:04o}){more}", file.mode);
         let hint = match folder.as_str() {
             "." => "`chmod go-w .`: whoever may write into the workspace may replace what is in it".to_owned(),
             folder => format!("`chmod -R go-w {folder}`, as `attache doctor --fix` does; look first at what stands there"),
@@ -149,7 +159,19 @@ fn is_writable(path: &Path, is_reachable: bool) -> Option<WritableFile> {
     is_open.then(|| WritableFile {
         path: path.to_path_buf(),
         mode,
+        is_of_own_group: mode & WRITES & 0o007 == 0 && is_own_group(facts.gid()),
     })
+}
+
+/// [`is_writable`], by others than a group of this process.
+fn is_foreign(path: &Path, is_reachable: bool) -> Option<WritableFile> {
+    is_writable(path, is_reachable).filter(|found| !found.is_of_own_group)
+}
+
+fn is_own_group(group: u32) -> bool {
+    let others = rustix::process::getgroups().unwrap_or_default();
+    let mut own = others.into_iter().chain([rustix::process::getegid()]);
+    own.any(|own| own.as_raw() == group)
 }
 
 fn is_reachable(folder: &Path) -> bool {

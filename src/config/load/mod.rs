@@ -248,7 +248,7 @@ fn load_given(
     }
     let known_secrets = files.known_secrets(&mut ctx);
     let settings = files.resolve(&mut ctx);
-    check_modes(&settings, &mut ctx);
+    let open = check_modes(&settings, &mut ctx);
     let gateway = settings.gateway.as_ref().map(|(gateway, _)| gateway);
     // Without a mail domain, addresses are checked in a reserved one (RFC 2606 section 2).
     let domain = gateway.map_or("unknown.invalid", |gateway| gateway.mail_domain.as_str());
@@ -260,7 +260,8 @@ fn load_given(
     }
     let people = gateway.zip(settings.security.as_ref());
     letters::check(&persona_files, settings.context.as_ref(), people, &mut ctx);
-    let warnings = files.warnings(&settings, &persona_files, &ctx);
+    let mut warnings = files.warnings(&settings, &persona_files, &ctx);
+    warnings.extend(open);
     let (personas, out_of_service) = personas::split(persona_files, domain, &mut ctx)?;
     let personas = Personas::new(personas).map(|personas| personas.without(out_of_service, domain));
     let unsaid = |what: &str| ConfigErrors {
@@ -295,10 +296,10 @@ fn load_given(
     })
 }
 
-/// Reports files of the configuration, and programs, that other users of the machine may write.
-fn check_modes(settings: &ResolvedFiles, ctx: &mut CheckContext<'_>) {
+/// Reports files of the configuration, and programs, that other users of the machine may write; returns the warnings.
+fn check_modes(settings: &ResolvedFiles, ctx: &mut CheckContext<'_>) -> Vec<Problem> {
     if !ctx.source.has_world() {
-        return;
+        return Vec::new();
     }
     let workspace = ctx.workspace;
     let hooks = settings.hooks.iter();
@@ -307,9 +308,11 @@ fn check_modes(settings: &ResolvedFiles, ctx: &mut CheckContext<'_>) {
     let tools = tools.map(|tool| (tool.command.as_slice(), tool.folder.as_path()));
     let servers = settings.mcp.iter();
     let servers = servers.map(|server| (server.command.as_slice(), server.folder.as_path()));
-    for problem in open_files::problems(workspace, hooks.chain(tools).chain(servers)) {
+    let (problems, warnings) = open_files::problems(workspace, hooks.chain(tools).chain(servers));
+    for problem in problems {
         ctx.report(problem);
     }
+    warnings
 }
 
 /// The files of `configs/`; `None`: the file could not be read, or an optional one does not exist.

@@ -2,7 +2,7 @@
 
 use attache::config::{writable_files, writable_part};
 use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -94,13 +94,21 @@ fn what_others_may_write_is_found_unless_they_cannot_reach_it() {
         let found: Vec<String> = found.iter().map(|file| below(&file.path)).collect();
         assert_eq!(found, wanted, "{modes:?}");
     }
+    // As an umask of 002 leaves files, and a volume whose group the process is in.
+    for (mode, wanted) in [(0o775, true), (0o770, true), (0o777, false), (0o772, false)] {
+        let folder = workspace();
+        chmod(&folder.path().join("configs"), mode);
+        let found = writable_files(folder.path());
+        let found: Vec<bool> = found.iter().map(|file| file.is_of_own_group).collect();
+        assert_eq!(found, [wanted], "{mode:o}");
+    }
 }
 
 #[test]
 fn a_program_that_others_may_write_or_exchange_is_known_by_any_word_of_its_command() {
     let rows: [(&[&str], &str, u32, bool); 12] = [
         (&["./run"], "configs/tools/stock/run", 0o777, true),
-        (&["./run"], "configs/tools/stock/run", 0o775, true),
+        (&["./run"], "configs/tools/stock/run", 0o775, false),
         (&["./run"], "configs/tools/stock", 0o777, true),
         (&["./run"], "configs/tools", 0o777, true),
         (&["./run"], "configs", 0o777, true),
@@ -124,6 +132,18 @@ fn a_program_that_others_may_write_or_exchange_is_known_by_any_word_of_its_comma
         let tool = folder.path().join("configs/tools/stock");
         let found = writable_part(&command, (&tool, folder.path()));
         assert_eq!(found.is_some(), is_open, "{command:?} with {path} {mode:o}");
+    }
+    // What a group may write that this process is not in is another's.
+    let folder = workspace();
+    let tool = folder.path().join("configs/tools/stock");
+    chmod(&tool.join("run"), 0o775);
+    let own = std::fs::metadata(&tool).expect("a folder").gid();
+    // Only root may give a file to such a group.
+    if std::os::unix::fs::chown(tool.join("run"), None, Some(own + 4321)).is_ok() {
+        let command = ["./run".to_owned()];
+        assert!(writable_part(&command, (&tool, folder.path())).is_some());
+        let found = writable_files(folder.path());
+        assert!(found.iter().all(|file| !file.is_of_own_group) && found.len() == 1);
     }
     // Somewhere else, the program itself is looked at.
     let (folder, elsewhere) = (workspace(), workspace());

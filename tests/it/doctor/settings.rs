@@ -49,10 +49,14 @@ pub static CASES: &[Case] = &[
             house.chmod("configs", 0o777)
         },
     ),
-    Case::fault(
-        "a file of the configuration that its group may write",
+    Case::warning(
+        "a file of the configuration that a group of the engine's may write",
         "configuration",
-        &["configs/gateway.json", "mode 0660"],
+        &[
+            "configs/gateway.json",
+            "in a group of this engine's",
+            "mode 0660",
+        ],
         "chmod -R go-w configs",
         |house| {
             house.chmod(".", 0o750);
@@ -81,7 +85,7 @@ pub static CASES: &[Case] = &[
     Case::fault(
         "a skill that others may write",
         "configuration",
-        &["skills", "mode 0775"],
+        &["skills", "mode 0777"],
         "chmod -R go-w skills",
         |house| {
             house.write(
@@ -89,7 +93,7 @@ pub static CASES: &[Case] = &[
                 "---\nname: tea\ndescription: Tea.\n---\nPour.\n",
             );
             house.chmod(".", 0o755);
-            house.chmod("skills", 0o775)
+            house.chmod("skills", 0o777)
         },
     ),
     Case::fault(
