@@ -110,10 +110,10 @@ pub fn problems<'c>(
     }
     let (warned, refused): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|file| file.is_of_own_group);
-    (told(workspace, refused), told(workspace, warned))
+    (by_folder(workspace, refused), by_folder(workspace, warned))
 }
 
-fn told(workspace: &Path, found: Vec<WritableFile>) -> Vec<Problem> {
+fn by_folder(workspace: &Path, found: Vec<WritableFile>) -> Vec<Problem> {
     let mut of_folder: BTreeMap<String, (WritableFile, usize)> = BTreeMap::new();
     for file in found {
         let below = file.path.strip_prefix(workspace).unwrap_or(&file.path);

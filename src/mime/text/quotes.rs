@@ -93,7 +93,7 @@ pub fn with_unknown(
     quotations: &[Quotation],
     thread: &[String],
 ) -> Option<String> {
-    let mut known = Known::of(thread);
+    let mut known = ThreadLines::of(thread);
     let mut lines = text.lines();
     let (mut read, mut shown) = (0, 0);
     let mut own = fresh.lines();
@@ -131,7 +131,7 @@ fn push_line(text: &mut String, line: &str) {
 }
 
 /// What the letters of a thread say, to be searched for quoted lines, and how much may still be searched.
-struct Known {
+struct ThreadLines {
     /// Their lines, [`squeezed`].
     lines: HashSet<String>,
     /// The same in order, each long one once, for lines that a program wrapped anew.
@@ -140,7 +140,7 @@ struct Known {
     bytes_left: usize,
 }
 
-impl Known {
+impl ThreadLines {
     fn of(thread: &[String]) -> Self {
         let mut known = Self {
             lines: HashSet::new(),
