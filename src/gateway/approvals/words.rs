@@ -442,7 +442,6 @@ fn doubts(paragraph: &[&str]) -> bool {
         return false;
     }
     let asks = |line: &String| line.trim_end().ends_with(['?', '？', '؟']);
-    // "No. 12" is an address.
     let is_number = |at: usize| {
         let next = words.get(at + 1).and_then(|next| next.chars().next());
         words[at] == "no" && next.is_some_and(|first| first.is_ascii_digit())
@@ -461,7 +460,13 @@ pub(super) fn takes_back(line: &str) -> bool {
         .split([' ', ',', '，', '、'])
         .next()
         .unwrap_or_default();
+    // "No. 12" is an address.
+    let number = words
+        .strip_prefix("no")
+        .map(|rest| rest.trim_start_matches(['.', ' ']));
+    let is_number = number.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     !is_quoted(line)
+        && !is_number
         && line.starts_with(char::is_alphabetic)
         && (contains(NO, &words)
             || BUT.contains(&first)
