@@ -56,7 +56,8 @@ pub(super) async fn recover(store: &Store, config: &Config) -> anyhow::Result<()
     if closed > 0 {
         tracing::warn!(
             closed,
-            "this database is a restored backup: the questions that were open are closed, and their runs go on without an approval"
+            "this database is a restored backup: the questions that were open are closed, and their runs go on without an approval; drafts that \
+             waited are not sent, and their letters stay without an answer until somebody writes one"
         );
     }
     store
