@@ -583,6 +583,33 @@ mod tests {
         }
     }
 
+    /// Words below a yes, and whether it is one still.
+    const BELOW_A_YES: &[(&str, bool)] = &[
+        ("ja\n\nLieber Gruß\nOlga", true),
+        ("yes\n\nTalk later, Olga", true),
+        ("yes\n\nOlga Meier\nNo. 12, High Street", true),
+        ("yes\n\nNo problem at all.\nOlga", true),
+        ("yes\n\nOn reflection, no.", false),
+        ("yes\nNo thanks, leave it.", false),
+        ("ja\n\nAch, nein.", false),
+        ("yes\n\n*No*", false),
+        ("да\n\nХотя нет.", false),
+        ("sí\n\nPensándolo bien, no.", false),
+        ("yes\n\nIs the price right?\nOlga", false),
+        (
+            "yes\nActually wait until Monday.\nBest regards\nOlga Meier\nHome GmbH, 4 Mill Lane, 80331 Munich\n+49 89 123456\nwww.home.example",
+            false,
+        ),
+        (
+            "yes\n\nNow that I look at the prices again I see that he has left out the second bicycle and the luggage, so let us wait with it.",
+            false,
+        ),
+        ("はい\n\nやっぱりやめて。", false),
+        ("好\n\n等一下再说。", false),
+        ("네\n\n아니, 취소해 주세요.", false),
+        ("はい\n\n山田", true),
+    ];
+
     /// Answers as owners write them, above the question that their program quotes; `None`: a person would ask back.
     #[test]
     fn an_owners_answer_is_read_as_a_person_would_read_it() {
@@ -610,29 +637,6 @@ mod tests {
                 yes,
             ),
             ("kyllä\n\nTerveisin\nOlga", yes),
-            ("ja\n\nLieber Gruß\nOlga", yes),
-            ("yes\n\nTalk later, Olga", yes),
-            ("yes\n\nOlga Meier\nNo. 12, High Street", yes),
-            ("yes\n\nNo problem at all.\nOlga", yes),
-            ("yes\n\nOn reflection, no.", None),
-            ("yes\nNo thanks, leave it.", None),
-            ("ja\n\nAch, nein.", None),
-            ("yes\n\n*No*", None),
-            ("да\n\nХотя нет.", None),
-            ("sí\n\nPensándolo bien, no.", None),
-            ("yes\n\nIs the price right?\nOlga", None),
-            (
-                "yes\nActually wait until Monday.\nBest regards\nOlga Meier\nHome GmbH, 4 Mill Lane, 80331 Munich\n+49 89 123456\nwww.home.example",
-                None,
-            ),
-            (
-                "yes\n\nNow that I look at the prices again I see that he has left out the second bicycle and the luggage, so let us wait with it.",
-                None,
-            ),
-            ("はい\n\nやっぱりやめて。", None),
-            ("好\n\n等一下再说。", None),
-            ("네\n\n아니, 취소해 주세요.", None),
-            ("はい\n\n山田", yes),
             ("yes\n\nno, do not send it", None),
             ("yes\n\nOn the 3rd he has left.\nNo, do not send it", None),
             ("yes\n\n2nd thought:\nno, do not send it", None),
@@ -667,8 +671,11 @@ mod tests {
             "\n\nFrom: The bot <bot@persona.test>\nSent: 27 November 2026 10:00\nTo: Olga\nSubject: May I?\n\nMay I send this?\nNo, never\n",
             "",
         ];
+        let below = BELOW_A_YES
+            .iter()
+            .map(|(answer, is_yes)| (*answer, is_yes.then_some(Approve)));
         let mut wrong = Vec::new();
-        for (own, wanted) in cases {
+        for (own, wanted) in cases.into_iter().chain(below) {
             for quote in quotes {
                 let text = format!("{own}{quote}");
                 let (fresh_text, quotations) = split_quotes(&text, "Re: May I?");

@@ -234,8 +234,8 @@ impl ThreadLines {
             }
             head = at..at;
         }
-        let mut is_unknown = |line: &str| line != GAP && !self.holds(unmarked(line), 0, 0);
-        if head.len() == inner.len() && !below.any(|line| is_unknown(line)) {
+        let is_unknown = |line: &str| line != GAP && !self.holds(unmarked(line), 0, 0);
+        if head.len() == inner.len() && !below.any(is_unknown) {
             any_held = true;
         } else if head.len() == inner.len() {
             lines[head]
