@@ -240,7 +240,11 @@ impl OwnerQuestions {
                 message_id: id.clone(),
                 run_id: None,
                 kind: DeliveryKind::Notice,
-                envelope_from: String::new(),
+                envelope_from: self
+                    .config
+                    .gateway
+                    .bounce_address
+                    .of_engine_mail(&mail.persona.address),
                 recipients: vec![mail.to.to_string()],
                 bytes,
             },

@@ -10,6 +10,33 @@ use std::time::Duration;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[tokio::test]
+async fn a_smarthost_that_takes_one_sender_gets_drafts_and_their_answers_by_it() {
+    for (bounces, sender) in [("plain", "ada@engine.test"), ("tagged", "")] {
+        let scene = Scene::with(&says(), |workspace| {
+            workspace.set("personas/ada/persona.json", "/reply", json!("draft"));
+            workspace.set(
+                "configs/gateway.json",
+                "/outbound/bounce_address",
+                json!(bounces),
+            );
+        })
+        .await;
+        scene.writes(CONTACT, "l1", "").await;
+        scene.owner_replies("y1", "perhaps").await;
+        let app = &scene.world.app;
+        let sql = "SELECT count(*) || '', min(envelope_from), max(envelope_from) FROM deliveries WHERE kind = $1";
+        let found: Vec<String> = app
+            .row(sql, "notice")
+            .await
+            .into_iter()
+            .map(Option::unwrap_or_default)
+            .collect();
+        assert_eq!(found, ["2", sender, sender], "{bounces}");
+        assert_eq!(scene.to_owner().len(), 2);
+    }
+}
+
+#[tokio::test]
 async fn a_final_text_waits_as_a_draft_and_a_yes_by_mail_sends_it_once() {
     let scene = drafting(&says()).await;
     let run = scene.writes(CONTACT, "l1", "").await;
