@@ -423,7 +423,8 @@ const NOTICES: &str = "confidential confidentiality disclaimer recipient virus v
 
 /// Reports whether a paragraph below a yes asks something, or holds a word of doubt or of no.
 fn doubts(paragraph: &[&str]) -> bool {
-    let own = paragraph.iter().copied().filter(|line| !is_quoted(line));
+    let is_own = |line: &&str| !is_quoted(line) && !is_street_address(line);
+    let own = paragraph.iter().copied().filter(is_own);
     let lines: Vec<String> = own
         .map(|line| line.to_lowercase().replace('’', "'"))
         .collect();
@@ -442,15 +443,21 @@ fn doubts(paragraph: &[&str]) -> bool {
         return false;
     }
     let asks = |line: &String| line.trim_end().ends_with(['?', '？', '؟']);
-    let is_number = |at: usize| {
-        let next = words.get(at + 1).and_then(|next| next.chars().next());
-        words[at] == "no" && next.is_some_and(|first| first.is_ascii_digit())
-    };
-    let says_no = |at: usize| contains(NO, words[at]) && !is_number(at);
     lines.iter().any(asks)
         || holds(DOUBTS)
-        || (0..words.len()).any(says_no)
+        || words.iter().any(|word| contains(NO, word))
         || DOUBT_PARTS.iter().any(|part| folded.contains(part))
+}
+
+/// Reports whether a line is of an address, such as `No. 12, High Street`; `No. 12 rooms are too many` is none.
+fn is_street_address(line: &str) -> bool {
+    let number = line.strip_prefix("No.").map(str::trim_start);
+    let number = number.and_then(|line| line.split_once(", "));
+    number.is_some_and(|(number, street)| {
+        !number.is_empty()
+            && number.chars().all(|c| c.is_ascii_digit())
+            && street.starts_with(char::is_uppercase)
+    })
 }
 
 /// Reports whether a line below a yes says that it is none after all.
@@ -460,13 +467,8 @@ pub(super) fn takes_back(line: &str) -> bool {
         .split([' ', ',', '，', '、'])
         .next()
         .unwrap_or_default();
-    // "No. 12" is an address.
-    let number = words
-        .strip_prefix("no")
-        .map(|rest| rest.trim_start_matches(['.', ' ']));
-    let is_number = number.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     !is_quoted(line)
-        && !is_number
+        && !is_street_address(line)
         && line.starts_with(char::is_alphabetic)
         && (contains(NO, &words)
             || BUT.contains(&first)
@@ -590,6 +592,10 @@ mod tests {
         ("yes\n\nOlga Meier\nNo. 12, High Street", true),
         ("yes\n\nNo problem at all.\nOlga", true),
         ("yes\n\nOn reflection, no.", false),
+        ("yes\n\nOn reflection, no. 12 rooms are too many.", false),
+        ("yes\n\nNo. 12 rooms are too many.", false),
+        ("yes\n\nNo: 12 is wrong", false),
+        ("yes\n\nNo. 12, not 13", false),
         ("yes\nNo thanks, leave it.", false),
         ("ja\n\nAch, nein.", false),
         ("yes\n\n*No*", false),
