@@ -62,7 +62,7 @@ pub use memory::{
     ContactAliases, MEMORY_OF_RUN_MAX, MEMORY_RESTORABLE, MEMORY_TEXT_CHARS_MAX, MEMORY_UNUSED_MAX,
     MemoryCircle, MemoryKind, MemoryProposal, MemoryScope, MemoryStatus,
 };
-pub use network::{BadNetwork, Network, peer_network};
+pub use network::{BadNetwork, Network, network_of, peer_network};
 pub use notice::{NoticeKind, NoticeSubject};
 pub use run::{
     ErrorClass, PdfFiles, RunState, RunWait, StopReason, ThreadOutcome, Trigger, Withheld,

@@ -1,7 +1,7 @@
 //! Ranges of IP addresses in CIDR notation.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// All addresses that begin with the same bits: `192.0.2.0/24`, `2001:db8::/32`, or one address by
 /// itself.
@@ -20,12 +20,14 @@ pub struct BadNetwork(pub String);
 
 /// Returns the network that counts as one peer: an IPv4 address, or an IPv6 /64, which belongs to one customer.
 pub fn peer_network(address: IpAddr) -> IpAddr {
+    network_of(address, 32, 64)
+}
+
+/// Returns the first address of the network of so many bits, at least one, in which an address stands.
+pub fn network_of(address: IpAddr, v4_bits: u32, v6_bits: u32) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-        }
-        v4 => v4,
+        IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits() & (u32::MAX << (32 - v4_bits))).into(),
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << (128 - v6_bits))).into(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Open connections of the pages, bounded in all and by network. Whoever has not shown a session or a key gives way.
 
-use crate::domain::peer_network;
+use crate::domain::{network_of, peer_network};
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -31,12 +31,9 @@ impl WebPeer {
 
     /// Returns the network whose places it takes: /64, or /24 of IPv4. Others of it are only slower while one attacks.
     fn neighbours(self) -> Self {
-        match self.network() {
-            Self::Address(IpAddr::V4(address)) => {
-                let [a, b, c, _] = address.octets();
-                Self::Address(IpAddr::from([a, b, c, 0]))
-            }
-            other => other,
+        match self {
+            Self::Address(address) => Self::Address(network_of(address, 24, 64)),
+            Self::Socket => Self::Socket,
         }
     }
 }

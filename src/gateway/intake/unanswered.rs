@@ -4,10 +4,10 @@
 //! Absent on purpose: letters of contacts and owners, and of trusted relays, which bring those of all senders.
 
 use crate::config::Config;
-use crate::domain::{Envelope, Timestamp, Trust, Via, peer_network};
+use crate::domain::{Envelope, Timestamp, Trust, Via, network_of};
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Mutex, PoisonError};
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Largest letters of a network within an hour that are stored without an answer, and of all networks.
@@ -18,19 +18,25 @@ const SMALL_BYTES: usize = 64 * 1024;
 const HOUR: Duration = Duration::from_secs(3600);
 /// Most networks that are counted; the one with the oldest hour gives way.
 const NETWORKS_MAX: usize = 4096;
-/// All networks, among the networks.
-const ALL: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-
-/// Bytes by network, each with the begin of its hour.
-#[derive(Default)]
-pub(super) struct UnansweredBytes(Mutex<HashMap<IpAddr, (Timestamp, u64)>>);
+/// Bytes of the hour that began with the first of them.
+type HourSum = (Timestamp, u64);
 
 /// Envelope, trust and bytes of a letter.
 type Whose<'a> = (&'a Envelope, Trust, usize);
 
+/// What each network, and all of them, brought within an hour.
+#[derive(Default)]
+struct HourSums {
+    networks: HashMap<IpAddr, HourSum>,
+    all: Option<HourSum>,
+}
+
+#[derive(Default)]
+pub(super) struct UnansweredBytes(Mutex<HourSums>);
+
 impl UnansweredBytes {
-    /// Reports whether a letter may be stored: its network, or all, have brought less than may be within this hour. One that is not
-    /// answered is counted.
+    /// Reports whether a letter may be stored: its network, and all, have brought less than may be within this hour. One that is
+    /// not answered is counted.
     pub fn has_room(
         &self,
         config: &Config,
@@ -41,49 +47,68 @@ impl UnansweredBytes {
         let Some(network) = counted_network(config, whose) else {
             return true;
         };
-        let (bytes, largest) = (whose.2 as u64, config.limits.letter_bytes_max as u64);
+        let most = |letters| (config.limits.letter_bytes_max as u64).saturating_mul(letters);
+        let mut sums = self.sums();
         if is_answered {
-            return whose.2 <= SMALL_BYTES
-                || self.left(network, largest * LARGEST_PER_HOUR, now) > 0;
+            let brought = within(sums.networks.get(&network), now);
+            return whose.2 <= SMALL_BYTES || brought < most(LARGEST_PER_HOUR);
         }
-        let fits = bytes <= self.left(network, largest * LARGEST_PER_HOUR, now)
-            && bytes <= self.left(ALL, largest * LARGEST_OF_ALL, now);
-        if fits {
-            self.count(config, whose, now);
-        }
-        fits
+        let bounds = (most(LARGEST_PER_HOUR), most(LARGEST_OF_ALL));
+        sums.take(network, whose.2 as u64, bounds, now)
     }
 
-    /// Counts a letter that is not answered.
+    /// Counts a letter that is not answered after all.
     pub fn count(&self, config: &Config, whose: Whose<'_>, now: Timestamp) {
         if let Some(network) = counted_network(config, whose) {
-            self.add(network, whose.2 as u64, now);
-            self.add(ALL, whose.2 as u64, now);
+            self.sums().add(network, whose.2 as u64, now);
         }
     }
 
-    fn left(&self, network: IpAddr, bytes_max: u64, now: Timestamp) -> u64 {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match counts.get(&network) {
-            Some((began, sum)) if now.since(*began) < HOUR => bytes_max.saturating_sub(*sum),
-            _ => bytes_max,
+    fn sums(&self) -> MutexGuard<'_, HourSums> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HourSums {
+    /// Adds what fits both bounds, of its network and of all; `false`: it does not.
+    fn take(
+        &mut self,
+        network: IpAddr,
+        bytes: u64,
+        (of_network, of_all): (u64, u64),
+        now: Timestamp,
+    ) -> bool {
+        let fits = |sum: Option<&HourSum>, most| within(sum, now).saturating_add(bytes) <= most;
+        let is_taken =
+            fits(self.networks.get(&network), of_network) && fits(self.all.as_ref(), of_all);
+        if is_taken {
+            self.add(network, bytes, now);
         }
+        is_taken
     }
 
-    fn add(&self, network: IpAddr, bytes: u64, now: Timestamp) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts.len() >= NETWORKS_MAX && !counts.contains_key(&network) {
-            let others = counts.iter().filter(|(network, _)| **network != ALL);
-            let oldest = others.min_by_key(|(_, (began, _))| *began);
+    fn add(&mut self, network: IpAddr, bytes: u64, now: Timestamp) {
+        if self.networks.len() >= NETWORKS_MAX && !self.networks.contains_key(&network) {
+            let oldest = self.networks.iter().min_by_key(|(_, (began, _))| *began);
             if let Some(oldest) = oldest.map(|(network, _)| *network) {
-                counts.remove(&oldest);
+                self.networks.remove(&oldest);
             }
         }
-        let (began, sum) = counts.entry(network).or_insert((now, 0));
-        if now.since(*began) >= HOUR {
-            (*began, *sum) = (now, 0);
+        let of_network = self.networks.entry(network).or_insert((now, 0));
+        for sum in [of_network, self.all.get_or_insert((now, 0))] {
+            if now.since(sum.0) >= HOUR {
+                *sum = (now, 0);
+            }
+            sum.1 = sum.1.saturating_add(bytes);
         }
-        *sum = sum.saturating_add(bytes);
+    }
+}
+
+/// Returns the bytes of an hour that is not over.
+fn within(sum: Option<&HourSum>, now: Timestamp) -> u64 {
+    match sum {
+        Some((began, bytes)) if now.since(*began) < HOUR => *bytes,
+        _ => 0,
     }
 }
 
@@ -93,21 +118,8 @@ fn counted_network(config: &Config, (envelope, trust, _): Whose<'_>) -> Option<I
     let peer = envelope.peer.filter(|_| is_outside)?;
     let relays = config.security.authentication.trusted_relays.iter();
     let mut relays = relays.flat_map(|relay| &relay.peers);
-    (!relays.any(|relay| relay.contains(peer))).then(|| neighbours(peer))
-}
-
-/// Returns the /24 of IPv4, or the /48 of IPv6, of which one customer of a provider may have all.
-fn neighbours(peer: IpAddr) -> IpAddr {
-    match peer_network(peer) {
-        IpAddr::V4(address) => {
-            let [a, b, c, _] = address.octets();
-            IpAddr::from([a, b, c, 0])
-        }
-        IpAddr::V6(address) => {
-            let [a, b, c, ..] = address.segments();
-            IpAddr::from([a, b, c, 0, 0, 0, 0, 0])
-        }
-    }
+    // One customer of a provider may have a whole /48.
+    (!relays.any(|relay| relay.contains(peer))).then(|| network_of(peer, 24, 48))
 }
 
 #[cfg(test)]
@@ -116,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_network_brings_so_much_within_an_hour_and_others_as_much() {
-        let counts = UnansweredBytes::default();
+        let mut sums = HourSums::default();
         let start = Timestamp::parse("2026-11-20T09:00:00.000Z").expect("an instant");
         let cases = [
             ("192.0.2.1", 0, 60, true),
@@ -134,18 +146,25 @@ mod tests {
         ];
         for (address, seconds, bytes, is_taken) in cases {
             let now = start.plus(Duration::from_secs(seconds));
-            let network = neighbours(address.parse().expect("an address"));
-            let has_room = bytes <= counts.left(network, 100, now);
-            assert_eq!(has_room, is_taken, "{address} {seconds}");
-            if has_room {
-                counts.add(network, bytes, now);
-            }
+            let network = network_of(address.parse().expect("an address"), 24, 48);
+            assert_eq!(
+                sums.take(network, bytes, (100, u64::MAX), now),
+                is_taken,
+                "{address} {seconds}"
+            );
         }
+        let mut sums = HourSums::default();
         for number in 1..=10_000_u32 {
-            counts.add(ALL, 1, start);
-            counts.add(IpAddr::from(number.to_be_bytes()), 100, start);
+            let network = IpAddr::from(number.to_be_bytes());
+            assert!(sums.take(network, 1, (100, 10_000), start), "{number}");
         }
-        assert!(counts.0.lock().expect("free").len() <= NETWORKS_MAX);
-        assert_eq!(counts.left(ALL, 20_000, start), 10_000);
+        assert!(sums.networks.len() <= NETWORKS_MAX);
+        assert_eq!(within(sums.all.as_ref(), start), 10_000);
+        let one_more = IpAddr::from([192, 0, 2, 0]);
+        assert!(
+            !sums.take(one_more, 1, (100, 10_000), start),
+            "all have brought enough"
+        );
+        assert!(sums.take(one_more, 1, (100, 10_000), start.plus(HOUR)));
     }
 }
