@@ -267,18 +267,22 @@ fn count(state: &mut LoopState<'_>, name: &str, payload: &str) {
 
 fn result_block(call: &AskedCall<'_>, content: String) -> Block {
     let is_error = is_failure(&content);
-    let payload: Value = serde_json::from_str(&content).unwrap_or_default();
-    // What only the persona and its owner wrote is told as it stands: it may be edited, or written back.
-    let is_own = payload["label"].is_object() && payload["label"]["lowest"].is_null();
+    let defused = defuse_marks(&content);
     Block::ToolResult {
         call_id: call.id.to_owned(),
         name: call.name.to_owned(),
-        content: match is_own {
+        content: match defused == content || is_own(&content) {
             true => content,
-            false => defuse_marks(&content),
+            false => defused,
         },
         is_error,
     }
+}
+
+/// Reports whether only the persona and its owner wrote a result: it is told as it stands, because it may be edited, or written back.
+fn is_own(payload: &str) -> bool {
+    let parsed: Value = serde_json::from_str(payload).unwrap_or_default();
+    parsed["label"].is_object() && parsed["label"]["lowest"].is_null()
 }
 
 /// Returns the results that an earlier attempt recorded for an answer, and counts them again.
