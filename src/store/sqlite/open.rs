@@ -121,10 +121,6 @@ pub(in crate::store) async fn open_to_read(workspace: &Path, clock: &dyn Clock) 
     let data = workspace.join("data");
     refuse_leftovers(&data)?;
     let options = only_to_read(connect_options(&data))?;
-    let noted = mark::noted(&data);
-    let mut conn = mark::require_whole_log(options.connect().await?, noted).await?;
-    require_newest(&mut conn).await?;
-    conn.close().await?;
     open_database(options, clock.now(), OpenedAs::ToRead).await
 }
 
@@ -210,8 +206,9 @@ async fn open_database(
     let noted = mark::noted(data);
     let mut conn = mark::require_whole_log(options.connect().await?, noted).await?;
     let can_write = !matches!(access, OpenedAs::ToRead);
-    if can_write {
-        bring_up_to_date(&mut conn, &access.opening(&file, now)).await?;
+    match can_write {
+        true => bring_up_to_date(&mut conn, &access.opening(&file, now)).await?,
+        false => require_newest(&mut conn).await?,
     }
     let mut lock = access.lock();
     let engine = if lock.is_some() {
