@@ -105,7 +105,9 @@ def judge(house, taken, smarthost):
     check("every run has one answer, and every answer is out", len(deliveries) == len(stored)
           and all(state == "done" for state, *_ in deliveries), collections.Counter(state for state, *_ in deliveries))
     copies = smarthost.copies()
-    check("nothing came that is not in the outbox", set(copies) <= {name for _, _, name, _ in deliveries})
+    # Besides the answers, notices to the owner about those that are on hold.
+    known = set(column("SELECT m.message_id FROM deliveries d JOIN messages m ON m.id = d.message_id"))
+    check("nothing came that is not in the outbox", set(copies) <= known, sorted(set(copies) - known)[:5])
     doubled = flagged = 0
     for _, possible_duplicate, name, frozen in deliveries:
         came = copies[name]

@@ -79,7 +79,12 @@ fn headline(pending: &PendingNotices) -> String {
             format!("{} are still waiting to be sent", count("mail", "mails"))
         }
         NoticeKind::DeliveryHeld => {
-            format!("{} may have been sent and is held", count("mail", "mails"))
+            let (are, they) = match pending.count {
+                1 => ("is", "it"),
+                _ => ("are", "they"),
+            };
+            let mails = count("mail", "mails");
+            format!("{mails} {are} on hold: {they} may have arrived")
         }
         NoticeKind::Bounced => format!("{} came back", count("mail", "mails")),
         NoticeKind::TransportRefused => format!("the mail server {subject} refuses our login"),
