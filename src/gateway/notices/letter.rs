@@ -78,13 +78,12 @@ fn headline(pending: &PendingNotices) -> String {
         NoticeKind::DeliveryDelayed => {
             format!("{} are still waiting to be sent", count("mail", "mails"))
         }
+        NoticeKind::DeliveryHeld if pending.count == 1 => {
+            format!("a mail{of} is on hold: it may have arrived")
+        }
         NoticeKind::DeliveryHeld => {
-            let (are, they) = match pending.count {
-                1 => ("is", "it"),
-                _ => ("are", "they"),
-            };
             let mails = count("mail", "mails");
-            format!("{mails} {are} on hold: {they} may have arrived")
+            format!("{mails} are on hold: they may have arrived")
         }
         NoticeKind::Bounced => format!("{} came back", count("mail", "mails")),
         NoticeKind::TransportRefused => format!("the mail server {subject} refuses our login"),
