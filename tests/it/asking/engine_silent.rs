@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::process::Stdio;
 
-#[test]
-fn a_stopped_engine_is_named_and_not_waited_for_without_end() {
+#[tokio::test]
+async fn a_stopped_engine_is_named_and_not_waited_for_without_end() {
     let script = json!({ "rules": [{ "say": "Until eight." }] });
     let dir = workspace(Sink::default().open(), &script);
     let folder = dir.path();
     let engine = Running::start(folder, &[]);
-    engine.signal(Signal::STOP);
+    engine.stop_between_writes(folder).await;
     let begun = |args: &[&str]| {
         let mut command = attache(folder, args);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -58,8 +58,8 @@ fn a_stopped_engine_is_named_and_not_waited_for_without_end() {
 }
 
 /// L13: a second engine names what helps, and one that is to replace a stopped one is not led into a wall.
-#[test]
-fn an_engine_beside_a_stopped_one_says_how_to_go_on_and_changes_nothing() {
+#[tokio::test]
+async fn an_engine_beside_a_stopped_one_says_how_to_go_on_and_changes_nothing() {
     let script = json!({ "rules": [{ "say": "Until eight." }] });
     let dir = workspace(Sink::default().open(), &script);
     let folder = dir.path();
@@ -75,7 +75,7 @@ fn an_engine_beside_a_stopped_one_says_how_to_go_on_and_changes_nothing() {
     let works = run(folder, &["serve"]);
     assert_eq!(works.code, 78, "{}", works.stderr);
     assert!(works.stderr.contains("--take-over"), "{}", works.stderr);
-    engine.signal(Signal::STOP);
+    engine.stop_between_writes(folder).await;
     let pid = engine.pid();
     let (go_on, end) = (format!("`kill -CONT {pid}`"), format!("`kill -9 {pid}`"));
     let beside = run(folder, &["serve"]);

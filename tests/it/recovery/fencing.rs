@@ -141,7 +141,7 @@ async fn a_stopped_replaced_engine_writes_and_sends_nothing_on_waking() {
     while db::number(&mut rows, asked).await == 0 {
         crate::app::glance().await;
     }
-    first.signal(Signal::STOP);
+    first.stop_between_writes(dir.path()).await;
 
     let refused = attache(dir.path(), &["serve"])
         .output()

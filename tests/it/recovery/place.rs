@@ -1,6 +1,7 @@
 //! A workspace on which the real binary serves, and a mail server that can stall.
 
-use rustix::process::{Pid, Signal, kill_process};
+use crate::app::db::Connection;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Result, Write};
 use std::net::{TcpListener, TcpStream};
@@ -140,11 +141,33 @@ impl Running {
     }
 
     pub fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id())
-            .ok()
-            .and_then(Pid::from_raw)
-            .expect("a process id");
-        kill_process(pid, signal).expect("it lives");
+        kill_process(self.id(), signal).expect("it lives");
+    }
+
+    fn id(&self) -> Pid {
+        let pid = i32::try_from(self.child.id());
+        pid.ok().and_then(Pid::from_raw).expect("a process id")
+    }
+
+    /// Stops it where it writes nothing: one stopped in a transaction keeps every other process from the database.
+    pub async fn stop_between_writes(&self, folder: &Path) {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(60) {
+            self.signal(Signal::STOP);
+            let stopped = waitpid(Some(self.id()), WaitOptions::UNTRACED);
+            assert!(
+                stopped
+                    .expect("a child")
+                    .is_some_and(|(_, now)| now.stopped())
+            );
+            // A connection of its own: one that waited in vain on PostgreSQL is left in a transaction that failed.
+            if Connection::open(folder).await.may_write().await {
+                return;
+            }
+            self.signal(Signal::CONT);
+            crate::app::blink();
+        }
+        panic!("process {} writes without end", self.child.id());
     }
 
     pub fn has_ended(&mut self) -> bool {

@@ -72,6 +72,17 @@ impl Connection {
         }
     }
 
+    /// Whether nobody holds what every write of an engine needs.
+    pub async fn may_write(&mut self) -> bool {
+        let patience = self.on("PRAGMA busy_timeout = 50", "SET lock_timeout = 50");
+        self.execute(patience).await.expect("a setting");
+        let asked = self.on(
+            "BEGIN IMMEDIATE; ROLLBACK",
+            "BEGIN; SELECT pg_advisory_xact_lock(1096045637, 0); ROLLBACK",
+        );
+        self.execute(asked).await.is_ok()
+    }
+
     /// Lets this connection break what references keep. On PostgreSQL, whose references are triggers, those of the schema are
     /// made to work on, and the role must be a superuser.
     pub async fn unchecked(&mut self) {
