@@ -267,6 +267,8 @@ word_enum!(
         Budget = "budget",
         /// The answer does not fit the schema that was asked for, after all repairs.
         OutputInvalid = "output_invalid",
+        /// The model ended without a word that could be mailed.
+        NoAnswer = "no_answer",
         /// A persona, profile, resolver or file that the run needs is missing or wrong.
         Config = "config",
         /// A hook does not allow the run, or gave no answer.

@@ -7,7 +7,7 @@ use super::reply::mail::final_reply;
 use super::start;
 use super::state::LoopState;
 use crate::domain::{ErrorClass, RunState, StopReason, Withheld};
-use crate::providers::{Block, FinishReason, Message, Response, Role, ToolChoice};
+use crate::providers::{FinishReason, Message, Response, Role, ToolChoice};
 use crate::runs::agents::partial;
 use crate::runs::approvals::kept;
 use crate::runs::approvals::reply::{self, ReplyDecision};
@@ -16,6 +16,7 @@ use crate::runs::deps::RunDeps;
 use crate::runs::error::RunError;
 use crate::runs::model_call::{structured, turn};
 use crate::runs::provider_health::Moment;
+use crate::runs::reply::last_text::{answered, at_limit, correction, kept_back, or_words_before};
 use crate::runs::reply::summary;
 use crate::runs::tool_calls::dispatch;
 use crate::store::{
@@ -53,6 +54,7 @@ pub async fn execute(
 
 /// Loops: ask the model, execute the calls, ask again; returns the final text and why it is final.
 async fn serve(state: &mut LoopState<'_>) -> Result<(String, StopReason), RunError> {
+    let mut choice = ToolChoice::Auto;
     loop {
         let response = match state.resumed.take() {
             Some(response) => response,
@@ -60,7 +62,7 @@ async fn serve(state: &mut LoopState<'_>) -> Result<(String, StopReason), RunErr
                 state.look_at_clock(Moment::Asking);
                 match state.counters.reached(state.budget(), state.elapsed()) {
                     Some(limit) => return final_turn(state, limit).await,
-                    None => match turn::ask(state, ToolChoice::Auto, None).await {
+                    None => match turn::ask(state, choice, None).await {
                         Err(RunError::BudgetExhausted(empty))
                             if exhausted::ends(state, &empty).await? =>
                         {
@@ -75,7 +77,7 @@ async fn serve(state: &mut LoopState<'_>) -> Result<(String, StopReason), RunErr
             return Ok((response.text(), StopReason::Refused));
         }
         if let Some(limit) = partial::limit_reached(&response.stop) {
-            return Ok((partial::honest(&response.text(), limit), limit));
+            return Ok(at_limit(state, response.text(), limit));
         }
         if response.calls().next().is_some() {
             let results = dispatch::call_all(state, &response).await?;
@@ -94,11 +96,17 @@ async fn serve(state: &mut LoopState<'_>) -> Result<(String, StopReason), RunErr
             if is_cut && state.is_bounded_by_program() {
                 return Ok((response.text(), StopReason::LimitOutput));
             }
-            let text = match is_cut {
-                true => complete(state, response).await?,
-                false => response.text(),
+            if is_cut {
+                let text = complete(state, response).await?;
+                return Ok(kept_back(state, text));
+            }
+            let Some((note, next)) = correction(state, &response) else {
+                let text = or_words_before(state, response.text());
+                return Ok(kept_back(state, text));
             };
-            return Ok(answered(or_words_before(state, text)));
+            choice = next;
+            state.append(response, Vec::new());
+            state.said.push(Message::user(note));
         }
     }
 }
@@ -134,32 +142,6 @@ async fn complete(state: &mut LoopState<'_>, response: Response) -> Result<Strin
     ))
 }
 
-/// Returns the text beside the last call that had any, when the end has none: models write their
-/// answer, call a tool to note something down, and take the turn for over. A sender who has an
-/// answer already gets no second one.
-fn or_words_before(state: &LoopState<'_>, text: String) -> String {
-    if !text.trim().is_empty() || state.replied {
-        return text;
-    }
-    let words = |message: &Message| {
-        let texts = message.blocks.iter().filter_map(|block| match block {
-            Block::Text { text } if message.role == Role::Assistant => Some(text.as_str()),
-            _ => None,
-        });
-        Some(texts.collect::<String>()).filter(|text| !text.trim().is_empty())
-    };
-    state.said.iter().rev().find_map(words).unwrap_or(text)
-}
-
-fn answered(text: String) -> (String, StopReason) {
-    let stop = if text.trim().is_empty() {
-        StopReason::NoReply
-    } else {
-        StopReason::Answered
-    };
-    (text, stop)
-}
-
 /// Makes one call without tools at a bound, so that the sender still receives an honest partial
 /// answer.
 async fn final_turn(
@@ -168,7 +150,7 @@ async fn final_turn(
 ) -> Result<(String, StopReason), RunError> {
     match turn::ask(state, ToolChoice::None, Some(counters::final_turn(limit))).await {
         Err(RunError::BudgetExhausted(empty)) if exhausted::ends(state, &empty).await? => {
-            Ok((exhausted::NOTHING_LEFT.to_owned(), limit))
+            Ok((exhausted::nothing_left(state), limit))
         }
         asked => {
             let text = match asked {
@@ -179,6 +161,10 @@ async fn final_turn(
                 }
                 asked => asked?.text(),
             };
+            if state.writes_letter() {
+                let text = or_words_before(state, text);
+                return Ok((kept_back(state, text).0, limit));
+            }
             if !text.trim().is_empty() || state.replied {
                 return Ok((text, limit));
             }
@@ -199,7 +185,19 @@ async fn finish(
             let message = "the model refused to answer".to_owned();
             (RunState::Failed, Some((ErrorClass::ContentFilter, message)))
         }
-        StopReason::Failed => (RunState::Failed, structured::failure(state)),
+        StopReason::Failed if state.form.is_some() => {
+            (RunState::Failed, structured::failure(state))
+        }
+        // No mail says that there is none: the sender's note does, and a notice to the owner.
+        _ if text.is_empty() && stop != StopReason::NoReply && state.owes_letter() => {
+            let message = match stop {
+                StopReason::Failed => {
+                    "the model ended without a word, and again when it was asked for one".to_owned()
+                }
+                limit => format!("`{limit}` ended the run before the model wrote an answer"),
+            };
+            (RunState::Failed, Some((ErrorClass::NoAnswer, message)))
+        }
         _ => {
             let (mail, question) = match summary::is_summary(state) {
                 true => {

@@ -38,6 +38,7 @@ pub mod start;
 pub mod execute;
 pub mod agents;
 pub mod model_call;
+pub mod said;
 pub mod preflight;
 mod missing_text;
 pub mod worker;

@@ -5,6 +5,8 @@ use super::state::LoopState;
 use crate::providers::{FinishReason, Message, Response};
 use crate::runs::approvals::reply;
 use crate::runs::error::RunError;
+use crate::runs::reply::last_text;
+use crate::runs::said::letter::{self, LastText};
 use crate::runs::tool_calls::dispatch;
 use crate::store::JournalSoFar;
 
@@ -52,15 +54,17 @@ pub fn resume(
             // started.
             Some(_) => {
                 let results = dispatch::known_blocks(state, &response);
-                let note = state
-                    .form
-                    .as_mut()
-                    .and_then(|form| form.replayed(&response));
+                let note = match state.form.as_mut() {
+                    Some(form) => form.replayed(&response),
+                    None => corrected(state, &response).map(Message::user),
+                };
                 state.append(response, results);
                 state.said.extend(note);
             }
             // A refusal ended the run with its own commit: a retry asks again.
             None if response.stop == FinishReason::Refused => {}
+            // So did an end without a word.
+            None if state.run.is_retried && is_wordless(&response) && state.writes_letter() => {}
             None if state
                 .form
                 .as_mut()
@@ -69,4 +73,23 @@ pub fn resume(
         }
     }
     Ok(())
+}
+
+fn is_wordless(response: &Response) -> bool {
+    response.calls().next().is_none() && letter::read(&response.text(), "") == LastText::Nothing
+}
+
+/// Returns what the model was told about that answer: another one came after it, although it has no calls.
+fn corrected(state: &mut LoopState<'_>, response: &Response) -> Option<&'static str> {
+    let goes_on = matches!(
+        response.stop,
+        FinishReason::MaxTokens
+            | FinishReason::Paused
+            | FinishReason::MalformedCall
+            | FinishReason::Refused
+    );
+    if goes_on || response.calls().next().is_some() {
+        return None;
+    }
+    last_text::correction(state, response).map(|(note, _)| note)
 }

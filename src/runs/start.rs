@@ -80,6 +80,8 @@ pub async fn begin<'a>(
         insists: run.is_retried,
         to_summarise: None,
         unasked: None,
+        is_corrected: false,
+        no_letter: None,
         spending,
         budget,
         began: deps.clock.monotonic(),

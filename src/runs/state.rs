@@ -6,7 +6,7 @@ use super::model_call::request_size;
 use super::stubs::with_stubs;
 use crate::config::{Budget, Persona, SettingsInForce, Spending};
 use crate::context::resolvers::Subject;
-use crate::domain::{Trigger, Withheld};
+use crate::domain::{DeliverTo, Trigger, Withheld};
 use crate::providers::{
     Block, FinishReason, Message, Parameter, ProviderError, Request, Response, Role, ToolChoice,
 };
@@ -21,12 +21,13 @@ use crate::runs::label::RunLabel;
 use crate::runs::model_call::answer_form::AnswerForm;
 use crate::runs::provider_health::Moment;
 use crate::runs::record::call_record::{Begun, BlockedBy, Claim, RULES, amounts, millis};
+use crate::runs::said::letter::NoLetter;
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::store::{
     ApprovalOfRun, AssembledContext, ClaimedRun, DigestedText, JournalEntry, MessageOutcome,
     NewOutbound, RunOptionsInForce, Step, StoreError, SummaryInputs,
 };
-use crate::tools::RegisteredTool;
+use crate::tools::{RegisteredTool, ToolClass};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +85,10 @@ pub struct LoopState<'a> {
     pub to_summarise: Option<SummaryInputs>,
     /// Reason not to ask the model: its answer could not be sent.
     pub unasked: Option<Withheld>,
+    /// `true`: the model was told once that its last text is no letter.
+    pub is_corrected: bool,
+    /// Why the last text is a draft for the owner, and no mail.
+    pub no_letter: Option<NoLetter>,
     /// MailBounds on tokens and money at the start of the run, each with its origin.
     pub(super) spending: Spending,
     pub(super) budget: Budget,
@@ -216,6 +221,32 @@ impl<'a> LoopState<'a> {
     pub fn is_bounded_by_program(&self) -> bool {
         let settings = &self.run_options.run_options.settings;
         self.run.trigger == Trigger::Chat && settings.max_output_tokens.is_some()
+    }
+
+    /// Reports whether the last text of this run is a letter that a person reads.
+    pub fn writes_letter(&self) -> bool {
+        let is_mail = matches!(
+            self.run.trigger,
+            Trigger::Email | Trigger::Schedule | Trigger::Manual
+        );
+        is_mail
+            && self.form.is_none()
+            && self.run_options.run_options.deliver_to != DeliverTo::Store
+    }
+
+    /// Reports whether somebody waits for a letter and no call of this run has written one yet, not even a draft. By the results
+    /// of its calls: the mail itself may have gone out in the commit of an owner's yes.
+    pub fn owes_letter(&self) -> bool {
+        let mails = |name: &str| {
+            let tool = self.tools.iter().find(|tool| tool.name() == name);
+            tool.is_some_and(|tool| {
+                tool.effects().sends_out && tool.class() == ToolClass::Transactional
+            })
+        };
+        let has_mailed = self.said.iter().flat_map(|message| &message.blocks).any(
+            |block| matches!(block, Block::ToolResult { name, is_error: false, .. } if mails(name)),
+        );
+        self.writes_letter() && !self.replied && !has_mailed
     }
 
     /// Raises the output limit of this route, for the rest of the run.

@@ -175,7 +175,7 @@ async fn an_answer_that_never_fits_is_not_mailed() {
 #[tokio::test]
 async fn an_answer_goes_to_the_owners_or_nowhere() {
     let rules = json!({ "letters": {
-        "+inbox": { "deliver_to": "owners" },
+        "+inbox": { "deliver_to": "owners", "output_schema": "schemas/arrivals.json" },
         "+file": { "deliver_to": "store", "output_schema": "schemas/arrivals.json" },
     } });
     let app = place(&json!({ "rules": [{ "say": GOOD }] }), &rules)

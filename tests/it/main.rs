@@ -20,6 +20,7 @@ mod memory;
 mod vectors;
 mod tools;
 mod answers;
+mod said;
 mod structured;
 mod summaries;
 mod letters;

@@ -11,6 +11,7 @@
 //! - `substitute`: sentences for parts that a provider does not take
 //! - `capture`: the recorded bytes of one call
 //! - `accumulate`: the order of events, folded into a response
+//! - `thoughts`: reasoning in the text of an answer
 //! - `normalise`: any history in the form that the strictest vendor takes
 //! - `retry`: the decision after a failed call
 //! - `scrub`: secrets removed from bytes that are written to files
@@ -29,6 +30,7 @@ pub mod error;
 pub(in crate::providers) mod substitute;
 pub mod capture;
 pub mod accumulate;
+pub mod thoughts;
 pub mod normalise;
 pub mod retry;
 pub(in crate::providers) mod scrub;

@@ -6,12 +6,13 @@ use super::question::{QuestionSubject, parked, question, refused_before};
 use super::view;
 use crate::config::REPLY;
 use crate::domain::{Address, ApprovalKind, ReplyMode, Trigger, Withheld};
-use crate::policy::PolicyEffect;
+use crate::policy::{PolicyDecision, PolicyEffect};
 use crate::runs::error::RunError;
 use crate::runs::hooks::of_call;
 use crate::runs::hooks::panel::PanelDecision;
 use crate::runs::reply::destination;
 use crate::runs::reply::mail::mail_policy;
+use crate::runs::said::letter::NO_LETTER;
 use crate::runs::state::LoopState;
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::runs::tool_calls::decide::decide;
@@ -63,10 +64,23 @@ pub async fn judge(
         PanelDecision::Ask(why) => Some(why),
         PanelDecision::Allow => None,
     };
-    if asks.is_none() && is_plain(state) {
+    if asks.is_none() && state.no_letter.is_none() && is_plain(state) {
         return Ok(ReplyDecision::Store(Box::new(mail)));
     }
     let mut judged = judgement(state, &draft).await?;
+    if let Some(fault) = state.no_letter
+        && !matches!(
+            judged.decision.effect,
+            PolicyEffect::Deny | PolicyEffect::Hide
+        )
+    {
+        judged.decision = PolicyDecision {
+            effect: PolicyEffect::Draft,
+            rule: None,
+            code: NO_LETTER.to_owned(),
+            why: format!("the answer {}", fault.why()),
+        };
+    }
     if let Some(why) = asks {
         of_call::raise(&mut judged.decision, why);
     }

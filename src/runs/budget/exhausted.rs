@@ -14,9 +14,17 @@ use std::time::Duration;
 /// Time that a run is parked while other calls hold the reservation.
 const HELD_WAIT: Duration = Duration::from_secs(60);
 
-/// Answer when not even the final turn can be paid.
-pub const NOTHING_LEFT: &str =
-    "[This letter could not be answered to the end: what may be spent on it is used up.]";
+/// Answer to who asked at the machine when not even the final turn can be paid.
+const NOTHING_LEFT: &str =
+    "[This question could not be answered to the end: what may be spent on it is used up.]";
+
+/// Returns the answer when not even the final turn can be paid. A letter of this sentence alone is none.
+pub fn nothing_left(state: &LoopState<'_>) -> String {
+    match state.writes_letter() {
+        true => String::new(),
+        false => NOTHING_LEFT.to_owned(),
+    }
+}
 
 /// Reports whether a run that cannot be paid ends now with a partial answer instead of waiting;
 /// emits a notice to the owner.

@@ -6,6 +6,7 @@
 
 use crate::domain::RunId;
 use crate::providers::Event;
+use crate::providers::contract::thoughts::ThoughtFilter;
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -32,7 +33,7 @@ pub enum StreamPiece {
         is_last: bool,
     },
     Text(String),
-    /// An agent called a tool of its own: the text before it is not its answer.
+    /// An agent called a tool of its own, or the model ended its reasoning: the text before it is not the answer.
     Acted,
     /// The stream is full; what follows is not in it.
     Full,
@@ -49,6 +50,7 @@ pub struct AnswerStream {
 struct OpenStream {
     file: File,
     bytes_left: usize,
+    filter: ThoughtFilter,
 }
 
 impl AnswerStream {
@@ -60,6 +62,7 @@ impl AnswerStream {
                 open: Mutex::new(Some(OpenStream {
                     file,
                     bytes_left: BYTES_MAX,
+                    filter: ThoughtFilter::default(),
                 })),
                 path: Some(path),
             },
@@ -72,6 +75,14 @@ impl AnswerStream {
 
     /// Notes that a model is asked; for the rest see [`StreamPiece::Asked`].
     pub fn asked(&self, turn: u32, attempt: u32, is_last: bool) {
+        if let Some(stream) = self
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_mut()
+        {
+            stream.filter = ThoughtFilter::default();
+        }
         self.write(&StreamPiece::Asked {
             turn,
             attempt,
@@ -83,7 +94,19 @@ impl AnswerStream {
     pub fn see(&self, event: &Event) {
         match event {
             Event::TextDelta(text) if !text.is_empty() => {
-                self.write(&StreamPiece::Text(text.clone()));
+                let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some((was_thought, text)) =
+                    open.as_mut().map(|stream| stream.filter.push(text))
+                else {
+                    return;
+                };
+                drop(open);
+                if was_thought {
+                    self.write(&StreamPiece::Acted);
+                }
+                if !text.is_empty() {
+                    self.write(&StreamPiece::Text(text));
+                }
             }
             Event::ObservedCall { .. } => self.write(&StreamPiece::Acted),
             _ => {}

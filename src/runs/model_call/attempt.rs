@@ -4,9 +4,11 @@
 //! Absent on purpose: what follows from a failure (`turn.rs`).
 
 use crate::domain::ErrorClass;
+use crate::providers::contract::accumulate::call_id;
+use crate::providers::contract::thoughts;
 use crate::providers::{
     self, Block, CallContext, Event, FinishReason, LoopOwner, Phase, ProviderError, Response,
-    ToolChoice,
+    ToolArgs, ToolChoice,
 };
 use crate::runs::agents::{session, supervisor};
 use crate::runs::budget::{cost, reservation};
@@ -14,8 +16,10 @@ use crate::runs::checkpoint::to_json;
 use crate::runs::error::RunError;
 use crate::runs::provider_health::Moment;
 use crate::runs::record::call_record::{CallFailure, Ended, millis};
+use crate::runs::said::text_calls::{self, TextCalls};
 use crate::runs::state::LoopState;
 use crate::store::{DigestedText, JournalEntry, TurnAnswered, TurnFailed, TurnStarted};
+use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// Tool calls accepted from one answer, unless the run may make more: each call is two rows, and
@@ -78,7 +82,8 @@ pub async fn make(
     state.stream.asked(turn_index, attempt, is_last);
     let answered = call(state, &encoded, turn_index, question.until).await;
     crate::crash::crash_point!("R5", answered.is_ok());
-    let answered = answered.and_then(|response| usable(state, response));
+    let answered =
+        answered.and_then(|response| usable(state, heard(state, question.choice, response)));
     Ok(match answered {
         Ok(response) => Ok(accept(state, (turn_index, attempt), before, response)),
         Err(error) => {
@@ -134,6 +139,45 @@ async fn call(
         }
         LoopOwner::Agent => supervisor::complete(state, encoded, context).await,
     }
+}
+
+/// Returns an answer with its reasoning and its calls in their places, however its server handed them through.
+fn heard(state: &LoopState<'_>, choice: ToolChoice, response: Response) -> Response {
+    let mut response = thoughts::separated(response);
+    let may_call = choice == ToolChoice::Auto
+        && !state.tools.is_empty()
+        && state.route.loop_owner() == LoopOwner::Engine;
+    if !may_call || response.calls().next().is_some() {
+        return response;
+    }
+    let fits = |name: &str, args: &Map<String, Value>| {
+        let tool = state.tools.iter().find(|tool| tool.name() == name);
+        tool.is_some_and(|tool| tool.check_args(args).is_ok())
+    };
+    match text_calls::read(&response.text(), state.writes_letter(), &fits) {
+        TextCalls::None => {}
+        TextCalls::Unreadable => response.stop = FinishReason::MalformedCall,
+        TextCalls::Calls { words, calls } => {
+            response
+                .blocks
+                .retain(|block| !matches!(block, Block::Text { .. }));
+            response
+                .blocks
+                .extend((!words.is_empty()).then(|| Block::text(words)));
+            response
+                .blocks
+                .extend(calls.into_iter().zip(0..).map(|((name, args), position)| {
+                    Block::ToolCall {
+                        id: call_id("", position, |_| false),
+                        name,
+                        args: ToolArgs::of(args),
+                        provider_state: None,
+                    }
+                }));
+            response.stop = FinishReason::ToolUse;
+        }
+    }
+    response
 }
 
 /// Turns an answer without usable content into an error that carries its cost.

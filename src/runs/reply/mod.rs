@@ -2,5 +2,6 @@
 
 pub mod destination;
 pub mod mail;
+pub mod last_text;
 pub mod send_limits;
 pub mod summary;

@@ -18,6 +18,10 @@ use serde_json::Value;
 /// Error code of a call that was not executed because an earlier call failed.
 const SKIPPED: &str = "skipped";
 
+/// Told to a model that goes round in circles.
+const HAD_TWICE: &str =
+    "you have had this result twice, and it does not change: answer now, with what you have";
+
 /// One call of an answer.
 struct AskedCall<'a> {
     id: &'a str,
@@ -47,6 +51,11 @@ pub async fn call_all(
             let message =
                 format!("not executed, because `{cause}` failed before it in the same answer");
             let payload = skip(state, &call, message);
+            results.push(result_block(&call, payload));
+            continue;
+        }
+        if had_twice(state, &call) {
+            let payload = skip(state, &call, HAD_TWICE.to_owned());
             results.push(result_block(&call, payload));
             continue;
         }
@@ -215,6 +224,34 @@ fn skip_rest(state: &mut LoopState<'_>, response: &Response, after: &str, cause:
             format!("not executed, because `{cause}` ended the run"),
         );
     }
+}
+
+/// Reports whether a call was made twice before in this run, with one result both times. Failures have bounds of their own.
+fn had_twice(state: &LoopState<'_>, call: &AskedCall<'_>) -> bool {
+    let blocks = || state.said.iter().flat_map(|message| &message.blocks);
+    let same: Vec<&str> = blocks()
+        .filter_map(|block| match block {
+            Block::ToolCall { id, name, args, .. } if name == call.name && args == call.args => {
+                Some(id.as_str())
+            }
+            _ => None,
+        })
+        .collect();
+    let mut results: Vec<&str> = blocks()
+        .filter_map(|block| match block {
+            Block::ToolResult {
+                call_id,
+                content,
+                is_error: false,
+                ..
+            } if same.contains(&call_id.as_str()) => Some(content.as_str()),
+            _ => None,
+        })
+        .collect();
+    let count = results.len();
+    results.sort_unstable();
+    results.dedup();
+    results.len() < count
 }
 
 /// Records a skipped call as a call row and a result row, so that every trace is balanced. Returns

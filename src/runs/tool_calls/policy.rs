@@ -21,6 +21,7 @@ use crate::runs::error::RunError;
 use crate::runs::hooks::of_call;
 use crate::runs::hooks::panel::PanelDecision;
 use crate::runs::label::RunLabel;
+use crate::runs::said::letter::{self, LastText, NO_LETTER, NoLetter};
 use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{Step, StepKind, StoreError};
 use crate::tools::{
@@ -142,6 +143,9 @@ async fn judge(
         Ok(drafted) => drafted,
         Err(verdict) => return Ok(PreparedCall::ended(verdict)),
     };
+    if let Some(message) = no_letter(drafted.outcome.as_deref()) {
+        return ended(NO_LETTER, message);
+    }
     // A draft may hold what the run has not read before, such as a forwarded mail.
     let with_draft = ToolCallContext {
         label: match &drafted.outcome {
@@ -190,6 +194,21 @@ async fn judge(
         expected,
         next,
     })
+}
+
+/// Returns what is wrong with the text of a mail that is none: the model can write it again. What it repeats or sends as JSON it
+/// may have been asked for.
+fn no_letter(outcome: Option<&ToolOutcome>) -> Option<String> {
+    let draft = outcome?.mail.as_deref()?;
+    match letter::read(&draft.body, "") {
+        LastText::NoLetter(
+            fault @ (NoLetter::Call | NoLetter::Repeated | NoLetter::Placeholder),
+        ) => Some(format!(
+            "the text {}, and it is mailed as it stands: write it again",
+            fault.why()
+        )),
+        _ => None,
+    }
 }
 
 /// Returns the arguments of a call, if they are some. Errors: a code, and what is wrong with them.

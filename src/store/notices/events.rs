@@ -155,6 +155,9 @@ fn after_run(class: Option<ErrorClass>, persona: &PersonaId, run: &str) -> Strin
         Some(ErrorClass::OutputLimit) => {
             "raise `max_output_tokens` in `configs/inference.json`, or let the model think less"
         }
+        Some(ErrorClass::NoAnswer) => {
+            "answer the message yourself, or choose a model that does, in `configs/inference.json`"
+        }
         Some(ErrorClass::Config) => "put right what `attache config check` names",
         Some(ErrorClass::OutboundNotConfigured) => "configure `outbound` in `configs/gateway.json`",
         Some(ErrorClass::ContentFilter) => "answer the letter yourself, if it wants an answer",

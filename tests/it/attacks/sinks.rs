@@ -141,7 +141,9 @@ fn script(combinations: &[Combination], site: &Site, elsewhere: &Site) -> Value 
             "call": [{ "tool": "read_attachment", "args": { "name": file } }] }),
         );
     }
-    rules.push(json!({ "when": { "turn": 1 }, "call": [{ "tool": "list_files", "args": {} }] }));
+    rules.push(
+        json!({ "when": { "turn": 1 }, "call": [{ "tool": "glob", "args": { "pattern": "*" } }] }),
+    );
     let mut names: Vec<&String> = combinations.iter().map(|one| &one.tool).collect();
     names.sort();
     names.dedup();

@@ -139,7 +139,7 @@ async fn a_raised_budget_lets_waiting_runs_go_at_the_next_start() {
 }
 
 #[tokio::test]
-async fn with_answer_a_run_ends_in_a_fixed_sentence_the_owner_is_told() {
+async fn with_answer_a_run_without_a_word_has_failed_and_the_owner_is_told() {
     let app = workspace(json!({ "day_usd_max": 0.0005, "on_budget": "answer" }))
         .start()
         .await;
@@ -147,18 +147,14 @@ async fn with_answer_a_run_ends_in_a_fixed_sentence_the_owner_is_told() {
     app.drain().await;
     app.check().await;
     for run in &runs {
-        let ended = ("succeeded".to_owned(), Some("limit_cost".to_owned()), None);
-        assert_eq!(app.outcome(run).await, ended);
+        let (state, stop, class) = app.outcome(run).await;
+        let ended = (state.as_str(), stop.as_deref(), class.as_deref());
+        assert_eq!(ended, ("failed", Some("limit_cost"), Some("no_answer")));
         assert!(app.prompts(run).await.is_empty(), "nobody was asked");
     }
-    let sent = app.sent();
-    assert!(
-        sent.len() == 3
-            && sent
-                .iter()
-                .all(|mail| mail.text.contains("what may be spent on it is used up"))
-    );
-    assert_eq!(app.notices().len(), 1);
+    assert!(app.sent().is_empty(), "a sentence of ours is no answer");
+    // Of the budget, and of the runs.
+    assert_eq!(app.notices().len(), 2);
 }
 
 #[tokio::test]
@@ -171,23 +167,30 @@ async fn a_run_keeps_enough_for_its_last_words() {
     for (usd, turns, said) in [
         (0.002, 2, "In short"),
         (0.003, 3, "In short"),
-        (0.0009, 0, "used up"),
+        (0.0009, 0, ""),
     ] {
         let workspace = workspace(json!({ "cost_usd_max": usd }));
         workspace.write("configs/script.json", &script.to_string());
         let app = workspace.start().await;
         let run = letters(&app, 1).await.remove(0);
         app.drain().await;
+        let (state, stop, _) = app.outcome(&run).await;
+        let is_told = if said.is_empty() {
+            "failed"
+        } else {
+            "succeeded"
+        };
         assert_eq!(
-            app.outcome(&run).await,
-            ("succeeded".into(), Some("limit_cost".into()), None),
+            (state.as_str(), stop.as_deref()),
+            (is_told, Some("limit_cost")),
             "{usd}"
         );
         assert_eq!(app.prompts(&run).await.len(), turns, "{usd}");
+        let sent = app.sent();
+        assert_eq!(sent.len(), usize::from(!said.is_empty()), "{usd}");
         assert!(
-            app.sent()[0].text.contains(said),
-            "{usd}: {}",
-            app.sent()[0].text
+            sent.iter().all(|mail| mail.text.contains(said)),
+            "{usd}: {sent:?}"
         );
         let row = app
             .row("SELECT CAST(coalesce(cost_micros, 0) AS TEXT), limits_json FROM runs WHERE id = $1", &run)
@@ -197,7 +200,12 @@ async fn a_run_keeps_enough_for_its_last_words() {
             .and_then(|text| text.parse().ok())
             .expect("a cost");
         assert!(cost <= usd * 1e6, "{usd}: {cost}");
-        assert!(app.notices().is_empty(), "the bound of one run is no news");
+        let failed = usize::from(said.is_empty());
+        assert_eq!(
+            app.notices().len(),
+            failed,
+            "the bound of one run is no news, a message without an answer is"
+        );
         app.check().await;
     }
 }

@@ -7,6 +7,7 @@ use super::{KEY, context, fixture, request};
 use crate::app::{Workspace, note};
 use crate::corpora::corpus;
 use attache::config::ProviderSettings;
+use attache::domain::Email;
 use attache::providers::{
     Block, FinishReason, Provider, ProviderError, Response, ToolArgs, build, complete,
 };
@@ -31,6 +32,13 @@ const EXPLAINED: &[(&str, &str)] = &[
         "gemini-504074fe41b3a321",
         "MODEL_ARMOR is a refusal; the oracle passes the vendor's word on",
     ),
+];
+/// Recorded answers that are no letters, or not only: what was recorded is not what is mailed.
+const NO_LETTERS: &[&str] = &[
+    "anthropic-f4ca24e0db2b0d89", // JSON, for a draft
+    "compat-48d7051b62f9469e",    // the marks of a template, and a next turn
+    "compat-78afcd013d8c6786",    // a thought that never ends
+    "ollama-c29793600b593544",    // a thought before the letter
 ];
 const CALL_UNREAD: &str =
     "Groq's tool_use_failed: the model is told that its call could not be read, and asked again";
@@ -336,6 +344,15 @@ async fn a_letter_answered_by_recording_ends_with_a_mail_or_a_notice() {
             };
             let wanted = plain(expected["text"].as_str().unwrap_or_default());
             let mails = app.sent();
+            if NO_LETTERS.contains(&recording["id"].as_str().unwrap_or_default()) {
+                let is_bare = |mail: &Email| {
+                    !["<think>", "<|im_", "{\""]
+                        .iter()
+                        .any(|mark| mail.text.contains(mark))
+                };
+                assert!(mails.iter().all(is_bare), "{mails:?}");
+                continue;
+            }
             let is_mailed = match state.as_str() {
                 "succeeded" => mails.iter().any(|mail| {
                     let beginning: String = wanted.chars().take(40).collect();

@@ -1,0 +1,397 @@
+//! What stands round a letter in the text of a model: marks of a chat template, frames of ours, a fence, header fields, a
+//! sentence about the draft. Pure.
+
+/// Returns a text without what is round it.
+pub fn unframed(text: &str) -> String {
+    let mut letter = without_turns(text);
+    letter = without_frames(&letter);
+    // A draft may stand in a fence below a sentence about it, with a subject inside.
+    for _ in 0..3 {
+        letter = unfenced(&letter).to_owned();
+        letter = without_headers(without_preamble(&letter)).to_owned();
+    }
+    letter.trim_matches(is_blank).to_owned()
+}
+
+/// Begins of a turn in chat templates, in lower case.
+const TURN_BEGINS: &[&str] = &[
+    "<|im_start|>assistant",
+    "<|im_start|>user",
+    "<|im_start|>system",
+    "<|im_start|>",
+    "<|start_header_id|>assistant<|end_header_id|>",
+    "<|start_header_id|>user<|end_header_id|>",
+    "<|begin_of_text|>",
+    "<|start|>assistant",
+    "<|channel|>final",
+    "<|message|>",
+    "<|assistant|>",
+    "<|user|>",
+    "<|system|>",
+    "<start_of_turn>model",
+    "<start_of_turn>user",
+    "<|turn>model",
+    "<|turn>user",
+    "<｜assistant｜>",
+    "<｜user｜>",
+    "<｜begin▁of▁sentence｜>",
+    "<|start_of_turn_token|>",
+    "<|chatbot_token|>",
+    "[inst]",
+    "<bos>",
+];
+/// Ends of a turn: what follows is the model playing somebody else.
+const TURN_ENDS: &[&str] = &[
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|return|>",
+    "<|end_of_turn_token|>",
+    "<end_of_turn>",
+    "<turn|>",
+    "<｜end▁of▁sentence｜>",
+    "<eos>",
+    "[/inst]",
+];
+
+/// Returns the first turn of a text that has marks of a chat template.
+fn without_turns(text: &str) -> String {
+    let low = text.to_ascii_lowercase();
+    let mut at = 0;
+    loop {
+        at += low[at..].len() - low[at..].trim_start_matches(is_blank).len();
+        let rest = &low[at..];
+        let begins = TURN_BEGINS
+            .iter()
+            .chain(TURN_ENDS)
+            .chain(&["<s>", "assistant:"]);
+        // `<s>12</s>` is struck out.
+        let begins = begins.filter(|mark| {
+            **mark != "<s>" || !low.trim_end().trim_end_matches("</s>").contains("</s>")
+        });
+        match begins
+            .filter(|mark| rest.starts_with(**mark))
+            .map(|mark| mark.len())
+            .max()
+        {
+            Some(length) => at += length,
+            None => break,
+        }
+    }
+    let rest = &low[at..];
+    let marks = TURN_ENDS.iter().chain(TURN_BEGINS);
+    let end = marks.filter_map(|mark| {
+        rest.match_indices(mark)
+            .map(|(found, _)| found)
+            .take(64)
+            .find(|found| !is_code(rest, *found))
+    });
+    let end = end.min().unwrap_or(rest.len());
+    let turn = text[at..at + end].trim_end_matches(is_blank);
+    match turn.strip_suffix("</s>") {
+        Some(before) if !before.contains("<s>") => before.to_owned(),
+        _ => turn.to_owned(),
+    }
+}
+
+/// Reports whether a place is in a fence or between backticks of its line.
+fn is_code(text: &str, at: usize) -> bool {
+    let before = &text[..at];
+    let line = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let is_fenced = before
+        .lines()
+        .filter(|line| line.trim_start().starts_with("```"))
+        .count()
+        % 2
+        == 1;
+    is_fenced || before[line..].matches('`').count() % 2 == 1
+}
+
+/// Frames of the engine whose content is nobody's answer.
+const FRAMES: &[&str] = &["invocation", "knowledge", "notes", "thread-summary", "task"];
+
+/// Returns a text without frames and notes of the engine that a model repeats. A letter in our frame, and nothing else, is
+/// taken out of it.
+fn without_frames(text: &str) -> String {
+    let mut kept = text.to_owned();
+    for frame in FRAMES {
+        kept = without_element(&kept, frame);
+    }
+    let outside = without_element(&kept, "letter");
+    let kept = match outside.trim_matches(is_blank).is_empty() {
+        false => outside,
+        true => kept
+            .lines()
+            .filter(|line| {
+                !matches!(line.trim(), "<letter>" | "</letter>")
+                    && !line.trim().starts_with("<letter ")
+            })
+            .collect::<Vec<_>>()
+            .join("\n"),
+    };
+    let lines = kept
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("[engine]"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns a text without an element that begins a line; one that never ends goes to the end of the text.
+fn without_element(text: &str, name: &str) -> String {
+    let (mut kept, mut is_inside) = (String::with_capacity(text.len()), false);
+    for line in text.split_inclusive('\n') {
+        let trimmed = line.trim();
+        let opens = trimmed
+            .strip_prefix('<')
+            .and_then(|rest| rest.strip_prefix(name));
+        is_inside |= opens.is_some_and(|rest| rest.starts_with(['>', ' ']));
+        match (is_inside, trimmed.split_once(&format!("</{name}>"))) {
+            (false, _) => kept.push_str(line),
+            (true, Some((_, after))) => {
+                is_inside = false;
+                kept.push_str(after);
+                kept.push('\n');
+            }
+            (true, None) => {}
+        }
+    }
+    kept
+}
+
+/// Returns the content of a text that is one fence.
+fn unfenced(text: &str) -> &str {
+    let trimmed = text.trim_matches(is_blank);
+    let inner = trimmed
+        .strip_prefix("```")
+        .and_then(|rest| rest.strip_suffix("```"));
+    let Some((info, inner)) = inner.and_then(|inner| inner.split_once('\n')) else {
+        return text;
+    };
+    let is_text = matches!(
+        info.trim().to_ascii_lowercase().as_str(),
+        "" | "text"
+            | "txt"
+            | "plaintext"
+            | "plain"
+            | "markdown"
+            | "md"
+            | "email"
+            | "eml"
+            | "mail"
+            | "letter"
+    );
+    match is_text && !inner.contains("```") {
+        true => inner,
+        false => text,
+    }
+}
+
+/// Names of a subject, in lower case.
+const SUBJECTS: &[&str] = &[
+    "subject",
+    "betreff",
+    "objet",
+    "asunto",
+    "oggetto",
+    "onderwerp",
+    "assunto",
+    "ämne",
+    "emne",
+    "temat",
+    "aihe",
+    "konu",
+    "předmět",
+    "тема",
+    "件名",
+    "主题",
+];
+/// Names of other header fields, which go with a subject.
+const FIELDS: &[&str] = &[
+    "from",
+    "to",
+    "cc",
+    "bcc",
+    "date",
+    "reply-to",
+    "von",
+    "an",
+    "datum",
+    "de",
+    "à",
+    "para",
+    "da",
+    "a",
+    "van",
+    "aan",
+    "in-reply-to",
+];
+
+/// Returns a text without header fields at its start, where one of them is a subject.
+fn without_headers(text: &str) -> &str {
+    let (mut rest, mut has_subject) = (text.trim_start_matches(is_blank), false);
+    let mut body = rest;
+    while let Some((line, after)) = rest
+        .split_once('\n')
+        .or((!rest.is_empty()).then_some((rest, "")))
+    {
+        let line = line.trim().trim_matches('*');
+        let Some((name, _)) = line.split_once([':', '：']) else {
+            break;
+        };
+        let name = name.trim().trim_matches('*').to_lowercase();
+        let is_subject = SUBJECTS.contains(&name.as_str());
+        // A line that goes on in the next one is a sentence.
+        let is_whole = after.is_empty()
+            || after.starts_with(['\n', '\r'])
+            || after
+                .split('\n')
+                .next()
+                .is_some_and(|next| next.contains([':', '：']));
+        if !(is_subject && is_whole || FIELDS.contains(&name.as_str())) {
+            break;
+        }
+        has_subject |= is_subject;
+        rest = after;
+        if has_subject {
+            body = after;
+        }
+    }
+    match has_subject && !body.trim_matches(is_blank).is_empty() {
+        true => body.trim_start_matches(is_blank),
+        false => text,
+    }
+}
+
+/// Words of a sentence about a draft: what it is, and that it is here.
+const DRAFTS: &[&str] = &[
+    "draft",
+    "reply",
+    "response",
+    "answer",
+    "email",
+    "e-mail",
+    "letter",
+    "message",
+    "version",
+    "entwurf",
+    "antwort",
+    "brief",
+    "nachricht",
+    "brouillon",
+    "réponse",
+    "borrador",
+    "respuesta",
+    "bozza",
+    "risposta",
+    "concept",
+    "antwoord",
+];
+const HERE: &[&str] = &[
+    "here is",
+    "here's",
+    "here’s",
+    "here are",
+    "below is",
+    "this is",
+    "sure",
+    "certainly",
+    "of course",
+    "hier ist",
+    "hier der",
+    "hier mein",
+    "voici",
+    "aquí",
+    "ecco",
+    "hierbij",
+    "hier is",
+];
+/// Beginnings of a letter, in lower case.
+const GREETINGS: &[&str] = &[
+    "dear ",
+    "hi",
+    "hello",
+    "hey",
+    "good ",
+    "greetings",
+    "to ",
+    "liebe",
+    "sehr ",
+    "guten",
+    "hallo",
+    "moin",
+    "grüß",
+    "bonjour",
+    "cher",
+    "madame",
+    "monsieur",
+    "hola",
+    "estimad",
+    "querid",
+    "buen",
+    "gentile",
+    "ciao",
+    "caro",
+    "cara",
+    "beste",
+    "geachte",
+    "olá",
+    "prezad",
+    "hej",
+    "kära",
+    "kjære",
+    "szanown",
+    "dzień",
+];
+
+/// Returns a text without a sentence about it as a draft, and without the rule below it. Only above what begins like a letter.
+fn without_preamble(text: &str) -> &str {
+    let trimmed = text.trim_start_matches(is_blank);
+    let Some((first, after)) = trimmed.split_once('\n') else {
+        return text;
+    };
+    let low = first.trim().trim_matches('*').to_lowercase();
+    let is_about = low.ends_with([':', '：'])
+        && low.split_whitespace().count() <= 20
+        && HERE.iter().any(|here| low.contains(here))
+        && DRAFTS.iter().any(|draft| low.contains(draft));
+    if !is_about {
+        return text;
+    }
+    let after = after.trim_start_matches(is_blank);
+    let low = after
+        .get(..after.floor_char_boundary(after.len().min(40)))
+        .unwrap_or_default()
+        .to_lowercase();
+    let has_rule = low.starts_with("---") || low.starts_with("***");
+    let begins = has_rule
+        || low.starts_with("```")
+        || GREETINGS.iter().any(|greeting| low.starts_with(greeting))
+        || SUBJECTS
+            .iter()
+            .any(|subject| low.trim_start_matches('*').starts_with(subject));
+    match (begins, has_rule, after.split_once('\n')) {
+        (true, true, Some((_, letter))) => without_afterword(letter),
+        (true, false, _) => after,
+        _ => text,
+    }
+}
+
+/// Returns a draft between rules without what is below the last of them, where that is a sentence or two.
+fn without_afterword(letter: &str) -> &str {
+    match letter.rsplit_once("\n---") {
+        Some((before, below)) if below.trim().lines().count() <= 2 => before,
+        _ => letter,
+    }
+}
+
+/// Reports whether a character cannot be seen.
+pub fn is_blank(c: char) -> bool {
+    c.is_whitespace()
+        || matches!(
+            c,
+            '\u{feff}' | '\u{200b}'
+                ..='\u{200f}' | '\u{2060}' | '\u{ad}' | '\u{180e}' | '\u{2800}' | '\u{3164}'
+        )
+}

@@ -1,0 +1,458 @@
+//! The gate between a model and a mail: what is round a letter goes, and what is no letter is not mailed. Pure.
+//!
+//! It reads text that a model wrote to be mailed. Absent on purpose: answers with a schema, answers to programs, and whatever an
+//! owner wrote or edited, which nobody but their writer judges; reasoning, which is gone already (`providers::contract::thoughts`).
+
+use super::frames::{is_blank, unframed};
+use super::text_calls::{self, TextCalls};
+use std::collections::{HashMap, HashSet};
+
+/// Code of a text that is no letter: of a draft that is kept for its owner, and of a call that was to mail it.
+pub const NO_LETTER: &str = "no_letter";
+
+/// What a last text is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LastText {
+    /// A letter, without what stood round it.
+    Letter(String),
+    /// Nothing that a person could read.
+    Nothing,
+    /// Text that is no letter.
+    NoLetter(NoLetter),
+}
+
+/// Why a text is no letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoLetter {
+    Call,
+    Json,
+    Repeated,
+    Echo,
+    Placeholder,
+}
+
+impl NoLetter {
+    /// For the owner, behind "the persona's answer".
+    pub fn why(self) -> &'static str {
+        match self {
+            Self::Call => "is a call of a tool written as text",
+            Self::Json => "is JSON",
+            Self::Repeated => "says one sentence over and over",
+            Self::Echo => "repeats the message that it answers",
+            Self::Placeholder => "has a placeholder that nobody filled in",
+        }
+    }
+
+    /// What the model is told, once.
+    pub fn note(self) -> &'static str {
+        match self {
+            Self::Call => {
+                "[engine] Your text is a tool call. Text is mailed and calls nothing. Call the tool itself, or write the letter in words."
+            }
+            Self::Json => {
+                "[engine] Your answer is JSON, and a person reads it. Write the letter itself, in plain words."
+            }
+            Self::Repeated => {
+                "[engine] Your answer says the same thing over and over. Write the letter once, briefly."
+            }
+            Self::Echo => {
+                "[engine] Your answer repeats the letter that it answers. Write an answer of your own."
+            }
+            Self::Placeholder => {
+                "[engine] Your answer has a placeholder, and it is mailed as it stands. Write it again with the fact itself, or without that part."
+            }
+        }
+    }
+}
+
+/// Told to a model that ended without a word.
+pub const NUDGE: &str = "[engine] You ended without a word, and nothing has been sent. Write the letter to the sender now. Say plainly what \
+    could not be done.";
+
+/// Reads a last text. `asked`: the text that it answers.
+pub fn read(text: &str, asked: &str) -> LastText {
+    let letter = unframed(text);
+    if is_nothing(&letter) {
+        return LastText::Nothing;
+    }
+    if text_calls::read(&letter, true, &|_, _| true) != TextCalls::None {
+        return LastText::NoLetter(NoLetter::Call);
+    }
+    let fault = [
+        (is_json as fn(&str, &str) -> bool, NoLetter::Json),
+        (is_repeated, NoLetter::Repeated),
+        (is_echo, NoLetter::Echo),
+        (has_placeholder, NoLetter::Placeholder),
+    ];
+    match fault.iter().find(|(is_so, _)| is_so(&letter, asked)) {
+        Some((_, fault)) => LastText::NoLetter(*fault),
+        None => LastText::Letter(letter),
+    }
+}
+
+/// Texts that stand for none, without brackets and stops, in lower case.
+const NOTHINGS: &[&str] = &[
+    "empty content",
+    "empty",
+    "empty response",
+    "empty message",
+    "no content",
+    "no reply",
+    "no_reply",
+    "noreply",
+    "no response",
+    "no response needed",
+    "no reply needed",
+    "no reply necessary",
+    "no_answer",
+    "null",
+    "nil",
+    "n/a",
+    "undefined",
+    "nan",
+    "heartbeat_ok",
+    "no text",
+];
+
+fn is_nothing(text: &str) -> bool {
+    let low: String = text
+        .to_lowercase()
+        .chars()
+        .filter(|c| !is_blank(*c) || *c == ' ')
+        .collect();
+    let bare =
+        low.trim_matches(|c: char| c.is_ascii_punctuation() && c != '/' || c == '…' || c == ' ');
+    let is_word = bare
+        .chars()
+        .any(|c| c.is_alphanumeric() || !c.is_ascii() && !"…–—·•".contains(c));
+    // "Done." and "None." are answers; Python's word for nothing is not.
+    !is_word || NOTHINGS.contains(&bare) || text == "None"
+}
+
+fn is_json(text: &str, _asked: &str) -> bool {
+    let text = text.trim();
+    let inner = match text
+        .strip_prefix("```")
+        .and_then(|rest| rest.strip_suffix("```"))
+    {
+        Some(fenced) => fenced
+            .split_once('\n')
+            .map_or("", |(_, inner)| inner.trim()),
+        None => text,
+    };
+    inner.starts_with(['{', '[']) && serde_json::from_str::<serde::de::IgnoredAny>(inner).is_ok()
+}
+
+/// Times that a sentence is said before the letter is looked at as one that says nothing else.
+const REPEATED_MIN: usize = 5;
+/// Words of a text whose words are counted.
+const COUNTED_MIN: usize = 300;
+
+fn is_repeated(text: &str, _asked: &str) -> bool {
+    let mut said: HashMap<&str, usize> = HashMap::new();
+    for sentence in text.split(['.', '!', '?', '\n', '。', '！', '？']) {
+        let sentence = sentence.trim();
+        // Rows of a table, numbers, rules.
+        if sentence.chars().filter(|c| c.is_alphabetic()).count() >= 6 {
+            *said.entry(sentence).or_default() += 1;
+        }
+    }
+    let most = said.iter().filter(|(_, times)| **times >= REPEATED_MIN);
+    let most = most
+        .map(|(sentence, times)| sentence.len() * times)
+        .max()
+        .unwrap_or(0);
+    let (mut words, mut different) = (0_usize, HashSet::new());
+    for word in text.split_whitespace() {
+        words += 1;
+        different.insert(word);
+    }
+    let is_endless_word = words < 20 && text.len() > 20_000;
+    most * 2 > text.len() || is_endless_word || words >= COUNTED_MIN && different.len() * 20 < words
+}
+
+/// Fewest words of an answer that counts as an echo.
+const ECHOED_MIN: usize = 8;
+
+fn is_echo(text: &str, asked: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        text.split(|c: char| !c.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .map(str::to_lowercase)
+            .collect()
+    };
+    let (said, asked) = (words(text), words(asked));
+    said.len() >= ECHOED_MIN
+        && said.len() <= asked.len()
+        && asked.join(" ").contains(&said.join(" "))
+}
+
+/// First words of a placeholder between brackets, in lower case.
+const TO_FILL_IN: &[&str] = &[
+    "your",
+    "insert",
+    "enter",
+    "recipient's",
+    "customer's",
+    "guest's",
+    "ihr",
+    "ihre",
+    "dein",
+    "deine",
+    "votre",
+    "su",
+    "tu",
+    "seu",
+    "sua",
+    "uw",
+];
+/// What is to be filled in, where nothing else stands between the brackets.
+const NOUNS: &[&str] = &[
+    "name",
+    "first",
+    "last",
+    "full",
+    "date",
+    "time",
+    "company",
+    "recipient",
+    "sender",
+    "customer",
+    "guest",
+    "client",
+    "phone",
+    "number",
+    "email",
+    "amount",
+    "price",
+    "address",
+    "title",
+    "position",
+    "signature",
+    "link",
+    "order",
+    "id",
+    "contact",
+    "information",
+    "details",
+    "here",
+    "vorname",
+    "nachname",
+    "datum",
+    "firma",
+    "unterschrift",
+    "nom",
+    "nombre",
+    "fecha",
+    "nome",
+    "data",
+    "naam",
+];
+
+/// Finds `[Your Name]`, `{{order_id}}`, `<your name>`, unless the letter that is answered has it, too.
+fn has_placeholder(text: &str, asked: &str) -> bool {
+    let mut is_fenced = false;
+    for line in text.lines() {
+        is_fenced ^= line.trim_start().starts_with("```");
+        if is_fenced || line.trim_start().starts_with('>') {
+            continue;
+        }
+        let found = [("[", "]"), ("{{", "}}"), ("<", ">")]
+            .iter()
+            .any(|(open, close)| {
+                line.match_indices(open).take(64).any(|(at, _)| {
+                    let inner = line[at + open.len()..].split_once(close);
+                    inner.is_some_and(|(inner, after)| {
+                        let whole = format!("{open}{inner}{close}");
+                        is_placeholder(open, inner, after)
+                            && !asked.contains(&whole)
+                            && line[..at].matches('`').count() % 2 == 0
+                    })
+                })
+            });
+        if found {
+            return true;
+        }
+    }
+    false
+}
+
+fn is_placeholder(open: &str, inner: &str, after: &str) -> bool {
+    let low = inner.trim().to_lowercase();
+    let separator = |c: char| c.is_whitespace() || matches!(c, '_' | '/' | '-' | '’' | ':');
+    let words: Vec<&str> = low
+        .split(separator)
+        .filter(|word| !word.is_empty())
+        .collect();
+    let (Some(first), true) = (
+        words.first(),
+        words.len() <= 5 && inner.chars().count() <= 40,
+    ) else {
+        return false;
+    };
+    match open {
+        "{{" => low
+            .chars()
+            .all(|c| c.is_alphanumeric() || " _.-".contains(c)),
+        "<" => words.len() > 1 && matches!(*first, "your" | "insert" | "ihr" | "dein" | "votre"),
+        // `[Name](https://…)` is a link.
+        _ => {
+            !after.starts_with(['(', '[', ':'])
+                && (words.len() > 1 && TO_FILL_IN.contains(first)
+                    || words.iter().all(|word| NOUNS.contains(word)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter(text: &str) -> String {
+        match read(text, "When can we come?") {
+            LastText::Letter(letter) => letter,
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_round_a_letter_goes() {
+        for text in [
+            "Dear Anna,\nyes.",
+            "\u{feff}\n Dear Anna,\nyes. \n",
+            "<|im_start|>assistant\nDear Anna,\nyes.<|im_end|>",
+            "Dear Anna,\nyes.<|im_end|>\n<|im_start|>user\nAnd the price?<|im_end|>",
+            "<|start_header_id|>assistant<|end_header_id|>\n\nDear Anna,\nyes.<|eot_id|>",
+            "<start_of_turn>model\nDear Anna,\nyes.<end_of_turn>",
+            "<s>Dear Anna,\nyes.</s>",
+            "Dear Anna,\nyes.</s>",
+            "Assistant: Dear Anna,\nyes.",
+            "Subject: Re: Hello\n\nDear Anna,\nyes.",
+            "**Subject:** Re: Hello\n\nDear Anna,\nyes.",
+            "Betreff: Zimmer\n\nDear Anna,\nyes.",
+            "From: me\nTo: Anna\nSubject: Re: Hello\n\nDear Anna,\nyes.",
+            "Here is a draft:\n\nDear Anna,\nyes.",
+            "Here's a draft reply you can send:\n\n---\n\nDear Anna,\nyes.\n\n---\n\nLet me know if you want changes.",
+            "Sure! Here is the reply:\n\nSubject: Re: Hello\n\nDear Anna,\nyes.",
+            "Sure, here's the email:\n\n```\nDear Anna,\nyes.\n```",
+            "```markdown\nDear Anna,\nyes.\n```",
+            "<letter>\nDear Anna,\nyes.\n</letter>",
+            "<letter>\nfrom: Anna\n\nWhen?\n</letter>\n\nDear Anna,\nyes.",
+            "<invocation>\ntrigger: email\n</invocation>\n\nDear Anna,\nyes.",
+            "[engine] Your answer was cut off.\nDear Anna,\nyes.",
+        ] {
+            assert_eq!(letter(text), "Dear Anna,\nyes.", "{text}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_can_read_is_nothing() {
+        for text in [
+            "",
+            " \n",
+            "\u{200b}\u{2060}",
+            "(empty content)",
+            ".",
+            "…",
+            "---",
+            "NO_REPLY",
+            "[no response]",
+            "None",
+            "null",
+            "[engine] You may go on.",
+            "<invocation>\ntrigger: email",
+            "<|im_end|>",
+            "```\n```",
+        ] {
+            assert_eq!(read(text, ""), LastText::Nothing, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_letter_is_named() {
+        let sorry = "I am sorry. ".repeat(4000);
+        let words = "la ".repeat(400);
+        for (text, fault) in [
+            (
+                r#"{"name": "read_file", "arguments": {"path": "a"}}"#,
+                NoLetter::Call,
+            ),
+            (
+                "One moment.\n\n<tool_call>\n{\"name\": \"x\"}\n</tool_call>",
+                NoLetter::Call,
+            ),
+            (r#"{"reply": "Dear Anna, yes."}"#, NoLetter::Json),
+            ("```json\n{\"reply\": \"Dear Anna\"}\n```", NoLetter::Json),
+            (sorry.as_str(), NoLetter::Repeated),
+            (words.as_str(), NoLetter::Repeated),
+            ("Dear Anna,\nyes.\n\n[Your Name]", NoLetter::Placeholder),
+            ("Dear [Name],\nyes.", NoLetter::Placeholder),
+            (
+                "Your order {{order_id}} is on its way.",
+                NoLetter::Placeholder,
+            ),
+            ("It costs [insert price].", NoLetter::Placeholder),
+            ("Mit Gruß\n[Ihr Name]", NoLetter::Placeholder),
+            ("Yours\n<Your Name>", NoLetter::Placeholder),
+        ] {
+            assert_eq!(read(text, ""), LastText::NoLetter(fault), "{text:.60}");
+        }
+        let asked = "Hello,\n\nwe would like to rent two bicycles on Saturday, what do they cost?";
+        assert_eq!(
+            read("We would like to rent two bicycles on Saturday.", asked),
+            LastText::NoLetter(NoLetter::Echo)
+        );
+    }
+
+    #[test]
+    fn letters_with_odd_words_are_letters() {
+        for text in [
+            "Yes.",
+            "Done.",
+            "None.",
+            "OK",
+            "👍",
+            "15:30",
+            "Subject to availability, yes.",
+            "Subject: availability is not certain\nbecause of the fair.",
+            "To: the left of the station you see the house.",
+            "Here is the answer: yes, you can.",
+            "Here is the reply of the hotel:\n\n12 rooms, 80 € each.",
+            "See [Name of the house](https://house.example).",
+            "Press [Enter] twice, then [Esc].",
+            "Use `[Your Name]` in the template.",
+            "Dear Anna,\n```\n<|im_end|>\n```\nis a mark.",
+            "It was <s>12 €</s> 10 € for you.",
+            "| Day | Price |\n| --- | --- |\n| Mon | 10 € |\n| Tue | 10 € |\n| Wed | 10 € |\n| Thu | 10 € |\n| Fri | 10 € |",
+            "Ja, ja, ja, ja, ja, gerne!",
+            "[1] See the guide.\n[2] Call us.",
+            "{not json}, said he.",
+            "Done and dusted, see you on Saturday.",
+            "Assistant: this is my job, and I do it gladly.",
+        ] {
+            let expected = text.strip_prefix("Assistant: ").unwrap_or(text);
+            assert_eq!(
+                read(text, "Who is it?"),
+                LastText::Letter(expected.to_owned()),
+                "{text}"
+            );
+        }
+        // A placeholder that is spoken of.
+        let asked = "What do I write for [Your Name] in the form?";
+        let answer = "For [Your Name] you write Anna.";
+        assert_eq!(read(answer, asked), LastText::Letter(answer.to_owned()));
+    }
+
+    #[test]
+    fn much_text_is_read_in_bounds() {
+        for text in [
+            "*".repeat(1_000_000),
+            "<|im_end|>`".repeat(80_000),
+            "[".repeat(1_000_000),
+            "<".repeat(1_000_000),
+            "Subject: x\n".repeat(50_000),
+        ] {
+            let _whatever = read(&text, "");
+        }
+    }
+}

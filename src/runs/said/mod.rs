@@ -1,0 +1,9 @@
+//! What a model said: calls and frames in its text, and whether the rest is a letter. Pure.
+//!
+//! - `text_calls`: calls of tools that were written as text
+//! - `frames`: what stands round a letter
+//! - `letter`: the last text of a run, before it is mailed
+
+pub mod text_calls;
+mod frames;
+pub mod letter;
