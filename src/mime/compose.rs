@@ -8,7 +8,7 @@
 use super::headers::fields::one_line;
 use super::headers::filename::UniqueFilenames;
 use super::headers::wire;
-use super::text::markdown;
+use super::text::dialect::{letter_to_html, letter_to_plain};
 use super::transfer::plain_lines;
 use crate::domain::{Address, Timestamp, sha256_hex};
 use lettre::message::header::{ContentDisposition, ContentTransferEncoding, ContentType};
@@ -176,11 +176,11 @@ pub(super) fn is_safe_id(id: &str) -> bool {
 
 fn content(mail: &Outgoing) -> MultiPart {
     let text = plain_lines(&mail.body_markdown);
-    let html = markdown::to_html(&text);
+    let (plain, html) = (letter_to_plain(&text), letter_to_html(&text));
     let boundary = boundary(mail);
     let alternative = MultiPart::alternative()
         .boundary(format!("alt-{boundary}"))
-        .singlepart(text_part(&text, ContentType::TEXT_PLAIN))
+        .singlepart(text_part(&plain, ContentType::TEXT_PLAIN))
         .singlepart(text_part(&html, ContentType::TEXT_HTML));
     let alternative = match &mail.calendar {
         Some(calendar) => alternative.singlepart(calendar_part(calendar)),

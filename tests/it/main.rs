@@ -21,6 +21,7 @@ mod vectors;
 mod tools;
 mod answers;
 mod said;
+mod answer_cases;
 mod structured;
 mod summaries;
 mod letters;

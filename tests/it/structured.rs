@@ -70,7 +70,7 @@ pub async fn output(app: &TestApp, run: &str) -> Option<(String, i64)> {
 }
 
 #[tokio::test]
-async fn a_fitting_answer_is_stored_canonical_and_mailed_in_a_fence() {
+async fn a_fitting_answer_is_stored_canonical_and_mailed_as_it_is() {
     let (app, run) = answered(say(&[GOOD])).await;
     assert_eq!(output(&app, &run).await, Some((CANONICAL.to_owned(), 0)));
     assert_eq!(
@@ -78,9 +78,8 @@ async fn a_fitting_answer_is_stored_canonical_and_mailed_in_a_fence() {
         ("succeeded".into(), Some("answered".into()), None)
     );
     let [mail] = app.sent().try_into().expect("one mail");
-    let fenced =
-        "```json\n{\n  \"total\": 2,\n  \"guests\": [\n    \"Bob\",\n    \"Eve\"\n  ]\n}\n```";
-    assert_eq!(mail.text.replace("\r\n", "\n").trim(), fenced);
+    let laid_out = "{\n  \"total\": 2,\n  \"guests\": [\n    \"Bob\",\n    \"Eve\"\n  ]\n}";
+    assert_eq!(mail.text.replace("\r\n", "\n").trim(), laid_out);
     let [request] = app.prompts(&run).await.try_into().expect("one turn");
     let system = request["system"].to_string();
     assert!(

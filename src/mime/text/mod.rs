@@ -3,7 +3,8 @@
 //! - `charsets`: bytes to text; `text_file`: whether a file is text
 //! - `entities`, `tags`, `links`: HTML to shallow, well-formed HTML
 //! - `hosts`: hosts that a text names
-//! - `html`: HTML to text; `markdown`: Markdown to HTML
+//! - `html`: HTML to text
+//! - `dialect`: what a letter's text means, and both alternatives of it
 //! - `quotes`: what is new in a reply
 
 pub mod charsets;
@@ -12,6 +13,6 @@ pub mod tags;
 pub mod links;
 pub mod hosts;
 pub mod html;
-pub mod markdown;
+pub mod dialect;
 pub mod quotes;
 pub mod text_file;

@@ -277,7 +277,7 @@ async fn a_yes_to_a_draft_before_its_edit_sends_nothing() {
     );
 
     scene.owner_replies("y2", "yes").await;
-    assert_eq!(to_carol(&scene), ["We meet on *Wednesday*."]);
+    assert_eq!(to_carol(&scene), ["We meet on Wednesday."]);
     let sql = "SELECT text_body FROM messages WHERE run_id = $1 AND direction = 'outbound' AND disposition = 'sent'";
     assert_eq!(
         app.row(sql, &run).await[0].as_deref(),

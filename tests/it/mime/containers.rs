@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 const ENCRYPTED: &str = "(the letter is encrypted and cannot be read here)";
 
-fn base64(bytes: &[u8]) -> String {
+pub fn base64(bytes: &[u8]) -> String {
     use base64::Engine;
     let text = base64::engine::general_purpose::STANDARD.encode(bytes);
     let lines: Vec<&str> = (0..text.len())
