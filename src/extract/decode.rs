@@ -56,6 +56,17 @@ fn of_kind(
             Ok(image::read(kind, bytes))
         }
         DocumentKind::Archive => zip_file::listed(bytes, limits),
+        DocumentKind::Heic | DocumentKind::Tiff | DocumentKind::Bmp => {
+            let why = format!(
+                "it is a picture of the format {}, which is not shown here; ask for a JPEG",
+                kind.as_str().to_uppercase()
+            );
+            Ok(unread(kind, &why))
+        }
+        DocumentKind::Tnef => Ok(unread(
+            kind,
+            "it is Outlook's `winmail.dat`, and nothing in it can be read; ask for the files themselves",
+        )),
         DocumentKind::Program => Ok(unread(kind, "it is a program; programs are not opened")),
         DocumentKind::Unknown => Ok(unread(kind, "its type is not known here; it is not opened")),
     }

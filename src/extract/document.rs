@@ -22,6 +22,12 @@ pub enum DocumentKind {
     Jpeg,
     Gif,
     Webp,
+    /// A picture that is named and not shown.
+    Heic,
+    Tiff,
+    Bmp,
+    /// The `winmail.dat` of Outlook, where nothing could be unpacked from it.
+    Tnef,
     /// An archive, which is not unpacked.
     Archive,
     /// A program, which is not looked at.
@@ -47,6 +53,10 @@ impl DocumentKind {
             DocumentKind::Jpeg => "jpeg",
             DocumentKind::Gif => "gif",
             DocumentKind::Webp => "webp",
+            DocumentKind::Heic => "heic",
+            DocumentKind::Tiff => "tiff",
+            DocumentKind::Bmp => "bmp",
+            DocumentKind::Tnef => "tnef",
             DocumentKind::Archive => "archive",
             DocumentKind::Program => "program",
             DocumentKind::Unknown => "unknown",

@@ -14,6 +14,10 @@ const MAGIC: &[(&[u8], DocumentKind)] = &[
     (b"\xff\xd8\xff", DocumentKind::Jpeg),
     (b"GIF87a", DocumentKind::Gif),
     (b"GIF89a", DocumentKind::Gif),
+    (b"II*\0", DocumentKind::Tiff),
+    (b"MM\0*", DocumentKind::Tiff),
+    // [MS-OXTNEF], section 2.1.3.2.
+    (b"\x78\x9f\x3e\x22", DocumentKind::Tnef),
     (b"\x1f\x8b", DocumentKind::Archive),
     (b"BZh", DocumentKind::Archive),
     (b"\xfd7zXZ\x00", DocumentKind::Archive),
@@ -33,6 +37,24 @@ pub fn found_kind(bytes: &[u8]) -> DocumentKind {
     }
     if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
         return DocumentKind::Webp;
+    }
+    // ISO/IEC 23008-12, section 10: brands of still pictures.
+    let brand = bytes
+        .get(8..12)
+        .filter(|_| bytes.get(4..8) == Some(b"ftyp"));
+    let brands: [&[u8]; 8] = [
+        b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1", b"avif",
+    ];
+    if brand.is_some_and(|brand| brands.contains(&brand)) {
+        return DocumentKind::Heic;
+    }
+    // Its size stands behind the mark, which alone is too short.
+    let size = bytes
+        .get(2..6)
+        .and_then(|size| size.try_into().ok())
+        .map(u32::from_le_bytes);
+    if bytes.starts_with(b"BM") && size.is_some_and(|size| size as usize == bytes.len()) {
+        return DocumentKind::Bmp;
     }
     // ISO 32000-1, annex H: readers accept the header anywhere in the first 1,024 bytes.
     if contains(&bytes[..bytes.len().min(1024)], b"%PDF-") {
@@ -157,6 +179,10 @@ pub fn differs(found: DocumentKind, claimed: &str) -> bool {
                 || claimed.starts_with("image/")
                 || is(&["application/pdf"])
         }
+        DocumentKind::Heic | DocumentKind::Tiff | DocumentKind::Bmp => {
+            !claimed.starts_with("image/")
+        }
+        DocumentKind::Tnef => !is(&["application/ms-tnef", "application/vnd.ms-tnef"]),
         DocumentKind::Unknown => false,
     }
 }

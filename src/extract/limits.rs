@@ -1,7 +1,7 @@
 //! Bounds of reading one document.
 
 /// Version of the decoders; raised when they read other text from the same bytes.
-pub const EXTRACTOR_VERSION: u32 = 1;
+pub const EXTRACTOR_VERSION: u32 = 2;
 
 /// Bounds of one document and of the process that reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

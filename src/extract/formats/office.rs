@@ -6,6 +6,8 @@ use super::zip_file::ZipFile;
 use crate::extract::document::{DecodeError, DocumentKind, Extracted};
 use crate::extract::limits::ExtractLimits;
 
+/// Headers, footers and notes that are read.
+const EXTRAS_MAX: usize = 50;
 const DELETED: &str = "text between `[deleted:` and `]` was struck out by an author";
 
 /// Reads a docx, pptx or odt.
@@ -39,19 +41,31 @@ fn docx(archive: &mut ZipFile<'_>, read: &mut Extracted) -> Result<String, Decod
         read.pages = Some(words.pages + 1);
     }
     let mut text = words.text;
-    let extras = [
-        ("word/footnotes.xml", "footnotes"),
-        ("word/endnotes.xml", "endnotes"),
-        ("word/comments.xml", "comments"),
-    ];
-    for (name, title) in extras {
+    let title = |name: &str| {
+        let part = name.strip_prefix("word/")?.strip_suffix(".xml")?;
+        let titles = ["header", "footer", "footnotes", "endnotes", "comments"];
+        let is_number = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
+        titles
+            .into_iter()
+            .find(|title| part.strip_prefix(title).is_some_and(is_number))
+    };
+    let names = archive.names();
+    let mut extras: Vec<_> = names
+        .iter()
+        .filter_map(|name| Some((title(name)?, name)))
+        .collect();
+    extras.sort_unstable();
+    let mut shown = Vec::new();
+    for (title, name) in extras.into_iter().take(EXTRAS_MAX) {
         let Some(xml) = archive.file(name)? else {
             continue;
         };
         let mut words = WordText::default();
         walk(&xml, |step| words.take(step))?;
-        if !words.text.trim().is_empty() {
+        // Each section of a document has its own header, mostly of the same words.
+        if !words.text.trim().is_empty() && !shown.contains(&words.text) {
             text.push_str(&format!("\n[{title}]\n{}", words.text));
+            shown.push(words.text);
         }
     }
     if has_deleted {
@@ -69,14 +83,37 @@ struct WordText {
     has_deleted: bool,
     in_deleted: usize,
     in_text: usize,
+    /// A second form of a drawing, for programs that know only the old one (ECMA-376 part 3, section 10.2).
+    in_fallback: usize,
+    in_run: bool,
+    /// The run is text that no reader sees.
+    is_hidden: bool,
 }
 
 impl WordText {
     fn take(&mut self, step: Markup<'_>) {
         match step {
-            Markup::Begin("t" | "delText" | "instrText", _) => self.in_text += 1,
-            Markup::End("t" | "delText" | "instrText") => {
+            Markup::Begin("Fallback", _) => self.in_fallback += 1,
+            Markup::End("Fallback") => self.in_fallback = self.in_fallback.saturating_sub(1),
+            _ if self.in_fallback > 0 => {}
+            // Codes of fields (`instrText`) are for programs.
+            Markup::Begin("t" | "delText", _) => {
+                self.in_text += 1;
+                if self.is_hidden {
+                    self.text.push_str("[hidden: ");
+                }
+            }
+            Markup::End("t" | "delText") => {
                 self.in_text = self.in_text.saturating_sub(1);
+                if self.is_hidden {
+                    self.text.push(']');
+                }
+            }
+            Markup::Begin("r", _) => (self.in_run, self.is_hidden) = (true, false),
+            Markup::End("r") => (self.in_run, self.is_hidden) = (false, false),
+            Markup::Begin("vanish", element) if self.in_run => {
+                let value = attribute(element, "val");
+                self.is_hidden = !matches!(value.as_deref(), Some("0" | "false" | "off"));
             }
             Markup::Begin("del", _) => {
                 self.in_deleted += 1;

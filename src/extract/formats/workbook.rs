@@ -5,7 +5,7 @@ use super::zip_file::ZipFile;
 use crate::extract::document::{DecodeError, DocumentKind, Extracted};
 use crate::extract::limits::ExtractLimits;
 use crate::text::shortened;
-use calamine::{Data, DataRef, Ods, Reader, SheetVisible, Xls, Xlsx};
+use calamine::{Data, DataRef, ExcelDateTime, Ods, Reader, SheetVisible, Xls, Xlsx};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
@@ -110,7 +110,7 @@ fn add_ranges<'a, B: Reader<Cursor<&'a [u8]>>>(
         worksheets.begin(&name, is_hidden);
         let range = book.worksheet_range(&name).map_err(&broken)?;
         let rows = range.rows().take(worksheets.limits.rows_max).map(|row| {
-            let cells = row.iter().take(COLUMNS_MAX).map(Data::to_string);
+            let cells = row.iter().take(COLUMNS_MAX).map(written);
             cells
                 .map(|cell| one_line(&cell))
                 .collect::<Vec<_>>()
@@ -157,8 +157,11 @@ impl WorkbookText<'_> {
         let mut rows = 0_usize;
         while let Some(cell) = cells.next_cell().map_err(broken)? {
             let position = cell.get_position();
-            let Some(value) = shown(cell.get_value()) else {
-                continue;
+            let formula = formulas.get(&position);
+            // A program that only writes formulas leaves no values.
+            let value = match (shown(cell.get_value()), formula) {
+                (None, None) => continue,
+                (value, _) => value.unwrap_or_default(),
             };
             if row != Some(position.0) {
                 if row.is_some() {
@@ -179,8 +182,9 @@ impl WorkbookText<'_> {
             self.text.extend(std::iter::repeat_n('\t', gap as usize));
             column = position.1;
             self.text.push_str(&value);
-            if let Some(formula) = formulas.get(&position) {
-                self.text.push_str(&format!(" (={formula})"));
+            if let Some(formula) = formula {
+                let gap = if value.is_empty() { "" } else { " " };
+                self.text.push_str(&format!("{gap}(={formula})"));
             }
         }
         self.text.push('\n');
@@ -208,9 +212,47 @@ fn formulas(book: &mut Xlsx<Cursor<&[u8]>>, name: &str) -> BTreeMap<(u32, u32), 
 fn shown(value: &DataRef<'_>) -> Option<String> {
     let value = match value {
         DataRef::Empty => return None,
-        value => Data::from(value.clone()).to_string(),
+        value => written(&Data::from(value.clone())),
     };
     Some(one_line(&value))
+}
+
+/// A value as its reader sees it: dates by their day and time, and not by the number of days since 1900.
+fn written(value: &Data) -> String {
+    match value {
+        Data::DateTime(time) => dated(time),
+        value => value.to_string(),
+    }
+}
+
+fn dated(time: &ExcelDateTime) -> String {
+    const DAY_SECONDS: f64 = 86_400.0;
+    let clock = |seconds: u64| {
+        let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        match seconds {
+            0 => format!("{hours:02}:{minutes:02}"),
+            seconds => format!("{hours:02}:{minutes:02}:{seconds:02}"),
+        }
+    };
+    let days = time.as_f64();
+    if !(0.0..=3_000_000.0).contains(&days) {
+        return days.to_string();
+    }
+    if time.is_duration() {
+        return clock((days * DAY_SECONDS).round() as u64);
+    }
+    if days < 1.0 {
+        return clock((days * DAY_SECONDS).round() as u64);
+    }
+    let (year, month, day, hours, minutes, seconds, millis) = time.to_ymd_hms_milli();
+    let date = format!("{year:04}-{month:02}-{day:02}");
+    let seconds = u64::from(hours) * 3600 + u64::from(minutes) * 60 + u64::from(seconds);
+    let seconds = seconds + u64::from(millis >= 500);
+    match seconds {
+        0 => date,
+        // Almost midnight by a fraction that no clock shows.
+        seconds => format!("{date} {}", clock(seconds.min(86_399))),
+    }
 }
 
 fn one_line(cell: &str) -> String {

@@ -150,6 +150,28 @@ pub fn xlsx(sheets: &[(&str, &[&[&str]])]) -> Vec<u8> {
     zipped(&files)
 }
 
+/// A workbook of one sheet with these formats.
+pub fn with_styles(sheet: &str, styles: &str) -> Vec<u8> {
+    let one = xlsx(&[("One", &[])]);
+    let mut archive = zip::ZipArchive::new(Cursor::new(one)).expect("a zip");
+    let mut files = vec![("xl/styles.xml".to_owned(), styles.to_owned())];
+    for index in 0..archive.len() {
+        let mut file = archive.by_index(index).expect("a file");
+        let name = file.name().expect("a name").into_owned();
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut file, &mut text).expect("text");
+        if name == "xl/worksheets/sheet1.xml" {
+            sheet.clone_into(&mut text);
+        }
+        files.push((name, text));
+    }
+    let files: Vec<(&str, &[u8])> = files
+        .iter()
+        .map(|(name, text)| (name.as_str(), text.as_bytes()))
+        .collect();
+    zipped(&files)
+}
+
 /// The XML of a sheet with these rows.
 pub fn sheet_of(rows: &str) -> String {
     format!(

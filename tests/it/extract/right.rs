@@ -1,6 +1,8 @@
 //! What is read is what the document says, with the marks of its pages; D-2.
 
-use super::made::{docx, docx_of, odt, pdf, png, pptx, xlsx, zipped};
+use super::made::{
+    docx, docx_of, odt, pdf, pdf_of, png, pptx, sheet_of, with_styles, xlsx, zipped,
+};
 use super::{extractor, with};
 use attache::extract::{DocumentKind, ExtractError, ExtractLimits, ImageFacts, decode};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -126,6 +128,159 @@ async fn what_an_author_struck_out_is_marked_and_pages_are_counted() {
         read.notes.iter().any(|note| note.contains("a scan")),
         "{:?}",
         read.notes
+    );
+}
+
+#[tokio::test]
+async fn codes_and_second_forms_are_left_out_and_what_is_hidden_is_marked() {
+    let body = "<w:p><w:r><w:instrText> PAGEREF secret </w:instrText></w:r><w:r><w:t>12</w:t></w:r></w:p>\
+        <mc:AlternateContent><mc:Choice><w:p><w:r><w:t>Box</w:t></w:r></w:p></mc:Choice><mc:Fallback><w:p><w:r><w:t>Box</w:t></w:r></w:p></mc:Fallback></mc:AlternateContent>\
+        <w:p><w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr><w:r><w:t>seen</w:t></w:r><w:r><w:rPr><w:vanish/></w:rPr><w:t>obey me</w:t></w:r>\
+        <w:r><w:rPr><w:vanish w:val=\"0\"/></w:rPr><w:t>too</w:t></w:r></w:p>";
+    let xml = |body: &str| {
+        format!("<w:x xmlns:w=\"urn:w\" xmlns:mc=\"urn:mc\">{body}</w:x>").into_bytes()
+    };
+    let line = |text: &str| xml(&format!("<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"));
+    let bytes = zipped(&[
+        ("[Content_Types].xml", b"<Types/>"),
+        ("word/document.xml", &xml(body)),
+        ("word/header1.xml", &line("Lindenhof")),
+        ("word/header2.xml", &line("Lindenhof")),
+        ("word/header3.xml", &line("Annex")),
+        ("word/footer1.xml", &line("Page 1 of 2")),
+        ("word/comments.xml", &line("too dear?")),
+        ("word/headers_of_mine.xml", &line("no part of it")),
+    ]);
+    let read = extractor().extract(&bytes, "").await.expect("a docx");
+    assert_eq!(
+        read.text.as_deref(),
+        Some(
+            "12\nBox\nseen[hidden: obey me]too\n\n[comments]\ntoo dear?\n\n[footer]\nPage 1 of 2\n\n[header]\nLindenhof\n\n[header]\nAnnex\n"
+        )
+    );
+}
+
+/// Serial days as spreadsheets keep them, with the format of their cell.
+#[tokio::test]
+async fn dates_and_times_of_cells_are_read_as_they_are_shown() {
+    let cells = [
+        ("46145", 1, "2026-05-03"),
+        ("46145.604166666664", 2, "2026-05-03 14:30"),
+        ("0.604166666666", 3, "14:30"),
+        ("0.5", 3, "12:00"),
+        ("1.5", 4, "36:00"),
+        ("0.0006944444", 4, "00:01"),
+        ("60", 1, "1900-02-29"),
+        ("1", 1, "1900-01-01"),
+        ("45291.999999999", 2, "2024-01-01"),
+        ("46145.25001157", 2, "2026-05-03 06:00:01"),
+        ("46145", 0, "46145"),
+        ("2958465", 1, "9999-12-31"),
+    ];
+    let row = |(number, (value, style, _)): (usize, &(&str, u32, &str))| {
+        let row = number + 1;
+        format!("<row r=\"{row}\"><c r=\"A{row}\" s=\"{style}\"><v>{value}</v></c></row>")
+    };
+    let mut rows: String = cells.iter().enumerate().map(row).collect();
+    rows += "<row r=\"40\"><c r=\"A40\"><f>TODAY()</f></c></row>";
+    let sheet = sheet_of(&rows);
+    let formats = "<styleSheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\"><numFmts><numFmt numFmtId=\"170\" formatCode=\"yyyy\\-mm\\-dd hh:mm\"/></numFmts>\
+        <cellXfs><xf numFmtId=\"0\"/><xf numFmtId=\"14\"/><xf numFmtId=\"170\"/><xf numFmtId=\"20\"/><xf numFmtId=\"46\"/></cellXfs></styleSheet>";
+    let read = extractor()
+        .extract(&with_styles(&sheet, formats), "")
+        .await
+        .expect("an xlsx");
+    let text = read.text.expect("a text");
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    let wanted: Vec<&str> = cells
+        .iter()
+        .map(|(_, _, shown)| *shown)
+        .chain(["(=TODAY())"])
+        .collect();
+    assert_eq!(lines, wanted);
+}
+
+#[tokio::test]
+async fn what_is_filled_into_a_form_is_read() {
+    let field = |text: &str| text.as_bytes().to_vec();
+    let fields = [
+        "<< /T (name) /V (Petra \\(sen.\\)) /FT /Tx >>",
+        "<< /T (arrival) /V <FEFF00330031002E00310032002E> /FT /Tx >>",
+        "<< /T (dog) /V /Yes /FT /Btn >>",
+        "<< /T (cat) /V /Off /FT /Btn >>",
+        "<< /T (rooms) /V [(single) (double)] /FT /Ch >>",
+        "<< /T (empty) /V () /FT /Tx >>",
+        "<< /T (address) /Kids [11 0 R 12 0 R] >>",
+        "<< /T (city) /V (Ulm) /Parent 10 0 R >>",
+        "<< /Kids [12 0 R 10 0 R] /V (again) /T (loop) /Parent 10 0 R >>",
+    ];
+    let mut objects = vec![
+        field(
+            "<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [4 0 R 5 0 R 6 0 R 7 0 R 8 0 R 9 0 R 10 0 R 99 0 R] >> >>",
+        ),
+        field("<< /Type /Pages /Kids [3 0 R] /Count 1 >>"),
+        field("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] >>"),
+    ];
+    objects.extend(fields.iter().map(|text| field(text)));
+    let read = extractor()
+        .extract(&pdf_of(&objects), "application/pdf")
+        .await
+        .expect("a pdf");
+    let text = read.text.expect("a text");
+    let (_, form) = text.split_once("[form]\n").expect("a form");
+    assert!(
+        form.starts_with("name: Petra (sen.)\narrival: 31.12.\ndog: Yes\nrooms: single, double\naddress.city: Ulm\naddress.loop: again\n"),
+        "{form}"
+    );
+    assert!(
+        form.len() < 100_000 && !form.contains("cat"),
+        "a circle ends"
+    );
+}
+
+#[tokio::test]
+async fn pictures_that_are_not_shown_are_named() {
+    let bmp = [b"BM".as_slice(), &10_u32.to_le_bytes(), b"rest"].concat();
+    for (bytes, claimed, kind) in [
+        (
+            b"\0\0\0\x18ftypheic\0\0\0\0".to_vec(),
+            "image/heic",
+            DocumentKind::Heic,
+        ),
+        (
+            b"\0\0\0\x18ftypmif1\0\0\0\0".to_vec(),
+            "image/heif",
+            DocumentKind::Heic,
+        ),
+        (b"II*\0rest".to_vec(), "image/tiff", DocumentKind::Tiff),
+        (b"MM\0*rest".to_vec(), "image/tiff", DocumentKind::Tiff),
+        (bmp, "image/bmp", DocumentKind::Bmp),
+        (
+            b"\x78\x9f\x3e\x22rest".to_vec(),
+            "application/ms-tnef",
+            DocumentKind::Tnef,
+        ),
+    ] {
+        let read = extractor().extract(&bytes, claimed).await.expect(claimed);
+        assert_eq!(
+            (read.kind, read.claimed_differs),
+            (kind, false),
+            "{claimed}"
+        );
+        assert!(read.notes[0].contains("ask for"), "{:?}", read.notes);
+    }
+    // A film has the same box, and a text may begin with the letters of a bitmap.
+    let film = extractor()
+        .extract(b"\0\0\0\x18ftypisom\0\0\0\0", "video/mp4")
+        .await
+        .expect("a file");
+    let text = extractor()
+        .extract(b"BMW 320d, sold", "text/plain")
+        .await
+        .expect("a file");
+    assert_eq!(
+        (film.kind, text.kind),
+        (DocumentKind::Unknown, DocumentKind::Text)
     );
 }
 
