@@ -7,6 +7,7 @@ use crate::providers::contract::capture::Form;
 use crate::providers::contract::traits::{Event, ProviderError};
 use crate::providers::transport::lines::{Lines, OutputLimits};
 use crate::providers::transport::sse;
+use crate::providers::transport::surrogates::SurrogateHalves;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use std::collections::VecDeque;
@@ -87,6 +88,7 @@ pub fn events<'a>(
     };
     let reading = ResponseReader {
         source,
+        halves: SurrogateHalves::default(),
         decoder,
         ready: VecDeque::new(),
         over: false,
@@ -153,6 +155,7 @@ impl LinedBody<'_> {
 
 struct ResponseReader<'a> {
     source: Source<'a>,
+    halves: SurrogateHalves,
     decoder: Box<dyn Decoder + 'a>,
     ready: VecDeque<Event>,
     /// `true`: a terminal event was yielded.
@@ -188,20 +191,24 @@ impl ResponseReader<'_> {
             Source::ServerSentBody(frames) => match frames.next().await? {
                 // Keep-alive of some servers.
                 Some(event) if matches!(event.data.trim(), "" | "null") => Ok(Vec::new()),
-                Some(event) => self.decoder.feed(&event.name, &event.data),
+                Some(event) => self
+                    .decoder
+                    .feed(&event.name, &self.halves.join(&event.data)),
                 None => {
                     self.source = Source::Ended;
                     self.decoder.finish()
                 }
             },
             Source::Lines(lines) => match lines.next().await? {
-                Some((line, is_whole)) => self.decoder.feed("", &line).map_err(|error| match error
-                    .class
-                {
-                    // The connection closed inside a line.
-                    ErrorClass::Protocol if !is_whole => ended_early(),
-                    _ => error,
-                }),
+                Some((line, is_whole)) => {
+                    self.decoder
+                        .feed("", &self.halves.join(&line))
+                        .map_err(|error| match error.class {
+                            // The connection closed inside a line.
+                            ErrorClass::Protocol if !is_whole => ended_early(),
+                            _ => error,
+                        })
+                }
                 None => {
                     self.source = Source::Ended;
                     self.decoder.finish()
@@ -215,7 +222,7 @@ impl ResponseReader<'_> {
                 self.source = Source::Ended;
                 let text =
                     String::from_utf8(bytes).map_err(|_| broken("the answer is not UTF-8"))?;
-                self.decoder.whole(&text)
+                self.decoder.whole(&self.halves.join(&text))
             }
             // The decoder ended without a terminal event, which the contract requires.
             Source::Ended => Err(ended_early()),

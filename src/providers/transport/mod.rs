@@ -7,6 +7,7 @@
 //! - `body`: framing and size limits of a response
 //! - `lines`: bytes split into lines
 //! - `sse`: bytes split into server-sent events
+//! - `surrogates`: characters that a server cut in two
 //! - `decode`: a framed body and a vendor's decoder become events
 //! - `classify`: a failed response becomes an error with its class
 //! - `vendor_error`: content of a vendor's error, in any envelope
@@ -23,6 +24,7 @@ pub(in crate::providers) mod guard;
 pub(in crate::providers) mod body;
 pub mod lines;
 pub mod sse;
+mod surrogates;
 pub mod decode;
 pub mod classify;
 pub(in crate::providers) mod vendor_error;
