@@ -51,6 +51,10 @@ static RULES: &[Rule] = &[
         forbids: |m| m.email.automatic.is_report,
     },
     Rule {
+        name: "reaction",
+        forbids: |m| m.email.automatic.is_reaction,
+    },
+    Rule {
         name: "auto_submitted",
         forbids: auto_submitted,
     },

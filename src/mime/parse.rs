@@ -56,6 +56,7 @@ pub fn parse_letter(bytes: &[u8], limits: &ParseLimits) -> Result<ParsedLetter, 
     let listed = read.attachments.into_iter().chain(read.inner_attachments);
     email.attachments = attachments::build(&parts, listed.collect());
     email.automatic = automatic::signs(letter);
+    email.automatic.is_reaction = parts.iter().any(|part| part.media == automatic::REACTION);
     email.list_id = automatic::list_id(letter);
     email.unsubscribe = automatic::unsubscribe_pages(letter);
     if email.date.is_none() {

@@ -196,6 +196,8 @@ pub struct AutomaticSigns {
     /// `multipart/report`, `message/delivery-status` or `message/disposition-notification` at the
     /// top.
     pub is_report: bool,
+    /// A thumb or another sign, as Gmail sends them beside a text.
+    pub is_reaction: bool,
     /// Number of `Received` headers.
     pub received_count: usize,
     /// Two `Delivered-To` fields name the same address.

@@ -147,6 +147,11 @@ static RULES: &[FiledRule] = &[
         remedy: Remedy::Answer,
     },
     FiledRule {
+        name: "reaction",
+        why: "it is a reaction, such as a thumb",
+        remedy: Remedy::Answer,
+    },
+    FiledRule {
         name: "autoreply_subject",
         why: "its subject is that of an automatic answer, and nobody has written in its thread yet",
         remedy: Remedy::Answer,

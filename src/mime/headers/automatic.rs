@@ -10,6 +10,9 @@ use std::collections::HashSet;
 /// Most fields of one name that are read; an ordinary letter has fewer.
 const FIELDS_MAX: usize = 100;
 
+/// Part by which Gmail says that a mail is a reaction (developers.google.com, "Email reactions").
+pub(in crate::mime) const REACTION: &str = "text/vnd.google.email-reaction+json";
+
 /// Reads the signs of automatic mail off the letter's own header.
 pub(in crate::mime) fn signs(letter: &Part<'_>) -> AutomaticSigns {
     const REPORTS: [&str; 4] = [
@@ -45,6 +48,7 @@ pub(in crate::mime) fn signs(letter: &Part<'_>) -> AutomaticSigns {
         auto_response_suppress: Some(suppress.join(",")).filter(|text| !text.is_empty()),
         has_autoreply_header: calls_itself_autoreply(fields),
         is_report: REPORTS.contains(&letter.media.as_str()),
+        is_reaction: false,
         received_count: fields.count("received"),
         delivered_twice: delivered_twice(fields),
         loop_token: fields.text(&LOOP_FIELD.to_ascii_lowercase()),

@@ -45,12 +45,50 @@ const FORWARD_PREFIXES: &[&str] = &[
 /// An original that has a reply prefix in any language keeps it, so that clients that compare
 /// subjects see one thread.
 pub fn reply_subject(original: &str) -> String {
-    let subject = super::fields::one_line(original);
+    let subject = untangled(&super::fields::one_line(original));
     if starts_with_prefix(&subject, &REPLY_PREFIXES) {
         subject
     } else {
         format!("Re: {subject}").trim_end().to_owned()
     }
+}
+
+/// Longest tag in brackets, in characters.
+const TAG_CHARS_MAX: usize = 40;
+
+/// Servers put `[EXTERNAL]` before a subject that has it already, behind `Re:`. Of tags and reply prefixes in a row, where a
+/// prefix stands behind a tag or a tag comes again, the first prefix stays, and each tag once.
+fn untangled(subject: &str) -> String {
+    let (mut prefix, mut tags, mut is_tangled) = (None, Vec::new(), false);
+    let mut rest = subject;
+    loop {
+        let tag = rest
+            .strip_prefix('[')
+            .and_then(|inner| inner.split_once(']'));
+        if let Some((tag, after)) = tag.filter(|(tag, _)| tag.chars().count() <= TAG_CHARS_MAX) {
+            is_tangled |= tags.contains(&tag);
+            if !tags.contains(&tag) {
+                tags.push(tag);
+            }
+            rest = after.trim_start();
+        } else if starts_with_prefix(rest, &REPLY_PREFIXES)
+            && let Some((before, after)) = rest.split_once([':', '：'])
+        {
+            is_tangled |= !tags.is_empty();
+            prefix = prefix.or(Some(before.trim_end()));
+            rest = after.trim_start();
+        } else {
+            break;
+        }
+    }
+    if !is_tangled {
+        return subject.to_owned();
+    }
+    let tags: String = tags.iter().map(|tag| format!("[{tag}] ")).collect();
+    let prefix = prefix
+        .map(|prefix| format!("{prefix}: "))
+        .unwrap_or_default();
+    format!("{prefix}{tags}{rest}").trim_end().to_owned()
 }
 
 /// Reports whether a subject says that the mail was forwarded.
@@ -142,6 +180,20 @@ mod tests {
             ("Report: Lunch", "Re: Report: Lunch"),
             ("", "Re:"),
             ("a\r\nBcc: b@c.test", "Re: a  Bcc: b@c.test"),
+            ("[EXTERNAL] Hello", "Re: [EXTERNAL] Hello"),
+            ("[EXTERNAL] Re: [EXTERNAL] Hello", "Re: [EXTERNAL] Hello"),
+            (
+                "Re: [EXTERNAL] Re: [EXTERNAL] Hello",
+                "Re: [EXTERNAL] Hello",
+            ),
+            ("[EXTERNAL] AW: Hallo", "AW: [EXTERNAL] Hallo"),
+            ("[EXT] [EXT] Hello", "Re: [EXT] Hello"),
+            ("[list] Re: [EXTERN] Re: [list] x", "Re: [list] [EXTERN] x"),
+            ("[x] [y] z", "Re: [x] [y] z"),
+            ("Re: Re: x", "Re: Re: x"),
+            ("[unclosed Re: x", "Re: [unclosed Re: x"),
+            ("Re: [EXTERNAL]", "Re: [EXTERNAL]"),
+            ("[EXTERNAL] Re:", "Re: [EXTERNAL]"),
         ];
         for (original, expected) in cases {
             assert_eq!(reply_subject(original), expected, "{original:?}");
