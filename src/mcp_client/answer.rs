@@ -7,13 +7,18 @@ use serde_json::{Map, Value, json};
 const PARTS_MAX: usize = 200;
 /// Most characters of a name or an address that is shown.
 const NAME_CHARS_MAX: usize = 300;
+/// Words for a result without any: a model that is shown nothing takes it for a failure.
+const NOTHING: &str = "(the tool says nothing)";
 
 /// Reads a result. Errors: it is not of the form that the approved definition promises.
 pub fn read(result: &Value, definition: &Value, bytes_max: usize) -> Result<McpResult, String> {
     check_form(result)?;
     let is_error = result["isError"] == true;
     let structured = structured(result, definition, is_error)?;
-    let text = text(result);
+    let mut text = text(result);
+    if text.is_empty() && structured.is_none() {
+        NOTHING.clone_into(&mut text);
+    }
     let mut content = Map::new();
     // JSON escapes: a text that fits may not fit as written.
     let bytes_max = bytes_max / 2;
@@ -37,12 +42,12 @@ pub fn read(result: &Value, definition: &Value, bytes_max: usize) -> Result<McpR
     })
 }
 
-/// Errors: it has no list of parts, which every result must have (Model Context Protocol, `CallToolResult`). A structured result
-/// alone is read, too.
+/// Errors: it is no object, or its parts are no list (Model Context Protocol, `CallToolResult`). Servers leave the list out where
+/// they have nothing to say.
 fn check_form(result: &Value) -> Result<(), String> {
-    match (&result["content"], &result["structuredContent"]) {
-        (Value::Array(_), _) => Ok(()),
-        (Value::Null, structured) if !structured.is_null() => Ok(()),
+    match &result["content"] {
+        Value::Array(_) => Ok(()),
+        Value::Null if result.is_object() => Ok(()),
         _ => Err("its result has no list `content`".to_owned()),
     }
 }
@@ -134,7 +139,14 @@ fn part(part: &Value) -> String {
             ),
         },
         Some("resource_link") => {
-            format!("[link {}: {}]", word(&part["name"]), word(&part["uri"]))
+            let about = word(&part["description"]);
+            let about = Some(about).filter(|about| about != "?");
+            let about = about.map(|about| format!(", {about}")).unwrap_or_default();
+            format!(
+                "[link {}: {}{about}]",
+                word(&part["name"]),
+                word(&part["uri"])
+            )
         }
         _ => "[a part of an unknown kind]".to_owned(),
     }
@@ -171,7 +183,7 @@ mod tests {
     fn a_result_without_a_list_of_parts_is_none() {
         for wrong in [
             json!({ "content": "x" }),
-            json!({}),
+            json!([]),
             json!(null),
             json!({ "content": {} }),
         ] {
@@ -179,10 +191,18 @@ mod tests {
         }
         for right in [
             json!({ "content": [] }),
-            json!({ "structuredContent": { "a": 1 } }),
+            json!({}),
+            json!({ "content": null, "isError": false }),
+            json!({ "content": [{ "type": "text", "text": "" }] }),
         ] {
-            assert!(content(right.clone(), json!({})).is_ok(), "{right}");
+            let nothing = Ok(json!({ "content": NOTHING }));
+            assert_eq!(content(right.clone(), json!({})), nothing, "{right}");
         }
+        let structured = json!({ "structuredContent": { "a": 1 } });
+        assert!(content(structured, json!({})).is_ok());
+        let link = json!({ "content": [{ "type": "resource_link", "uri": "file:///a", "name": "a", "description": "the menu" }] });
+        let said = Ok(json!({ "content": "[link a: file:///a, the menu]" }));
+        assert_eq!(content(link, json!({})), said);
     }
 
     #[test]

@@ -11,20 +11,15 @@ use std::path::Path;
 /// Cases that do not hold yet, or are held elsewhere, with the reason.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("cc-kept", "no setting yet"),
-    ("docx-header-footer", "not read yet"),
-    ("docx-textbox-once-no-field-code", "not read yet"),
     ("flowed-in", "not undone yet"),
-    ("gmail-reaction", "answered yet"),
-    ("heic-named", "not named yet"),
     ("imap-id-before-select", "needs a server; not said yet"),
     ("mcp-empty-result", "needs a server; not so yet"),
     ("mcp-error-says-ok", "needs a server; not so yet"),
-    ("pdf-form-values", "not read yet"),
     ("reply-to-of-a-form", "no setting yet"),
-    ("subject-tag-grows", "grows yet"),
-    ("surrogates-split", "needs a provider's stream; fails yet"),
-    ("winmail-said", "not named yet"),
-    ("xlsx-dates", "not read yet"),
+    (
+        "surrogates-split",
+        "a stream; `providers::transport::surrogates`",
+    ),
 ];
 
 #[tokio::test]

@@ -42,6 +42,22 @@ async fn a_password_is_quoted_for_login_and_sent_by_sasl_if_offered() {
     );
 }
 
+/// K12: NetEase's servers refuse SELECT without it, and Purelymail's announce it and answer BAD.
+#[tokio::test]
+async fn a_server_that_knows_the_command_is_told_which_program_asks() {
+    let (app, server) = (app().await, Server::start().await);
+    sweep(&app, &server).await.expect("it works without");
+    assert_eq!(server.count("ID "), 0);
+    server.state().capabilities.push("ID");
+    sweep(&app, &server).await.expect("it works");
+    assert_eq!(server.count("ID (\"name\" \"attache\" \"version\" "), 1);
+    server.state().refuses.push("ID ");
+    sweep(&app, &server)
+        .await
+        .expect("a refusal changes nothing");
+    assert_eq!((server.count("ID "), server.count("SELECT")), (2, 3));
+}
+
 #[tokio::test]
 async fn a_refused_login_is_not_repeated_soon_and_hides_the_password() {
     let (app, server) = (app().await, Server::start().await);

@@ -359,6 +359,7 @@ impl State {
             ["CAPABILITY"] => {
                 out.extend(format!("* CAPABILITY {}\r\n", self.capabilities.join(" ")).bytes());
             }
+            ["ID", ..] => {}
             ["LOGIN", ..] => {
                 let good = format!("LOGIN \"{USER}\" \"open \\\"sesame\\\" \\\\o/\"");
                 if command != good {

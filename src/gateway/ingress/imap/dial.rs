@@ -33,6 +33,7 @@ pub(super) async fn dial(
     log_in(&mut session, mailbox, tokens).await?;
     // The capabilities change with the login.
     session.ask_capabilities().await?;
+    session.say_who_asks().await?;
     Ok(session)
 }
 

@@ -157,6 +157,22 @@ impl ImapSession {
         Ok(())
     }
 
+    /// Names this program (RFC 2971), without which the servers of NetEase open no mailbox. What a server says of it is ignored:
+    /// some announce the command and refuse it.
+    pub async fn say_who_asks(&mut self) -> Result<(), MailboxError> {
+        if !self.can("ID") {
+            return Ok(());
+        }
+        let line = format!(
+            "ID (\"name\" \"attache\" \"version\" \"{}\")",
+            env!("CARGO_PKG_VERSION")
+        );
+        match self.run("ID", &line, |_| ()).await {
+            Ok(()) | Err(MailboxError::Refused { .. }) => Ok(()),
+            lost => lost,
+        }
+    }
+
     /// Sends `SELECT`, or `EXAMINE`, which changes nothing.
     pub async fn select(&mut self, name: &str, examine: bool) -> Result<Selected, MailboxError> {
         let verb = if examine { "EXAMINE" } else { "SELECT" };
