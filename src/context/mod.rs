@@ -347,6 +347,7 @@ fn build(subject: &Subject, gathered: Vec<PlacedPiece>) -> Context {
         input: Input {
             message_id,
             text: String::new(),
+            is_task: subject.is_task(),
             metadata: String::new(),
             knowledge: Vec::new(),
             notes: None,

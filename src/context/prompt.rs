@@ -14,14 +14,14 @@ const FUEL: u64 = 50_000;
 const RENDERED_BYTES_MAX: usize = 512 * 1024;
 
 /// Values that a template may use, for the error of a template that does not render.
-pub const OFFERED: &str = "it may use `{{ persona.id }}`, `persona.name`, `persona.address`, `persona.timezone`, `date`, `time` and `trigger`";
+pub const OFFERED: &str = "it may use `{{ persona.id }}`, `persona.name`, `persona.address`, `persona.timezone`, `date`, `time`, `trigger` and `tools`, the names of the tools that the run is offered";
 
 /// Renders one standing text. Errors: a sentence for the operator with minijinja's line.
 pub fn render(
     name: &str,
     source: &str,
     persona: &Persona,
-    trigger: Trigger,
+    (trigger, tools): (Trigger, &[String]),
     now: Timestamp,
 ) -> Result<String, String> {
     let mut environment = Environment::new();
@@ -38,6 +38,7 @@ pub fn render(
         date => local.format("%A, %-d %B %Y").to_string(),
         time => local.format("%H:%M").to_string(),
         trigger => trigger.as_str(),
+        tools => tools.iter().map(String::as_str).collect::<minijinja::Value>(),
     };
     let rendered = environment
         .render_named_str(name, source, values)
@@ -49,9 +50,11 @@ pub fn render(
 }
 
 /// Tags of the frames in which texts of letters, notes and knowledge stand.
-const FRAMES: [&str; 10] = [
+const FRAMES: [&str; 12] = [
     "</letter",
     "<letter",
+    "</task",
+    "<task",
     "</invocation",
     "<invocation",
     "</notes",

@@ -136,6 +136,8 @@ word_enum!(
         Answered = "answered",
         /// The model had nothing to add after its tool calls.
         NoReply = "no_reply",
+        /// The model said that its letter needs no answer.
+        NoAnswer = "no_answer",
         /// The provider or the model refused.
         Refused = "refused",
         LimitTurns = "limit_turns",

@@ -19,7 +19,7 @@ use crate::runs::tool_calls::verdict::{JudgedCall, ToolVerdict, call_payload, fi
 use crate::store::{
     ClaimedRun, Executor, JournalEntry, NewCall, PersonaStore, RunKey, Step, StepKind, StoreError,
 };
-use crate::tools::{MailPolicy, RegisteredTool, ToolClass, ToolOutcome};
+use crate::tools::{MailPolicy, NO_ANSWER, RegisteredTool, ToolClass, ToolOutcome};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject,
     ListToolsResult, PaginatedRequestParams, ServerConfig, ToolAnnotations,
@@ -80,8 +80,8 @@ impl Toolbox {
         let reply = persona.reply_under(&run_options.run_options);
         let mut tools = deps.tools(&run, persona, &run_options.run_options, &label);
         tools = mcp_tools::offered(&deps, tools, None).await?;
-        // An agent cannot wait for its owner.
-        tools.retain(|tool| !tool.declaration().capabilities.owner);
+        // An agent cannot wait for its owner, and ends by itself.
+        tools.retain(|tool| !tool.declaration().capabilities.owner && tool.name() != NO_ANSWER);
         let persona = persona.clone();
         let key = RunKey {
             run: run.id.clone(),

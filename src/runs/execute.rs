@@ -7,7 +7,7 @@ use super::reply::mail::final_reply;
 use super::start;
 use super::state::LoopState;
 use crate::domain::{ErrorClass, RunState, StopReason, Withheld};
-use crate::providers::{FinishReason, Message, Response, Role, ToolChoice};
+use crate::providers::{Block, FinishReason, Message, Response, Role, ToolChoice};
 use crate::runs::agents::partial;
 use crate::runs::approvals::kept;
 use crate::runs::approvals::reply::{self, ReplyDecision};
@@ -22,6 +22,7 @@ use crate::runs::tool_calls::dispatch;
 use crate::store::{
     ClaimedRun, JournalEntry, MessageOutcome, NewOutbound, RunFinished, StoreError,
 };
+use crate::tools::NO_ANSWER;
 use tokio_util::sync::CancellationToken;
 
 /// Note to the model when its answer was cut off.
@@ -81,7 +82,13 @@ async fn serve(state: &mut LoopState<'_>) -> Result<(String, StopReason), RunErr
         }
         if response.calls().next().is_some() {
             let results = dispatch::call_all(state, &response).await?;
+            let is_silent = results.iter().any(|result| {
+                matches!(result, Block::ToolResult { name, is_error: false, .. } if name == NO_ANSWER)
+            });
             state.append(response, results);
+            if is_silent {
+                return Ok((String::new(), StopReason::NoAnswer));
+            }
         } else if matches!(
             response.stop,
             FinishReason::Paused | FinishReason::MalformedCall
@@ -180,6 +187,7 @@ async fn finish(
     text: &str,
     mut stop: StopReason,
 ) -> Result<StopReason, RunError> {
+    let is_on_purpose = matches!(stop, StopReason::NoReply | StopReason::NoAnswer);
     let (end, error) = match stop {
         StopReason::Refused => {
             let message = "the model refused to answer".to_owned();
@@ -189,7 +197,7 @@ async fn finish(
             (RunState::Failed, structured::failure(state))
         }
         // No mail says that there is none: the sender's note does, and a notice to the owner.
-        _ if text.is_empty() && stop != StopReason::NoReply && state.owes_letter() => {
+        _ if text.is_empty() && !is_on_purpose && state.owes_letter() => {
             let message = match stop {
                 StopReason::Failed => {
                     "the model ended without a word, and again when it was asked for one".to_owned()

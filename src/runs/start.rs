@@ -7,8 +7,8 @@ use super::state::LoopState;
 use super::{assembly, mcp_tools, recovery};
 use crate::config::{Persona, SettingsInForce};
 use crate::context::resolvers::Subject;
-use crate::domain::{RunOptions, Trigger, sha256_hex};
-use crate::providers::{Message, Request, ToolChoice, ToolSpec};
+use crate::domain::{DeliverTo, RunOptions, Trigger, sha256_hex};
+use crate::providers::{LoopOwner, Message, Request, ToolChoice, ToolSpec};
 use crate::runs::agents::options::AgentState;
 use crate::runs::budget::bounds;
 use crate::runs::budget::counters::Counters;
@@ -18,7 +18,7 @@ use crate::runs::hooks::of_run;
 use crate::runs::label::RunLabel;
 use crate::runs::model_call::answer_form::AnswerForm;
 use crate::store::{ClaimedRun, JournalSoFar, Sent};
-use crate::tools::RegisteredTool;
+use crate::tools::{NO_ANSWER, RegisteredTool};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -45,11 +45,19 @@ pub async fn begin<'a>(
     };
     let owners = &deps.config.gateway.owners;
     let about = deps.env.trigger_message(run, owners).await?;
-    let (sent, subject) = (about.sent, Subject::of(run.trigger, about));
+    let (sent, mut subject) = (about.sent, Subject::of(run.trigger, about));
     let label = RunLabel::of(&subject);
     let journal = journal_of(deps, run).await?;
     let whose = (persona, &run_options.run_options);
-    let tools = offered_tools(deps, run, whose, (&label, &journal)).await?;
+    let mut tools = offered_tools(deps, run, whose, (&label, &journal)).await?;
+    let form = AnswerForm::of(&run_options)?;
+    // An agent has its own end, and programs and duties wait for a text.
+    let may_be_silent = run.trigger == Trigger::Email
+        && form.is_none()
+        && run_options.run_options.deliver_to != DeliverTo::Store
+        && route.loop_owner() == LoopOwner::Engine;
+    tools.retain(|tool| may_be_silent || tool.name() != NO_ANSWER);
+    subject.tools = tools.iter().map(|tool| tool.name().to_owned()).collect();
     let (spending, budget, settings) = bounds::bounds(deps, run, whose, &route.name);
     let mut state = LoopState {
         deps,
@@ -59,7 +67,7 @@ pub async fn begin<'a>(
         label,
         persona,
         subject,
-        form: AnswerForm::of(&run_options)?,
+        form,
         run_options,
         route,
         chain,

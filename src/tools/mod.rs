@@ -7,7 +7,7 @@
 //! - `files`, `mail`, `calendar`: tools on the persona's folder, on its mail, on its events
 //! - `web_fetch`, `web_search`, `update_memory`, `schedule_create`
 //! - `memory`: entries about correspondents
-//! - `ask_owner`, `propose_plan`: what the owner is asked
+//! - `no_answer`: silence on purpose; `ask_owner`, `propose_plan`: what the owner is asked
 //! - `shell`: a command in the sandbox; `skills`: instructions of the owner
 //! - `own_tool`: a program of the owner's as a tool; `mcp_tool`: a tool of an MCP server
 //!
@@ -17,6 +17,7 @@ mod contract;
 mod files;
 mod mail;
 mod calendar;
+mod no_answer;
 mod ask_owner;
 mod propose_plan;
 mod schedule_create;
@@ -50,6 +51,7 @@ pub use mail::send_email::{
     MAIL_LIMIT_REACHED, RecipientPlace, no_more_mails, recipient_no_reader, recipient_not_allowed,
 };
 pub use mail::visibility::SCOPE_OF_THREAD;
+pub use no_answer::NO_ANSWER;
 pub use propose_plan::{PROPOSE_PLAN, PlanArgs};
 pub use skills::skill_file::{SkillFile, parse as parse_skill};
 pub use skills::skill_folder::{digests as skill_digests, text as skill_text};
@@ -85,6 +87,7 @@ pub fn builtin() -> ToolRegistry {
         Box::new(memory::list_memory::ListMemory),
         Box::new(memory::propose_memory_change::ProposeMemoryChange),
         Box::new(schedule_create::ScheduleCreate),
+        Box::new(no_answer::EndWithoutAnswer),
         Box::new(ask_owner::AskOwner),
         Box::new(propose_plan::ProposePlan),
     ])

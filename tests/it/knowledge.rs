@@ -134,6 +134,7 @@ impl RunDeps {
             pdfs: Vec::new(),
             readers: Vec::new(),
             has_past: false,
+            tools: Vec::new(),
         };
         let folders = Folders {
             workspace: &self.folder,

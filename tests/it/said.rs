@@ -346,3 +346,55 @@ fn what_people_write_is_a_letter() {
         "{wrong:#?}"
     );
 }
+
+#[tokio::test]
+async fn a_letter_that_needs_no_answer_gets_none() {
+    let silent =
+        |reason: &str, words: &str| calls("no_answer", &json!({ "reason": reason }), words);
+    let said_so = said(&[silent("a thank-you", "You are welcome!")]).await;
+    assert_eq!(
+        (said_so.mails().len(), said_so.end().await.as_str()),
+        (0, "succeeded no_answer ")
+    );
+    assert_eq!(
+        (said_so.notices().await, said_so.draft().await),
+        (String::new(), String::new())
+    );
+    assert_eq!(said_so.asked().await.len(), 1, "it is not asked again");
+    assert!(said_so.app.notices().is_empty() && said_so.app.sent().is_empty());
+    // A reason is needed, and what else the same answer calls is done.
+    let after = said(&[
+        silent(" ", ""),
+        json!({ "call": [
+            { "tool": "read_file", "args": { "path": PAGE } },
+            { "tool": "no_answer", "args": { "reason": "a receipt" } },
+        ] }),
+    ])
+    .await;
+    assert_eq!(
+        (after.mails().len(), after.end().await.as_str()),
+        (0, "succeeded no_answer ")
+    );
+    let trace = after.app.trace(&after.run).await;
+    assert_eq!(
+        trace,
+        [
+            "call no_answer",
+            "bad_reason no_answer",
+            "call read_file",
+            "ok read_file",
+            "call no_answer",
+            "ok no_answer"
+        ]
+    );
+    // A mail that was written by a tool goes out.
+    let mailed = said(&[
+        json!({ "call": [{ "tool": "send_email", "args": { "to": ["bob@guest.example"], "subject": "x", "body": "From seven." } }] }),
+        silent("it is answered", ""),
+    ])
+    .await;
+    assert_eq!(
+        (mailed.mails(), mailed.end().await.as_str()),
+        (vec!["From seven.".to_owned()], "succeeded no_answer ")
+    );
+}

@@ -75,7 +75,8 @@ async fn a_sender_without_proof_gets_reading_tools_and_a_plain_reply() {
             "glob",
             "grep",
             "list_events",
-            "recall"
+            "recall",
+            "no_answer",
         ]
     );
     let trace = app.trace(&run).await;
@@ -120,6 +121,7 @@ async fn the_same_sender_with_a_signature_writes_and_sends() {
         "forget",
         "recall",
         "schedule_create",
+        "no_answer",
         "ask_owner",
     ];
     assert_eq!(offered(&app, &run).await, all);

@@ -37,7 +37,8 @@ impl GoodPrompts {
         (persona, now): (&Persona, Timestamp),
     ) -> Arc<str> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if prompt::render(path, text, persona, Trigger::Email, now).is_ok() {
+        let with = (Trigger::Email, [].as_slice());
+        if prompt::render(path, text, persona, with, now).is_ok() {
             if known.get(path) != Some(text) {
                 known.insert(path.to_owned(), text.clone());
             }

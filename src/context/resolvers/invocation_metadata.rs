@@ -1,10 +1,10 @@
-//! `invocation-metadata`: subject, date, people, attachments, persona and thread, at the head of
-//! the input.
+//! `invocation-metadata`: subject, date, people and attachments, at the head of the input.
 //!
 //! The sender controls these fields, so they stand in the user's message and never in the system
 //! text.
 
 use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, calendar_facts};
+use crate::domain::Trigger;
 use crate::store::StoredMessage;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -43,29 +43,19 @@ impl Resolver for InvocationMetadata {
     }
 }
 
-/// Describes how the sender was authenticated; empty for messages without a sender, and for letters
-/// from before it was recorded which of their fields are authenticated.
+/// Says who wrote by what is proven; empty for messages without a sender, and for letters from before it was recorded which of
+/// their fields are authenticated.
 fn trust_line(message: &StoredMessage) -> String {
     let metadata: Value = serde_json::from_str(&message.metadata_json).unwrap_or_default();
     let identity = &metadata["identity"];
-    let (Some(basis), Some(covered)) = (identity["basis"].as_str(), identity["covers"].as_array())
-    else {
+    if identity["basis"].is_null() || identity["covers"].is_null() {
         return String::new();
+    }
+    let proof = match message.trust.as_str() {
+        "unauthenticated" => "anybody can write that name",
+        _ => "proven",
     };
-    let is_covered = |field: &str| covered.iter().any(|name| name == field);
-    let open: Vec<&str> = ["to", "cc", "reply-to"]
-        .into_iter()
-        .filter(|field| !is_covered(field))
-        .collect();
-    let unproven = match message.trust.as_str() {
-        // No field of such a letter is authenticated, so none is listed.
-        "unauthenticated" => {
-            return format!("unauthenticated, anybody can write that name: {basis}");
-        }
-        _ if open.is_empty() => String::new(),
-        _ => format!("; not proven: {}", open.join(", ")),
-    };
-    format!("{}, {basis}{unproven}", message.trust)
+    format!("{} ({proof})", message.trust)
 }
 
 fn describe(call: &ResolverCall<'_>) -> String {
@@ -87,7 +77,10 @@ fn describe(call: &ResolverCall<'_>) -> String {
             let _infallible = writeln!(text, "{name}: {}", value.trim());
         }
     };
-    line("trigger", call.subject.trigger.as_str());
+    // Of letters the frame says it.
+    if call.subject.trigger != Trigger::Email {
+        line("trigger", call.subject.trigger.as_str());
+    }
     line("subject", &message.subject);
     line("date", &local.format("%a, %d %b %Y %H:%M %z").to_string());
     let today = call.now.to_utc().with_timezone(&call.persona.timezone);
@@ -117,10 +110,5 @@ fn describe(call: &ResolverCall<'_>) -> String {
     for fact in calendar_facts::head_lines(call.subject, call.persona) {
         line("calendar", &fact);
     }
-    line(
-        "persona",
-        &format!("{} <{}>", call.persona.name, call.persona.address),
-    );
-    line("thread", message.thread.as_str());
     text
 }

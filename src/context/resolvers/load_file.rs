@@ -1,7 +1,7 @@
 //! `load-file(PATH)`: a text file of the workspace as a system section.
 //!
 //! The smallest resolver: copy this file to start a new one, then add its two lines in `mod.rs`.
-//! Files below `configs/prompts/` are templates with `persona`, `date` and `trigger`; every other
+//! Files below `configs/prompts/` are templates with `persona`, `date`, `trigger` and `tools`; every other
 //! file is taken as it is.
 
 use super::reads::{BaseFolder, ReadError};
@@ -40,7 +40,7 @@ impl Resolver for LoadFile {
                 hint: Some(hint.to_owned()),
             })
         };
-        match text(path, step, Trigger::Email) {
+        match text(path, step, (Trigger::Email, &[])) {
             Ok(Some(text)) => of_file(garbled(&text)?, "save it as UTF-8"),
             Ok(None) if step.is_optional => None,
             Ok(None) => Some(StaticFault {
@@ -88,7 +88,7 @@ fn load(call: &ResolverCall<'_>) -> Result<Contribution, ResolveError> {
         files: reads,
         now,
     };
-    let read = text(path, step, call.subject.trigger);
+    let read = text(path, step, (call.subject.trigger, &call.subject.tools));
     let Some(text) = read.map_err(|error| error.of(format!("load-file({path})"), ""))? else {
         // What a run was told when engines did without the file is told again so.
         if !is_optional && !call.reads.is_record() {
@@ -110,7 +110,11 @@ fn load(call: &ResolverCall<'_>) -> Result<Contribution, ResolveError> {
 }
 
 /// Returns the file as the model reads it; `None` when there is no such file.
-fn text(path: &str, step: StaticStep<'_>, trigger: Trigger) -> Result<Option<String>, ReadError> {
+fn text(
+    path: &str,
+    step: StaticStep<'_>,
+    with: (Trigger, &[String]),
+) -> Result<Option<String>, ReadError> {
     if path
         .split('/')
         .any(|part| part.starts_with('.') || part == "data")
@@ -127,7 +131,7 @@ fn text(path: &str, step: StaticStep<'_>, trigger: Trigger) -> Result<Option<Str
         .text(BaseFolder::Workspace, path, FILE_BYTES_MAX)?
     {
         Some(source) if path.starts_with("configs/prompts/") => {
-            prompt::render(path, &source, step.persona, trigger, step.now)
+            prompt::render(path, &source, step.persona, with, step.now)
                 .map(Some)
                 .map_err(wrong)
         }

@@ -138,6 +138,8 @@ pub struct Subject {
     pub readers: Vec<String>,
     /// `true`: the thread has messages before this one.
     pub has_past: bool,
+    /// Names of the tools that the run is offered.
+    pub tools: Vec<String>,
 }
 
 impl Subject {
@@ -158,6 +160,17 @@ impl Subject {
             pdfs: Vec::new(),
             readers,
             has_past,
+            tools: Vec::new(),
+        }
+    }
+
+    /// Reports whether the input is an order: a duty that is due, or words of an owner at the machine. Letters are none, also where
+    /// an owner's gives orders: they quote others.
+    pub fn is_task(&self) -> bool {
+        match self.trigger {
+            Trigger::Schedule | Trigger::Manual => true,
+            Trigger::Chat => self.sender_trust() >= Trust::Owner,
+            Trigger::Email | Trigger::Summary => false,
         }
     }
 

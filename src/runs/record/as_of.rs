@@ -189,6 +189,7 @@ impl AsOf {
                 pdfs,
                 readers,
                 has_past,
+                tools: RecordedTools::read(&assembly.request_json)?,
             },
             now: Timestamp::parse(&note.now).ok_or(StoreError::Unreadable { what: "time" })?,
             allowed_tokens: note.allowed_tokens,
@@ -313,6 +314,26 @@ struct RecordedPrompt<'j> {
     system: &'j RawValue,
     #[serde(borrow)]
     messages: &'j RawValue,
+}
+
+/// Names of the tools in a recorded request.
+#[derive(Deserialize)]
+struct RecordedTools {
+    tools: Vec<RecordedTool>,
+}
+
+#[derive(Deserialize)]
+struct RecordedTool {
+    name: String,
+}
+
+impl RecordedTools {
+    fn read(json: &str) -> Result<Vec<String>, StoreError> {
+        let read: Self = serde_json::from_str(json).map_err(|_| StoreError::Unreadable {
+            what: "context of a run",
+        })?;
+        Ok(read.tools.into_iter().map(|tool| tool.name).collect())
+    }
 }
 
 impl<'j> RecordedPrompt<'j> {

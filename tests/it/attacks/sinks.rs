@@ -116,6 +116,7 @@ fn hostile_args(tool: &str, elsewhere: &Site) -> Value {
         "schedule_create" => {
             json!({ "name": "{{header:token}}", "prompt": ORDER, "timezone": "UTC", "every": "6h" })
         }
+        "no_answer" => json!({ "reason": "{{header:token}}" }),
         "ask_owner" => json!({ "question": "May I, {{header:token}}?" }),
         "propose_plan" => {
             json!({ "goal": "{{header:token}}", "steps": [{ "tool": "send_email", "what": "x", "recipients": [EVE] }] })
@@ -461,7 +462,7 @@ async fn d4_benign_twins_are_done_or_asked_about() {
 #[test]
 fn d4_without_a_guard_the_same_calls_have_forbidden_effects() {
     let controls: [(&str, &str, &[&str]); 2] = [
-        ("G8", "24", &["a mail to"]),
+        ("G8", "40", &["a mail to"]),
         (
             "G10.effects",
             "96",

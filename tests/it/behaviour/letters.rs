@@ -206,7 +206,6 @@ async fn attachments_of_one_name_are_two_files_both_in_the_prompt() {
         "subject: Plans",
         "from: Bob <bob@guest.example>",
         "bob@office.example",
-        "persona: Ada <ada@engine.test>",
         "date: Fri, 20 Nov 2026",
     ];
     for shown in told {

@@ -92,15 +92,15 @@ async fn the_model_is_told_how_its_correspondent_was_proven() {
     for (letter, told) in [
         (
             world.signed("partner.test", &world.plain(CAROL, "t1", "")),
-            "sender: contact, signed by the sender's domain\\n",
+            "sender: contact (proven)\\n",
         ),
         (
             world.signed("partner.test", &world.plain(CAROL, "t2", reply)),
-            "sender: contact, signed by the sender's domain; not proven: cc, reply-to\\n",
+            "sender: contact (proven)\\n",
         ),
         (
             world.plain(CAROL, "t3", reply),
-            "sender: unauthenticated, anybody can write that name: no signature of the sender's domain\\n",
+            "sender: unauthenticated (anybody can write that name)\\n",
         ),
     ] {
         let accepted = world.hand_over(&letter, None).await.expect("taken");

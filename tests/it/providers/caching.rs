@@ -151,7 +151,7 @@ async fn a_later_letter_of_a_thread_begins_as_the_one_before_up_to_its_input() {
         "Today is",
         "From seven to ten",
         "Asked before",
-        "<invocation>",
+        "</invocation>",
     ] {
         assert!(!shared.contains(changing), "{changing}");
     }
