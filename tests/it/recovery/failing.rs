@@ -137,6 +137,12 @@ async fn an_engine_unable_to_copy_its_log_back_ends_and_loses_nothing() {
     let sink = Sink::default();
     let dir = workspace(sink.open(), &json!({ "rules": [{ "hang": true }] }));
     let engine = Running::start(dir.path(), &[]);
+    // Whoever reads keeps the log from being copied whole before it is cut, and an engine with nothing to copy would live on.
+    let mut reader = db::Connection::open(dir.path()).await;
+    let begun = reader
+        .execute("BEGIN; SELECT count(*) FROM run_turns")
+        .await;
+    begun.expect("a transaction that reads");
     send(engine.port, "q1@guest.example", "When is breakfast?");
     let mut rows = db::Connection::open(dir.path()).await;
     let asked = "SELECT count(*) FROM run_turns WHERE state = 'started'";
@@ -157,6 +163,7 @@ async fn an_engine_unable_to_copy_its_log_back_ends_and_loses_nothing() {
         .open(&log)
         .and_then(|log| log.set_len(100))
         .expect("cut");
+    reader.close().await.expect("closed");
     let (status, said, _took) = engine.ended();
     assert_eq!(status.code(), Some(74), "{said}");
     std::fs::write(&log, whole).expect("the disk is mended");
