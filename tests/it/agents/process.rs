@@ -146,9 +146,8 @@ async fn an_agent_is_asked_before_it_is_killed() {
         ..script(&[
             "trap 'echo asked > $OUT/asked' TERM",
             CLAUDE_BEGINS,
-            "touch $OUT/reading",
             // Reads to the end of its input, whatever it is asked meanwhile.
-            "(trap '' TERM; cat > $OUT/words)",
+            "(trap '' TERM; touch $OUT/reading; cat > $OUT/words)",
         ])
     };
     let cancel = CancellationToken::new();
