@@ -1,7 +1,7 @@
 //! Reasoning that a model wrote into the text of its answer, told apart from the answer. Pure.
 //!
 //! Servers of open models leave it there when they are not told the model's template, or do not know it. Where each form comes
-//! from is said beside it. Absent on purpose: what is mailed (`runs/reply/gate.rs`); reasoning that a vendor sends as such.
+//! from is said beside it. Absent on purpose: what is mailed (`runs/said`); reasoning that a vendor sends as such.
 
 use super::message::Block;
 use super::response::Response;

@@ -1,4 +1,4 @@
-//! MarkKind is marked within a text: emphasis, code, links, addresses.
+//! What is marked within a text: emphasis, code, links, addresses.
 
 use crate::mime::text::links::{hidden_place, is_between_words, named_place};
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ pub(super) enum Style {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Link {
     pub target: String,
-    /// MarkKind a reader sees behind words that name another place.
+    /// What a reader sees behind words that name another place.
     pub hidden: Option<String>,
     /// The words are the address.
     pub is_bare: bool,

@@ -279,11 +279,9 @@ fn list(lines: &[&str], depth: usize) -> (Option<LetterPart>, usize) {
             if !goes_on {
                 break;
             }
-            items
-                .iter_mut()
-                .last()
-                .into_iter()
-                .for_each(|(_, inside)| inside.push(""));
+            if let Some((_, inside)) = items.last_mut() {
+                inside.push("");
+            }
             at = next;
             continue;
         } else {
@@ -291,11 +289,10 @@ fn list(lines: &[&str], depth: usize) -> (Option<LetterPart>, usize) {
         }
         at += 1;
     }
-    let counts = items.iter().zip(first.number.unwrap_or_default()..);
-    let is_counted = first.number.is_some_and(|number| number < 2)
-        && counts
-            .into_iter()
-            .all(|((mark, _), number)| mark.number == Some(number));
+    let is_counted = first.number.is_some_and(|first| {
+        let mut counts = items.iter().zip(first..);
+        first < 2 && counts.all(|((mark, _), number)| mark.number == Some(number))
+    });
     let is_listed = first.number.is_none()
         && items
             .iter()
@@ -303,7 +300,7 @@ fn list(lines: &[&str], depth: usize) -> (Option<LetterPart>, usize) {
     // One line alone is as well read as it was typed, and may be a signature or a date.
     let is_alone = items.len() == 1 && (is_counted || depth == 0 && items[0].1.len() == 1);
     if is_alone || !(is_counted || is_listed) {
-        return (None, at.max(1));
+        return (None, at);
     }
     let items = items.into_iter().map(|(mark, inside)| Item {
         number: mark.number,
@@ -350,7 +347,7 @@ fn table(lines: &[&str]) -> Option<(LetterPart, usize)> {
     Some((LetterPart::Table { columns, rows }, length))
 }
 
-/// Cuts a row at its bars; `\|` and a bar in `code` are none.
+/// Cuts a row at its bars; `\|` is none.
 fn cells(line: &str) -> Vec<String> {
     let line = line.trim();
     let line = line.strip_prefix('|').unwrap_or(line);
