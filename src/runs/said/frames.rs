@@ -160,13 +160,15 @@ fn without_element(text: &str, name: &str) -> String {
     kept
 }
 
+/// Returns what follows the first backticks of a text between fences, and its content.
+pub fn fenced(text: &str) -> Option<(&str, &str)> {
+    let inner = text.strip_prefix("```")?.strip_suffix("```")?;
+    inner.split_once('\n')
+}
+
 /// Returns the content of a text that is one fence.
 fn unfenced(text: &str) -> &str {
-    let trimmed = text.trim_matches(is_blank);
-    let inner = trimmed
-        .strip_prefix("```")
-        .and_then(|rest| rest.strip_suffix("```"));
-    let Some((info, inner)) = inner.and_then(|inner| inner.split_once('\n')) else {
+    let Some((info, inner)) = fenced(text.trim_matches(is_blank)) else {
         return text;
     };
     let is_text = matches!(

@@ -3,7 +3,7 @@
 //! It reads text that a model wrote to be mailed. Absent on purpose: answers with a schema, answers to programs, and whatever an
 //! owner wrote or edited, which nobody but their writer judges; reasoning, which is gone already (`providers::contract::thoughts`).
 
-use super::frames::{is_blank, unframed};
+use super::frames::{fenced, is_blank, unframed};
 use super::text_calls::{self, TextCalls};
 use std::collections::{HashMap, HashSet};
 
@@ -131,15 +131,7 @@ fn is_nothing(text: &str) -> bool {
 
 fn is_json(text: &str, _asked: &str) -> bool {
     let text = text.trim();
-    let inner = match text
-        .strip_prefix("```")
-        .and_then(|rest| rest.strip_suffix("```"))
-    {
-        Some(fenced) => fenced
-            .split_once('\n')
-            .map_or("", |(_, inner)| inner.trim()),
-        None => text,
-    };
+    let inner = fenced(text).map_or(text, |(_, inner)| inner.trim());
     inner.starts_with(['{', '[']) && serde_json::from_str::<serde::de::IgnoredAny>(inner).is_ok()
 }
 

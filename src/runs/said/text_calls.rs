@@ -4,6 +4,7 @@
 //! names an offered tool and fits its schema is a call; all else that is written as one is an unreadable call, never a letter.
 //! Absent on purpose: whether a call may be made (`tool_calls`).
 
+use super::frames::fenced;
 use serde_json::{Map, Value};
 
 /// What stands in a text.
@@ -123,13 +124,8 @@ fn first_mark(low: &str) -> Option<usize> {
 /// Returns a text that is JSON, a line of Python or a fence with one of them, without its fence.
 fn bare(text: &str) -> Option<&str> {
     let text = text.trim();
-    let inner = match text
-        .strip_prefix("```")
-        .and_then(|rest| rest.strip_suffix("```"))
-    {
-        Some(fenced) if !fenced.contains("```") => fenced.split_once('\n')?.1.trim(),
-        _ => text,
-    };
+    let one = fenced(text).filter(|(_, inner)| !inner.contains("```"));
+    let inner = one.map_or(text, |(_, inner)| inner.trim());
     let is_json = inner.starts_with('{') && inner.ends_with('}')
         || inner.starts_with('[') && inner.ends_with(']');
     is_json.then_some(inner)
