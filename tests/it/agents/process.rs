@@ -148,6 +148,8 @@ async fn an_agent_is_asked_before_it_is_killed() {
             CLAUDE_BEGINS,
             // Reads to the end of its input, whatever it is asked meanwhile.
             "(trap '' TERM; touch $OUT/reading; cat > $OUT/words)",
+            // Its input may end before the signal comes.
+            "while [ ! -e $OUT/asked ]; do :; done",
         ])
     };
     let cancel = CancellationToken::new();
