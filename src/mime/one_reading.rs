@@ -12,7 +12,7 @@ use super::body::is_file;
 use super::headers::fields::{Fields, trim_line_end};
 use super::headers::header::from_first_field;
 use super::structure::{self, Kind, Part};
-use super::text::charsets;
+use super::text::{charsets, flowed};
 use super::transfer;
 
 /// Fields of a letter that a signature fixes: those that are there are signed, those that are not could not be added.
@@ -150,7 +150,10 @@ fn is_one_leaf(part: &Part<'_>, fixed: FixedFields) -> bool {
     if !fixed.encoding && !has_one_decoding(part, is_html) {
         return false;
     }
-    fixed.content_type || (!is_source(part.body) && is_utf8_text(part))
+    fixed.content_type
+        || (!is_source(part.body)
+            && is_utf8_text(part)
+            && !flowed::has_soft_breaks(&structure::content(part)))
 }
 
 /// Reports whether the bytes are what a sender would write under this transfer encoding and no other.

@@ -7,7 +7,7 @@
 
 use super::headers::fields::{Fields, trim_line_end};
 use super::limits::{ParseError, ParseLimits};
-use super::text::charsets;
+use super::text::{charsets, flowed};
 use super::transfer;
 use mail_parser::ContentType;
 use std::borrow::Cow;
@@ -201,10 +201,18 @@ pub(super) fn content<'a>(part: &Part<'a>) -> Cow<'a, [u8]> {
     transfer::decoded(encoding.as_deref(), part.body)
 }
 
-/// Returns the text of a part by its declared charset.
+/// Returns the text of a part by its declared charset, with the lines that its writer meant.
 pub(super) fn text(part: &Part<'_>) -> String {
-    transfer::plain_lines(&charsets::decoded(
+    let text = transfer::plain_lines(&charsets::decoded(
         part.parameter("charset").unwrap_or_default(),
         &content(part),
-    ))
+    ));
+    let says = |name: &str, value: &str| {
+        let said = part.parameter(name).unwrap_or_default();
+        said.trim().eq_ignore_ascii_case(value)
+    };
+    match part.media == "text/plain" && says("format", "flowed") {
+        true => flowed::unflowed(&text, says("delsp", "yes")),
+        false => text,
+    }
 }

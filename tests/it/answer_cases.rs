@@ -11,7 +11,6 @@ use std::path::Path;
 /// Cases that do not hold yet, or are held elsewhere, with the reason.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("cc-kept", "no setting yet"),
-    ("flowed-in", "not undone yet"),
     ("imap-id-before-select", "needs a server; not said yet"),
     ("mcp-empty-result", "needs a server; not so yet"),
     ("mcp-error-says-ok", "needs a server; not so yet"),

@@ -1,6 +1,6 @@
 //! Text of a part, in both directions.
 //!
-//! - `charsets`: bytes to text; `text_file`: whether a file is text
+//! - `charsets`: bytes to text; `flowed`: lines as they were meant; `text_file`: whether a file is text
 //! - `entities`, `tags`, `links`: HTML to shallow, well-formed HTML
 //! - `hosts`: hosts that a text names
 //! - `html`: HTML to text
@@ -8,6 +8,7 @@
 //! - `quotes`: what is new in a reply
 
 pub mod charsets;
+pub mod flowed;
 pub mod entities;
 pub mod tags;
 pub mod links;
