@@ -1,7 +1,7 @@
 //! Bytes to a document. Pure, and only as safe as its decoders: work on bytes of others belongs in the locked child.
 
 use super::document::{DecodeError, DocumentKind, Extracted, ImageFacts};
-use super::formats::{image, mail, office, pdf, workbook, zip_file};
+use super::formats::{image, mail, office, pdf, rtf, workbook, zip_file};
 use super::kind::{differs, found_kind};
 use super::limits::ExtractLimits;
 use crate::mime::{file_text, html_to_text};
@@ -51,6 +51,7 @@ fn of_kind(
             workbook::read(kind, bytes, limits)
         }
         DocumentKind::Eml => mail::read(bytes, limits),
+        DocumentKind::Rtf => rtf::read(bytes),
         DocumentKind::Html | DocumentKind::Text => text(kind, bytes, limits),
         DocumentKind::Png | DocumentKind::Jpeg | DocumentKind::Gif | DocumentKind::Webp => {
             Ok(image::read(kind, bytes))

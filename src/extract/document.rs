@@ -26,6 +26,7 @@ pub enum DocumentKind {
     Heic,
     Tiff,
     Bmp,
+    Rtf,
     /// The `winmail.dat` of Outlook, where nothing could be unpacked from it.
     Tnef,
     /// An archive, which is not unpacked.
@@ -56,6 +57,7 @@ impl DocumentKind {
             DocumentKind::Heic => "heic",
             DocumentKind::Tiff => "tiff",
             DocumentKind::Bmp => "bmp",
+            DocumentKind::Rtf => "rtf",
             DocumentKind::Tnef => "tnef",
             DocumentKind::Archive => "archive",
             DocumentKind::Program => "program",

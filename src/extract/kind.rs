@@ -18,6 +18,7 @@ const MAGIC: &[(&[u8], DocumentKind)] = &[
     (b"MM\0*", DocumentKind::Tiff),
     // [MS-OXTNEF], section 2.1.3.2.
     (b"\x78\x9f\x3e\x22", DocumentKind::Tnef),
+    (b"{\\rtf", DocumentKind::Rtf),
     (b"\x1f\x8b", DocumentKind::Archive),
     (b"BZh", DocumentKind::Archive),
     (b"\xfd7zXZ\x00", DocumentKind::Archive),
@@ -183,6 +184,13 @@ pub fn differs(found: DocumentKind, claimed: &str) -> bool {
             !claimed.starts_with("image/")
         }
         DocumentKind::Tnef => !is(&["application/ms-tnef", "application/vnd.ms-tnef"]),
+        // Word writes it under the name of its own format, too.
+        DocumentKind::Rtf => !is(&[
+            "application/rtf",
+            "text/rtf",
+            "text/richtext",
+            "application/msword",
+        ]),
         DocumentKind::Unknown => false,
     }
 }

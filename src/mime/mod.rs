@@ -41,6 +41,7 @@ pub use limits::{ParseError, ParseLimits};
 pub use one_reading::{FixedFields, has_one_reading};
 pub use parse::{ParsedLetter, parse, parse_letter};
 pub use report::read_report;
+pub use text::charsets::decoded;
 pub use text::dialect::{letter_to_html, letter_to_plain};
 pub use text::hosts::named_hosts;
 pub use text::html::html_to_text;

@@ -10,7 +10,7 @@ use yore::{CodePage, code_pages as dos};
 
 /// Decodes `bytes` by a charset's label. Without a usable label they are UTF-8 if they look like
 /// it, else what a detector takes them for.
-pub(in crate::mime) fn decoded(label: &str, bytes: &[u8]) -> String {
+pub fn decoded(label: &str, bytes: &[u8]) -> String {
     let label = label.trim().trim_matches(['"', '\'']).to_ascii_lowercase();
     // Programs without charset support write ASCII as the label of any bytes.
     let is_silent = matches!(label.as_str(), "us-ascii" | "ascii" | "ansi_x3.4-1968");
