@@ -55,6 +55,10 @@ static RULES: &[Rule] = &[
         forbids: |m| m.email.automatic.is_reaction,
     },
     Rule {
+        name: "calendar_answer",
+        forbids: |m| m.is_calendar_answer,
+    },
+    Rule {
         name: "auto_submitted",
         forbids: auto_submitted,
     },
@@ -118,6 +122,8 @@ pub struct PolicyInput<'a> {
     pub persona: &'a Persona,
     pub origin: Origin,
     pub conversation: MentionedMail,
+    /// `true`: a calendar program answers an invitation for its user, who said nothing more.
+    pub is_calendar_answer: bool,
     pub personas: &'a Personas,
     pub access: &'a Access,
     pub limits: &'a Limits,

@@ -28,7 +28,7 @@ fn from(sender: &str, id: &str, more: &str) -> String {
 }
 
 /// `run`, `filed:<rule>` or `duplicate`.
-fn word(outcome: &CopyOutcome) -> String {
+pub fn word(outcome: &CopyOutcome) -> String {
     match outcome {
         CopyOutcome::Run(_) => "run".to_owned(),
         CopyOutcome::Filed(rule) => format!("filed:{rule}"),

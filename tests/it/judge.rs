@@ -43,6 +43,7 @@ fn judged(mail_from: Option<&str>, email: &Email, records: &Records) -> Option<&
         identity: &identity,
         persona,
         origin: judge::origin(&envelope, email, persona, &intake.personas, records),
+        is_calendar_answer: false,
         conversation: records.conversation,
         personas: &intake.personas,
         access: &intake.access,

@@ -152,6 +152,11 @@ static RULES: &[FiledRule] = &[
         remedy: Remedy::Answer,
     },
     FiledRule {
+        name: "calendar_answer",
+        why: "it answers an invitation and says nothing more; the event has the answer",
+        remedy: Remedy::Answer,
+    },
+    FiledRule {
         name: "autoreply_subject",
         why: "its subject is that of an automatic answer, and nobody has written in its thread yet",
         remedy: Remedy::Answer,

@@ -339,6 +339,7 @@ impl Draft<'_> {
             persona,
             origin,
             conversation: self.records.conversation,
+            is_calendar_answer: self.is_calendar_answer(),
             personas: &config.personas,
             access: &config.security.access,
             limits: &config.limits,
