@@ -48,6 +48,14 @@ fn sentences(text: &str) -> Vec<BTreeSet<String>> {
     sentences
 }
 
+/// Reports whether two texts are about the same: of their telling words at least two, and two in five, are in both.
+pub fn is_near(a: &str, b: &str) -> bool {
+    let words = |text: &str| sentences(text).into_iter().flatten().collect();
+    let (a, b): (BTreeSet<String>, BTreeSet<String>) = (words(a), words(b));
+    let (shared, all) = (a.intersection(&b).count(), a.union(&b).count());
+    shared >= 2 && shared * 5 >= all * 2
+}
+
 /// Lower case, one blank between words, no punctuation: what is compared.
 fn plain(text: &str) -> String {
     let letters = text.chars().map(|c| match c.is_alphanumeric() {
@@ -144,6 +152,24 @@ mod tests {
             assert!(!says_the_same(tea, other), "{other}");
         }
         assert!(says_the_same("Bonn", "bonn!"));
+    }
+
+    #[test]
+    fn texts_about_the_same_are_near() {
+        let train = "Carol arrives by train at nine on Friday.";
+        for near in [
+            "Carol arrives by train at ten on Friday.",
+            "Carol's train arrives on Friday at nine.",
+        ] {
+            assert!(is_near(train, near), "{near}");
+        }
+        for far in [
+            "Carol drinks tea.",
+            "The office closes at nine on Friday.",
+            "Carol",
+        ] {
+            assert!(!is_near(train, far), "{far}");
+        }
     }
 
     #[test]

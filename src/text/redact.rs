@@ -73,6 +73,74 @@ pub fn has_key(text: &str) -> bool {
     !key_places(text.as_bytes()).is_empty()
 }
 
+/// Words for a password, as people write them in letters.
+const PASSWORD_WORDS: [&str; 14] = [
+    "password",
+    "passwort",
+    "passcode",
+    "passphrase",
+    "kennwort",
+    "pin",
+    "pin-code",
+    "passwd",
+    "pwd",
+    "contraseña",
+    "wachtwoord",
+    "lösenord",
+    "heslo",
+    "hasło",
+];
+
+/// Words that stand between a word for a password and the password.
+const COPULAS: [&str; 14] = [
+    "is", "was", "ist", "lautet", "war", "est", "es", "è", "jest", "now", "jetzt", "still",
+    "again", "wieder",
+];
+
+/// Reports whether a text tells a password: a word for one, and behind it, or behind `is` and a colon, a word that is no usual one:
+/// with a digit, a sign, or capitals inside of it. After a colon or an equals sign every word counts.
+pub fn names_password(text: &str) -> bool {
+    let lower = text.to_lowercase().replace("mot de passe", "password");
+    let lower = lower.replace("=", " = ").replace("código pin", "pin");
+    let words: Vec<&str> = lower.split_whitespace().collect();
+    let bare = |word: &str| -> String {
+        let edges = |c: char| !c.is_alphanumeric() && c != '-';
+        word.trim_matches(edges).to_owned()
+    };
+    let is_unusual = |word: &str| {
+        let inner = word.trim_matches(|c: char| "\"'`«»„“”.,;!?()".contains(c));
+        let is_quoted = word.starts_with(['"', '\'', '`', '«', '„', '“']);
+        inner.chars().count() >= 3
+            && (is_quoted
+                || inner.contains(|c: char| c.is_ascii_digit() || "_#$%&*+@^!".contains(c)))
+    };
+    words.iter().enumerate().any(|(at, word)| {
+        if !PASSWORD_WORDS.contains(&bare(word).as_str()) {
+            return false;
+        }
+        let next: Vec<&str> = words[at + 1..].iter().take(7).copied().collect();
+        let is_sign = |word: &&str| word.ends_with(':') || *word == "=";
+        // `password for the network: …`
+        let after_sign = match word.ends_with(':') {
+            true => Some(0),
+            false => next.iter().position(is_sign).map(|sign| sign + 1),
+        };
+        let is_copula = |word: &&str| COPULAS.contains(word);
+        let after_copula = match next.iter().position(is_copula) {
+            Some(first) => {
+                first
+                    + next[first..]
+                        .iter()
+                        .take_while(|word| is_copula(word))
+                        .count()
+            }
+            None => 0,
+        };
+        after_sign.is_some_and(|at| next.get(at).is_some())
+            || next.get(after_copula).is_some_and(|word| is_unusual(word))
+    })
+}
+
 /// Returns the ranges of everything that looks like a key; ranges may overlap.
 pub fn key_places(bytes: &[u8]) -> Vec<Range<usize>> {
     KEY_STARTS
@@ -147,6 +215,35 @@ mod tests {
             "key [redacted]!"
         );
         assert_eq!(exact("abc", ""), "abc");
+    }
+
+    #[test]
+    fn a_password_in_words_is_seen_and_words_about_passwords_are_not() {
+        for given in [
+            "My password is hunter2-XyZ-9981",
+            "The password for the guest network is Sommer2026!",
+            "PIN 4711",
+            "Carol's PIN is now 48-22-11.",
+            "Passwort: Apfelbaum",
+            "Das Kennwort lautet zebra_7",
+            "Le mot de passe est soleil99",
+            "La contraseña es luna#12",
+            "wifi password = cheese",
+            "The passphrase is \"correct horse battery\"",
+            "passcode for the door: maple",
+        ] {
+            assert!(names_password(given), "{given}");
+        }
+        for about in [
+            "Carol forgot her password.",
+            "The password is changed every 90 days.",
+            "Prefers a password manager.",
+            "The PIN pad is in room 4711.",
+            "He asked how to reset a password in 2026.",
+            "Wants a pin with the logo of 1994.",
+        ] {
+            assert!(!names_password(about), "{about}");
+        }
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub(super) fn checked_text(text: &str) -> Result<String, ToolError> {
         );
         return Err(ToolError::mendable("text_too_long", hint));
     }
-    if redact::has_key(&line) {
+    if redact::has_key(&line) || redact::names_password(&line) {
         let hint = "the text has what looks like a key or password; leave it out";
         return Err(ToolError::mendable("secret", hint));
     }
@@ -118,7 +118,7 @@ pub(super) fn checked_quote(
         .skip(start)
         .take(end - start)
         .collect();
-    if redact::has_key(&quote) {
+    if redact::has_key(&quote) || redact::names_password(&quote) {
         let hint = "the quote has what looks like a key or password; quote words without it";
         return Err(ToolError::mendable("secret", hint));
     }
