@@ -100,7 +100,7 @@ pub use mcp::{
 };
 pub use objects::{BucketKey, OBJECTS_KEY_ID, OBJECTS_SECRET_KEY, ObjectPlace, ObjectSettings};
 pub use own_tools::{OwnTool, OwnToolClass, OwnToolEffects, ToolSenders};
-pub use persona::{BadName, Persona, check_name, description, is_untouched};
+pub use persona::{BadName, Persona, PersonaTools, check_name, description, is_untouched};
 pub use personas::{OutOfService, Personas};
 pub use policy::{ApprovalSettings, PolicySettings, REPLY};
 pub use secrets::{

@@ -13,8 +13,10 @@ use super::values::zones::zone_hint;
 use crate::config::file::{ConfigFile, child};
 use crate::domain::{Address, PdfFiles, PersonaId, PlanMode, ReplyMode, RunOptions, RunSettings};
 use crate::policy::PolicyRule;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Deserialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -71,8 +73,11 @@ pub struct TypedPersona {
     max_tool_turns: Option<u32>,
     /// Timeouts of provider calls, instead of those in `configs/inference.json`.
     timeouts: Option<TypedOwnTimeouts>,
-    /// Names of the tools that it may use. Default: all.
-    tools: Option<Vec<String>>,
+    /// Tools that its runs are offered. `basic`: those that a run needs, by its sender and by what its thread has in it; `all`: every
+    /// tool that the sender may use; a list: exactly these.
+    #[serde(default)]
+    #[schemars(schema_with = "tools_schema")]
+    tools: PersonaTools,
     /// IANA zone of its dates, and of its responsibilities without a zone. Default: UTC.
     timezone: Option<String>,
     /// `ask`: its runs propose a plan to the owner before they send or change anything.
@@ -146,6 +151,66 @@ impl Default for TypedPdfFiles {
     }
 }
 
+/// Tools of a persona. What a sender may not use is in none of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum PersonaTools {
+    /// Those that a run needs, by its sender and its thread.
+    #[default]
+    Basic,
+    All,
+    Named(Vec<String>),
+}
+
+impl PersonaTools {
+    /// Returns the names that its file lists; `None`: it lists none.
+    pub fn named(&self) -> Option<&[String]> {
+        match self {
+            Self::Named(names) => Some(names),
+            Self::Basic | Self::All => None,
+        }
+    }
+
+    /// Returns what its file says.
+    pub fn show(&self) -> Value {
+        match self {
+            Self::Basic => "basic".into(),
+            Self::All => "all".into(),
+            Self::Named(names) => names.as_slice().into(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PersonaTools {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let known = |word: &str| match word {
+            "basic" => Some(Self::Basic),
+            "all" => Some(Self::All),
+            _ => None,
+        };
+        let typed = Value::deserialize(deserializer)?;
+        let read = match &typed {
+            Value::Null => Some(Self::default()),
+            Value::String(word) => known(word),
+            Value::Array(names) => {
+                let names = names.iter().map(|name| name.as_str().map(str::to_owned));
+                names.collect::<Option<Vec<_>>>().map(Self::Named)
+            }
+            _ => None,
+        };
+        read.ok_or_else(|| D::Error::custom("must be `basic`, `all` or a list of names of tools"))
+    }
+}
+
+fn tools_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "anyOf": [
+            { "type": "string", "enum": ["basic", "all"] },
+            { "type": "array", "items": { "type": "string" } }
+        ],
+        "default": "basic"
+    })
+}
+
 fn pdf_files_schema(_: &mut SchemaGenerator) -> Schema {
     words_schema(PdfFiles::ALL, PdfFiles::as_str, Some(PdfFiles::Scans))
 }
@@ -167,8 +232,8 @@ pub struct Persona {
     pub fallback: Option<Vec<ModelChoice>>,
     /// Settings of its runs, where it has its own.
     pub settings: RunSettings,
-    /// Names of the tools that it may use; `None` means all.
-    pub tools: Option<Vec<String>>,
+    /// Tools that its runs are offered.
+    pub tools: PersonaTools,
     /// Time zone of its dates and of responsibilities without a zone.
     pub timezone: chrono_tz::Tz,
     /// Its own bounds, where it has any.
@@ -262,7 +327,7 @@ pub fn resolve(
         profile: typed.profile.as_deref(),
         output_schema: typed.output_schema.as_deref(),
         rules: &typed.letters,
-        tools: typed.tools.as_deref(),
+        tools: typed.tools.named(),
     };
     let letters = letters::resolve((&file.document, of_letters), (id, &own, mail_domain), ctx);
     Some(Persona {
@@ -334,7 +399,15 @@ fn check_names(file: &ConfigFile<TypedPersona>, ctx: &mut CheckContext<'_>) {
         let problem = instances::explained(problem, provider, ctx);
         ctx.report(problem);
     }
-    for (index, tool) in file.typed.tools.iter().flatten().enumerate() {
+    for (index, tool) in file
+        .typed
+        .tools
+        .named()
+        .iter()
+        .copied()
+        .flatten()
+        .enumerate()
+    {
         if !ctx.knows_tool(tool) {
             let problem = file.problem_at(&child("/tools", index), format!("no tool `{tool}`"));
             ctx.report(problem.did_you_mean(tool, ctx.tool_names()));

@@ -94,7 +94,7 @@ pub fn show_persona(persona: &Persona) -> Value {
         "provider": persona.provider,
         "model": persona.model,
         "fallback": persona.fallback.as_deref().map(fallback::show),
-        "tools": persona.tools,
+        "tools": persona.tools.show(),
         "timezone": persona.timezone.name(),
         "budget": budgets::show_persona(&persona.budget),
         "plan": persona.plan,

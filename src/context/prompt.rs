@@ -7,6 +7,7 @@
 use crate::config::Persona;
 use crate::domain::{Timestamp, Trigger};
 use minijinja::{Environment, UndefinedBehavior, context};
+use serde_json::Value;
 
 /// Work a template may do, in minijinja's fuel units.
 const FUEL: u64 = 50_000;
@@ -139,6 +140,61 @@ fn escaped(text: &str, is_harmful: impl Fn(&str) -> bool) -> String {
     }
     defused.push_str(rest);
     defused
+}
+
+/// Returns a recorded result as the model reads it: what no call needs is left out, and the text of a file or a letter stands
+/// below it as it is, because every escaped line end and quotation mark of it costs tokens.
+pub fn shown_result(payload: &str) -> String {
+    let Ok(Value::Object(mut parsed)) = serde_json::from_str(payload) else {
+        return payload.to_owned();
+    };
+    // The engine's own: what the run may do next.
+    parsed.remove("label");
+    let is_done = parsed.get("ok") == Some(&Value::Bool(true));
+    let mut text = None;
+    if is_done && let Some(Value::Object(result)) = parsed.get_mut("result") {
+        // A word costs less where it is.
+        let content = result.get("content").and_then(Value::as_str);
+        let is_long = content.is_some_and(|text| text.contains(['\n', '"', '\\']));
+        if is_long && let Some(Value::String(content)) = result.remove("content") {
+            text = Some(content);
+        }
+        let is_whole = result.get("truncated") == Some(&Value::Bool(false));
+        if is_whole {
+            for place in ["truncated", "offset", "size_bytes"] {
+                result.remove(place);
+            }
+        }
+        // For `edit_file`.
+        let path = result.get("path").and_then(Value::as_str);
+        if !path.is_some_and(|path| path.starts_with("workspace/")) {
+            result.remove("sha256");
+        }
+        if result
+            .get("notes")
+            .and_then(Value::as_array)
+            .is_some_and(Vec::is_empty)
+        {
+            result.remove("notes");
+        }
+    }
+    let mut head = Value::Object(parsed);
+    drop_nulls(&mut head);
+    match text {
+        Some(text) => format!("{head}\n{text}"),
+        None => head.to_string(),
+    }
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
 }
 
 #[cfg(test)]

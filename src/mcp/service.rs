@@ -11,7 +11,7 @@ use crate::runs::deps::WorkerDeps;
 use crate::runs::error::RunError;
 use crate::runs::hooks::of_call;
 use crate::runs::label::RunLabel;
-use crate::runs::mcp_tools;
+use crate::runs::offered::{self, ToolsOrder};
 use crate::runs::reply::mail;
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::runs::tool_calls::policy::{self, Asked, NextStep, PreparedCall};
@@ -78,8 +78,15 @@ impl Toolbox {
         let is_planned = plan::is_first(persona, &run_options.run_options);
         deps.env.try_commands(persona).await;
         let reply = persona.reply_under(&run_options.run_options);
-        let mut tools = deps.tools(&run, persona, &run_options.run_options, &label);
-        tools = mcp_tools::offered(&deps, tools, None).await?;
+        let order = ToolsOrder {
+            run: &run,
+            persona,
+            options: &run_options.run_options,
+            subject: &subject,
+            label: &label,
+            first_request: None,
+        };
+        let mut tools = offered::offered(&deps, order).await?;
         // An agent cannot wait for its owner, and ends by itself.
         tools.retain(|tool| !tool.declaration().capabilities.owner && tool.name() != NO_ANSWER);
         let persona = persona.clone();

@@ -460,7 +460,17 @@ impl Placeholders {
     }
 
     fn result_at(&self, pointer: &str) -> String {
-        let parsed: Value = serde_json::from_str(&self.result).unwrap_or_default();
+        // The text of a file or a letter stands below its result.
+        let (head, text) = match self.result.split_once('\n') {
+            Some((head, text)) if head.starts_with('{') && head.ends_with('}') => {
+                (head, Some(text))
+            }
+            _ => (self.result.as_str(), None),
+        };
+        let mut parsed: Value = serde_json::from_str(head).unwrap_or_default();
+        if let (Some(text), true) = (text, parsed["result"].is_object()) {
+            parsed["result"]["content"] = text.into();
+        }
         match parsed.pointer(pointer) {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),

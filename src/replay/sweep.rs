@@ -3,7 +3,7 @@
 //!
 //! Absent on purpose: asking a model. Its answer to the changed context is unknown.
 
-use crate::config::{Config, Persona};
+use crate::config::{Config, Persona, PersonaTools};
 use crate::context::resolvers::reads::BaseFolder;
 use crate::context::{ContextReport, EntryOutcome};
 use crate::domain::{Origin, RunId, RunOptions, Trigger};
@@ -299,8 +299,8 @@ fn asked(
         (
             "tools",
             differs(
-                tools_offered(was.tools.as_deref(), options),
-                tools_offered(is.tools.as_deref(), options),
+                tools_offered(&was.tools, options),
+                tools_offered(&is.tools, options),
             ),
         ),
     ];
@@ -351,8 +351,8 @@ fn worded(value: &Value) -> String {
 }
 
 /// Lists the tools that a persona and the run's options permit.
-fn tools_offered(tools: Option<&[String]>, options: &RunOptions) -> String {
-    match (tools, &options.tools) {
+fn tools_offered(tools: &PersonaTools, options: &RunOptions) -> String {
+    match (tools.named(), &options.tools) {
         (Some(tools), meant) => tools
             .iter()
             .filter(|tool| meant.as_ref().is_none_or(|meant| meant.contains(tool)))
@@ -360,7 +360,10 @@ fn tools_offered(tools: Option<&[String]>, options: &RunOptions) -> String {
             .collect::<Vec<_>>()
             .join(", "),
         (None, Some(meant)) => meant.join(", "),
-        (None, None) => "all".to_owned(),
+        (None, None) => match tools {
+            PersonaTools::Basic => "basic".to_owned(),
+            PersonaTools::All | PersonaTools::Named(_) => "all".to_owned(),
+        },
     }
 }
 

@@ -342,8 +342,10 @@ fn write_shares(page: &mut Page, context: &ContextRecord) {
     if let Some(note) = &context.note {
         page.inside(vec![span(Tone::Bad, one_line(note))]);
     }
+    // Tools stand beside the context and are no part of its tokens.
+    let all: u64 = context.entries.iter().map(|entry| entry.tokens).sum();
     let rows = context.entries.iter().map(|entry| {
-        let share = entry.tokens * 100 / (*used_tokens).max(1);
+        let share = entry.tokens * 100 / all.max(1);
         let (bytes, tokens, share) = (
             entry.bytes.to_string(),
             entry.tokens.to_string(),

@@ -2,9 +2,9 @@
 
 use super::checkpoint::{ContextCheckpoint, json_bug, to_json};
 use super::state::LoopState;
-use crate::context::Context;
-use crate::context::resolvers::PdfFacts;
-use crate::domain::{ErrorClass, PdfFiles};
+use crate::context::resolvers::{PdfFacts, estimate_tokens};
+use crate::context::{Context, ContextReport, EntryOutcome, ReportEntry};
+use crate::domain::{ErrorClass, PdfFiles, TextLabel, sha256_hex};
 use crate::providers::PdfFile;
 use crate::providers::contract::retry::input_tokens_max;
 use crate::runs::budget::bounds;
@@ -12,6 +12,7 @@ use crate::runs::env::{AssembledRun, ContextOrder};
 use crate::runs::error::RunError;
 use crate::runs::record::as_of;
 use crate::store::{AssembledContext, MessageFile};
+use crate::text::plural;
 
 /// Returns the context budget: what the configuration allows, or the model's window where it is
 /// known to be smaller.
@@ -60,6 +61,7 @@ pub async fn assemble(
     } = state.deps.env.assemble(order).await?;
     report.note = note.or_else(|| files_shown(state, &context));
     let sources = as_of::sources(&state.deps.config, &order, seen, &report).map_err(json_bug)?;
+    report.entries.extend(tools_entry(state, &report));
     state.first.system = context.system();
     state.first.messages.clear();
     // What all threads share is kept once.
@@ -86,6 +88,31 @@ pub async fn assemble(
         memory: context.memory,
     });
     Ok(())
+}
+
+/// Returns the row of the tools, which every request has beside the context; `None`: there are none.
+fn tools_entry(state: &LoopState<'_>, report: &ContextReport) -> Option<ReportEntry> {
+    let tools = &state.first.tools;
+    let json = serde_json::to_string(tools).unwrap_or_default();
+    let tokens = estimate_tokens(&json);
+    let window = state.route.window_tokens().filter(|window| *window > 0);
+    let share = |window: u64| {
+        let all = (report.used_tokens + tokens) as u64;
+        format!(
+            "with the context {} % of the model's window of {window} tokens",
+            all * 100 / window
+        )
+    };
+    (!tools.is_empty()).then(|| ReportEntry {
+        resolver: "tools".to_owned(),
+        source: plural(tools.len(), "tool"),
+        bytes: json.len(),
+        tokens,
+        outcome: EntryOutcome::Used,
+        why: window.map(share),
+        sha256: Some(sha256_hex(&[json.as_bytes()])),
+        label: TextLabel::default(),
+    })
 }
 
 /// Reads what the PDF files of the letter hold, where the persona sends any and the model that is asked first takes such files.

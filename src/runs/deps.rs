@@ -246,7 +246,7 @@ impl RunDeps {
         options: &RunOptions,
         label: &RunLabel,
     ) -> Vec<Arc<RegisteredTool>> {
-        let lists = [&persona.tools, &options.tools];
+        let lists = [persona.tools.named(), options.tools.as_deref()];
         let granted = |tool: &&Arc<RegisteredTool>| {
             lists
                 .into_iter()

@@ -124,6 +124,9 @@ impl RunLabel {
         if is_page && self.sender < Trust::Contact {
             return Some("its sender is no known contact, and the page is the owner's");
         }
+        if tool.declaration().capabilities.workspace && self.sender < Trust::Owner {
+            return Some("only runs of the owner and of schedules change files");
+        }
         let is_unproven = self.sender == Trust::Unauthenticated;
         if is_unproven && effects.act() {
             return Some(

@@ -9,7 +9,7 @@
 //! - `model_call`: one call of the model; `agents`: providers that own their loop
 //! - `tool_calls`: permission, execution, results
 //! - `reply`: the answer as a mail; `approvals`: questions to the owner; `hooks`: programs of the owner that are asked
-//! - `programs`: how programs of the owner run; `mcp_tools`: which tools of MCP servers a run is offered
+//! - `programs`: how programs of the owner run; `offered`: which tools a run is offered
 //! - `env`: rows, journal, files and tools of a live, forked or recorded run
 //! - `record`: inputs of decisions, kept for replay
 //! - `budget`: bounds, reservations, cost
@@ -29,7 +29,7 @@ pub mod state;
 pub mod checkpoint;
 pub mod assembly;
 pub mod programs;
-pub mod mcp_tools;
+pub mod offered;
 pub mod hooks;
 pub mod approvals;
 pub mod recovery;

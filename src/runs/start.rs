@@ -2,12 +2,13 @@
 //! journal.
 
 use super::model_call::fallback::{FallbackChain, Route};
+use super::offered::{self, ToolsOrder};
 use super::reply::send_limits;
 use super::state::LoopState;
-use super::{assembly, mcp_tools, recovery};
-use crate::config::{Persona, SettingsInForce};
+use super::{assembly, recovery};
+use crate::config::SettingsInForce;
 use crate::context::resolvers::Subject;
-use crate::domain::{DeliverTo, RunOptions, Trigger, sha256_hex};
+use crate::domain::{DeliverTo, Trigger, sha256_hex};
 use crate::providers::{LoopOwner, Message, Request, ToolChoice, ToolSpec};
 use crate::runs::agents::options::AgentState;
 use crate::runs::budget::bounds;
@@ -49,7 +50,16 @@ pub async fn begin<'a>(
     let label = RunLabel::of(&subject);
     let journal = journal_of(deps, run).await?;
     let whose = (persona, &run_options.run_options);
-    let mut tools = offered_tools(deps, run, whose, (&label, &journal)).await?;
+    deps.env.try_commands(persona).await;
+    let order = ToolsOrder {
+        run,
+        persona,
+        options: &run_options.run_options,
+        subject: &subject,
+        label: &label,
+        first_request: journal.first_request_json.as_deref(),
+    };
+    let mut tools = offered::offered(deps, order).await?;
     let form = AnswerForm::of(&run_options)?;
     // An agent has its own end, and programs and duties wait for a text.
     let may_be_silent = run.trigger == Trigger::Email
@@ -124,18 +134,6 @@ async fn first_context(state: &mut LoopState<'_>, sent: Sent) -> Result<(), RunE
         assembly::assemble(state, budget, None).await?;
     }
     Ok(())
-}
-
-/// Returns the tools that the run is offered.
-async fn offered_tools(
-    deps: &RunDeps,
-    run: &ClaimedRun,
-    (persona, options): (&Persona, &RunOptions),
-    (label, journal): (&RunLabel, &JournalSoFar),
-) -> Result<Vec<Arc<RegisteredTool>>, RunError> {
-    deps.env.try_commands(persona).await;
-    let tools = deps.tools(run, persona, options, label);
-    mcp_tools::offered(deps, tools, journal.first_request_json.as_deref()).await
 }
 
 /// Returns the journal of earlier attempts.

@@ -17,8 +17,8 @@ use serde_json::json;
 const QUESTION_BYTES_MAX: usize = 4096;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Asks your owner a question and waits for the answer, which may take days. Use it when only your owner can know \
-         or decide. One question at a time, with all that is needed to answer it: your owner reads nothing else of this run.";
+const DESCRIPTION: &str = "Asks your owner a question and waits for the answer, which may take days. Use it when only your \
+         owner can know or decide. Your owner reads nothing else of this run, so put all that is needed into it.";
 
 pub struct AskOwner;
 
@@ -26,7 +26,6 @@ pub struct AskOwner;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AskOwnerArgs {
-    #[schemars(description = "The question, as plain text.")]
     question: String,
 }
 

@@ -44,9 +44,11 @@ pub use contract::registry::{RegisteredTool, RegistryError, ToolRegistry};
 pub use contract::schema::arguments_schema;
 pub use contract::tool::{
     CallTrace, DraftAttachment, DraftCalendar, Effects, MailDraft, OwnerQuestion, Reader,
-    ResultWords, Tool, ToolCall, ToolClass, ToolDeclaration, ToolLimits, ToolOutcome, WriteOrigin,
+    ResultWords, Tool, ToolCall, ToolClass, ToolDeclaration, ToolLimits, ToolNeed, ToolOutcome,
+    WriteOrigin,
 };
 pub use contract::workspace::KeptWorkspace;
+pub use mail::search_email::SEARCH_EMAIL;
 pub use mail::send_email::{
     MAIL_LIMIT_REACHED, RecipientPlace, no_more_mails, recipient_no_reader, recipient_not_allowed,
 };

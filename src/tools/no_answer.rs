@@ -16,8 +16,8 @@ pub const NO_ANSWER: &str = "no_answer";
 const REASON_CHARS_MAX: usize = 500;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Ends your work on this letter without a mail. Use it if nobody expects an answer: thanks, a receipt, \"see you on \
-         Sunday\". Call it last: nothing you write afterwards is sent.";
+const DESCRIPTION: &str = "Ends your work on this letter without a mail, if nobody expects an answer: thanks, a receipt, \
+         \"see you on Sunday\". Call it last.";
 
 pub struct EndWithoutAnswer;
 

@@ -8,7 +8,7 @@ use super::contract::arguments::read_args;
 use super::files::folder::{on_disk, path_error};
 use super::{
     CallTrace, Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
-    ToolError, ToolOutcome, arguments_schema,
+    ToolError, ToolNeed, ToolOutcome, arguments_schema,
 };
 use crate::domain::{Timestamp, sha256_hex};
 use crate::scheduler::schedule_file::{ParseContext, Responsibility, WorkspaceNames, file, prompt};
@@ -28,9 +28,8 @@ const SLUG_CHARS_MAX: usize = 60;
 const SHOWN: usize = 5;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Proposes something that you should do by the clock: a new responsibility, with the prompt that you will be given \
-         each time. Give exactly one of `schedule` (five cron fields), `at` (once) and `every`. It is switched off until \
-         your owner enables it; you cannot enable, change or remove any.";
+const DESCRIPTION: &str = "Proposes a schedule: what you should do by the clock. Give exactly one of `schedule`, `at` and \
+         `every`. It stays off until your owner enables it.";
 
 pub struct ScheduleCreate;
 
@@ -38,35 +37,34 @@ pub struct ScheduleCreate;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ScheduleCreateArgs {
-    /// A short name; the file is called after it.
     name: String,
-    #[schemars(description = "What you are to do each time, Markdown.")]
+    #[schemars(description = "What you are to do each time.")]
     prompt: String,
-    /// IANA zone in which the times are meant, such as `Europe/Berlin`.
+    /// Such as `Europe/Berlin`.
     timezone: String,
-    /// minute hour day-of-month month day-of-week, such as `0 9 * * mon-fri`.
+    /// Cron: minute hour day month weekday, such as `0 9 * * mon-fri`.
     schedule: Option<String>,
-    /// Once: `2026-12-24 18:00` in the zone, or RFC 3339.
+    /// Once: `2026-12-24 18:00`.
     at: Option<String>,
-    /// An interval, such as `90m` or `6h`.
+    /// Such as `90m` or `6h`.
     every: Option<String>,
-    #[schemars(
-        description = "What becomes of times at which no engine ran: `latest` (default), `skip` or `all`."
-    )]
+    #[schemars(description = "Missed times: `latest` (default), `skip` or `all`.")]
     catch_up: Option<String>,
-    #[schemars(description = "How old a missed time may be, such as `2d`. Default: `7d`.")]
+    #[schemars(description = "Oldest missed time. Default: `7d`.")]
     catch_up_window: Option<String>,
-    #[schemars(
-        description = "When the last run is not over yet: `skip` (default) or `buffer_one`."
-    )]
+    #[schemars(description = "While the last run goes on: `skip` (default) or `buffer_one`.")]
     overlap: Option<String>,
-    /// Spreads the times by up to this, at most a tenth of their distance.
+    /// Most seconds or minutes of delay, such as `5m`.
     jitter: Option<String>,
-    /// Your owner is told when a run takes longer than this. Default: `1h`.
+    /// Your owner hears of longer runs. Default: `1h`.
     grace: Option<String>,
 }
 
 impl Tool for ScheduleCreate {
+    fn needs(&self) -> &'static [ToolNeed] {
+        &[ToolNeed::Orders]
+    }
+
     fn declaration(&self) -> ToolDeclaration {
         ToolDeclaration {
             name: "schedule_create".to_owned(),

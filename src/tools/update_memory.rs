@@ -7,7 +7,7 @@ use super::contract::arguments::read_args;
 use super::files::folder::{on_disk, open_regular, path_error};
 use super::{
     CallTrace, Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
-    ToolError, ToolOutcome, arguments_schema,
+    ToolError, ToolNeed, ToolOutcome, arguments_schema,
 };
 use crate::domain::{
     MemoryAudience, Timestamp, Trust, VisibleMemory, may_replace, sha256_hex, visible_to,
@@ -26,10 +26,9 @@ const HISTORY: &str = ".memory";
 const VERSIONS_KEPT: usize = 20;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Changes your working memory (`active.md`), which you see in later runs. Give either `content`, which replaces all \
-         lines that are yours to replace, or `append`, which adds to its end. Lines of your owner, and of runs that were trusted more, \
-         stay. Keep it short: facts and open tasks, not transcripts. Where each line came from is added by itself, so leave the \
-         `<!-- from … -->` of lines out.";
+const DESCRIPTION: &str = "Changes your working memory (`active.md`), which you see in later runs: facts and open tasks, no \
+         transcripts. `content` replaces the lines that are yours to replace, `append` adds to the end. Leave out `<!-- \
+         from … -->`; it is added by itself.";
 
 pub struct UpdateMemory;
 
@@ -37,13 +36,15 @@ pub struct UpdateMemory;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UpdateMemoryArgs {
-    /// The whole new memory, Markdown.
     content: Option<String>,
-    /// Text to add at the end, Markdown.
     append: Option<String>,
 }
 
 impl Tool for UpdateMemory {
+    fn needs(&self) -> &'static [ToolNeed] {
+        &[ToolNeed::Orders]
+    }
+
     fn declaration(&self) -> ToolDeclaration {
         ToolDeclaration {
             name: "update_memory".to_owned(),

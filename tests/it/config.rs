@@ -165,7 +165,8 @@ fn the_smallest_workspace_gets_documented_defaults() {
         (ada.address.to_string().as_str(), ada.reply),
         ("ada@house.test", attache::domain::ReplyMode::Final)
     );
-    assert_eq!((ada.timezone, &ada.tools), (chrono_tz::UTC, &None));
+    assert_eq!(ada.timezone, chrono_tz::UTC);
+    assert_eq!(ada.tools, attache::config::PersonaTools::Basic);
     assert_eq!(ada.folder, workspace.folder.path().join("personas/ada"));
     let scripted = &config.inference.providers["scripted"];
     assert_eq!(

@@ -131,7 +131,8 @@ async fn an_answer_is_a_text_or_json_or_an_error_of_its_own() {
         );
         let is_error = script.contains("is_error");
         let trace = scene.world.app.trace(&run).await;
-        assert_eq!(trace[1], "ok weather");
+        let outcome = if is_error { "tool_error" } else { "ok" };
+        assert_eq!(trace[1], format!("{outcome} weather"));
         let told = prompt.replace('\\', "").contains(r#""is_error":true"#);
         assert_eq!(told, is_error, "{prompt}");
         // An error holds the words of others as any result does.

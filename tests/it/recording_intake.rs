@@ -40,7 +40,7 @@ pub fn persona(id: &str, addresses: &[&str]) -> Persona {
         model: None,
         fallback: None,
         settings: attache::domain::RunSettings::default(),
-        tools: None,
+        tools: attache::config::PersonaTools::default(),
         timezone: chrono_tz::UTC,
         budget: attache::config::PersonaBudget::default(),
         plan: attache::domain::PlanMode::None,

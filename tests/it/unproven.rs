@@ -110,8 +110,6 @@ async fn the_same_sender_with_a_signature_writes_and_sends() {
         "list_files",
         "glob",
         "grep",
-        "write_file",
-        "edit_file",
         "answer_invitation",
         "invite",
         "list_events",

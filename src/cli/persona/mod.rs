@@ -11,7 +11,8 @@ use super::args::text;
 use super::screen::Columns;
 use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::config::{
-    Config, ModelChoice, Persona, SettingsInForce, check_name, description, show_persona,
+    Config, ModelChoice, Persona, PersonaTools, SettingsInForce, check_name, description,
+    show_persona,
 };
 use crate::context::resolvers::knowledge::{self, KnowledgeSurvey, Surveyed};
 use crate::domain::{Address, PersonaId, ReplyMode, RunOptions, Trigger};
@@ -191,10 +192,11 @@ fn fields(
         format!("{name} {value} ({origin})")
     });
     let settings: Vec<String> = settings.collect();
-    let tools = persona
-        .tools
-        .as_ref()
-        .map_or_else(|| "all".to_owned(), |tools| tools.join(", "));
+    let tools = match &persona.tools {
+        PersonaTools::Basic => "basic".to_owned(),
+        PersonaTools::All => "all".to_owned(),
+        PersonaTools::Named(names) => names.join(", "),
+    };
     vec![
         ("id", persona.id.to_string()),
         ("name", persona.name.clone()),

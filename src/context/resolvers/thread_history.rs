@@ -7,12 +7,13 @@
 
 use super::reads::ReadError;
 use super::{Contribution, Exchange, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
-use crate::context::prompt::{defuse, defuse_marks};
+use crate::context::prompt::{defuse, defuse_marks, shown_result};
 use crate::domain::TextLabel;
 use crate::domain::{MessageId, Trust};
 use crate::mutants::is_off;
 use crate::providers::contract::traits::{Block, IMAGE_TOKENS, Message, Role, ToolArgs};
 use crate::store::{PastMessage, PastStep, Step, StepKind};
+use chrono_tz::Tz;
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 
@@ -20,6 +21,8 @@ use std::collections::HashMap;
 const MESSAGES_MAX: u32 = 40;
 /// Characters of one past message that are kept.
 const MESSAGE_CHARS_MAX: u32 = 8_000;
+/// Attachments of one past message that are named.
+const FILES_MAX: usize = 20;
 /// Characters of one call's arguments or one result that are kept.
 const PAYLOAD_CHARS_MAX: u32 = 4_000;
 
@@ -126,7 +129,7 @@ pub(super) async fn past_exchanges(
     let is_old = |seq: i64| summarised_upto.is_some_and(|upto| seq <= upto);
     let reaches_summary = past.first().is_none_or(|oldest| is_old(oldest.seq));
     let is_window = past.len() >= MESSAGES_MAX as usize && !reaches_summary;
-    let mut placed = exchanges(&past, traces);
+    let mut placed = exchanges(&past, traces, call.persona.timezone);
     placed
         .iter_mut()
         .for_each(|past| past.is_summarised = is_old(past.seq));
@@ -153,7 +156,11 @@ pub fn newest_within(mut exchanges: Vec<Exchange>, budget_tokens: usize) -> (Vec
 
 /// Groups messages under the message that caused them; an answer written later stands with its
 /// question.
-fn exchanges(past: &[PastMessage], mut traces: HashMap<MessageId, Trace>) -> Vec<PastExchange> {
+fn exchanges(
+    past: &[PastMessage],
+    mut traces: HashMap<MessageId, Trace>,
+    zone: Tz,
+) -> Vec<PastExchange> {
     let mut answers: HashMap<&MessageId, Vec<&PastMessage>> = HashMap::new();
     let shown: Vec<&MessageId> = past
         .iter()
@@ -175,7 +182,7 @@ fn exchanges(past: &[PastMessage], mut traces: HashMap<MessageId, Trace>) -> Vec
         .map(|head| {
             let Trace { steps, results } = traces.remove(&head.id).unwrap_or_default();
             let answers = answers.get(&head.id).map_or(&[][..], Vec::as_slice);
-            let messages = exchange_messages(head, &steps, answers, &mut counter);
+            let messages = exchange_messages((head, zone), &steps, answers, &mut counter);
             let tokens = messages.iter().map(message_tokens).sum();
             let exchange = Exchange {
                 messages,
@@ -213,7 +220,7 @@ pub(super) fn words(head: &PastMessage) -> TextLabel {
 }
 
 fn exchange_messages(
-    head: &PastMessage,
+    (head, zone): (&PastMessage, Tz),
     steps: &[Step],
     answers: &[&PastMessage],
     counter: &mut usize,
@@ -223,11 +230,11 @@ fn exchange_messages(
             return messages;
         }
         // The persona wrote first: its own text, with nothing before it.
-        return std::iter::once(Message::assistant(headed(head)))
+        return std::iter::once(Message::assistant(framed(head, zone)))
             .chain(undelivered(head))
             .collect();
     }
-    let mut messages = vec![Message::user(headed(head))];
+    let mut messages = vec![Message::user(framed(head, zone))];
     for step in steps.iter().filter(|step| step.kind == StepKind::Call) {
         let id = format!("h{counter}");
         *counter += 1;
@@ -252,7 +259,7 @@ fn exchange_messages(
         let result = Block::ToolResult {
             call_id: id,
             name: step.tool_name.clone(),
-            content: defuse_marks(&content),
+            content: defuse_marks(&shown_result(&content)),
             is_error,
         };
         messages.push(Message {
@@ -358,36 +365,57 @@ pub(super) fn left_out_note(lines: u32) -> String {
     format!("\n[{lines} left out: this thread holds them]")
 }
 
-/// Renders a past message under a short heading that tells it from its neighbours.
-fn headed(message: &PastMessage) -> String {
-    let when = message.received_at.to_utc().format("%a, %d %b %Y %H:%M");
-    let subject: String = message
-        .subject
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+/// Renders a past message: a letter or a task in a frame that its text cannot close, with who wrote it and when; a text of the
+/// persona's as it is.
+fn framed(message: &PastMessage, zone: Tz) -> String {
     let is_cut = message.text.chars().count() >= MESSAGE_CHARS_MAX as usize;
-    let rest = if is_cut {
-        "\n[… the rest is stored and not shown]"
-    } else {
-        ""
+    let rest = match is_cut {
+        true => "\n[… the rest is stored and not shown]",
+        false => "",
     };
-    // A letter of the past stands in no frame, and must not look like one.
-    let quoted = message.left_out.map(left_out_note).unwrap_or_default();
-    let text = defuse(&format!("{}{rest}{quoted}", message.text.trim()));
-    let subject = defuse(&subject);
-    // An address stands in brackets of its own.
-    let sender = defuse_marks(&message.sender);
-    match message.direction.as_str() {
-        "inbound" if message.trust == Trust::Unauthenticated => {
-            format!(
-                "[{when} UTC, from {sender}, not proven: anybody can write that name, subject: {subject}]\n{text}"
-            )
-        }
-        "inbound" => format!("[{when} UTC, from {sender}, subject: {subject}]\n{text}"),
-        "synthetic" => format!("[{when} UTC, scheduled: {subject}]\n{text}"),
-        _ => text,
+    let text = defuse(message.text.trim());
+    if message.direction == "outbound" {
+        return format!("{text}{rest}");
     }
+    let frame = match message.direction == "synthetic" && message.trust >= Trust::Owner {
+        true => "task",
+        false => "letter",
+    };
+    let when = message.received_at.to_utc().with_timezone(&zone);
+    let when = when.format("%a, %d %b %Y %H:%M %z").to_string();
+    let trust = match message.trust {
+        Trust::Unauthenticated => "unauthenticated, anybody can write that name",
+        trust => trust.as_str(),
+    };
+    let attributes = [
+        ("date", when.as_str()),
+        ("from", message.sender.as_str()),
+        ("sender", trust),
+        ("subject", message.subject.as_str()),
+    ];
+    // A task comes from no letter.
+    let said = attributes
+        .iter()
+        .filter(|(name, _)| frame == "letter" || !["from", "sender"].contains(name));
+    let said = said.map(|(name, value)| format!(" {name}=\"{}\"", attribute(value)));
+    let files = message.files.iter().take(FILES_MAX);
+    let files = files.map(|name| format!("attachment: {}\n", attribute(name)));
+    let quoted = message.left_out.map(left_out_note).unwrap_or_default();
+    format!(
+        "<{frame}{}>\n{}{text}\n</{frame}>{rest}{quoted}",
+        said.collect::<String>(),
+        files.collect::<String>()
+    )
+}
+
+/// Returns a value as it stands in a tag of ours, which it cannot end.
+fn attribute(value: &str) -> String {
+    let plain = |c: char| match c {
+        '"' => '\'',
+        c if c.is_control() => ' ',
+        c => c,
+    };
+    defuse(&value.chars().map(plain).collect::<String>())
 }
 
 /// Reads the arguments of a recorded call; a payload that was cut is rendered as text.
@@ -446,6 +474,7 @@ mod tests {
             trust: Trust::Unknown,
             letters: None,
             left_out: None,
+            files: Vec::new(),
         }
     }
 
@@ -465,7 +494,7 @@ mod tests {
     fn a_text_that_was_withheld_is_a_note_but_where_an_older_record_has_it() {
         let rendered = |disposition| {
             let message = past("outbound", disposition);
-            let messages = exchange_messages(&message, &[], &[], &mut 0);
+            let messages = exchange_messages((&message, Tz::UTC), &[], &[], &mut 0);
             serde_json::to_string(&messages).unwrap_or_default()
         };
         let kept = rendered("kept:not_approved");

@@ -148,7 +148,8 @@ fn counterpart<'c>(
 }
 
 fn views(context: &ContextRecord, earlier: Option<&ContextRecord>) -> Vec<EntryView> {
-    let budget = context.budget_tokens.max(context.used_tokens).max(1);
+    let all: u64 = context.entries.iter().map(|entry| entry.tokens).sum();
+    let budget = context.budget_tokens.max(all).max(1);
     let mut from = 0;
     let view = |entry: &ContextEntry| {
         let is_sent = matches!(entry.outcome.as_str(), "used" | "trimmed");

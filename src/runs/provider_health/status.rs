@@ -129,7 +129,7 @@ pub fn without_tools<'a>(
     }
     let asks = |persona: &&Persona| {
         let mut choices = config.inference.choices_for(persona).into_iter();
-        persona.tools.as_ref().is_none_or(|tools| !tools.is_empty())
+        persona.tools.named().is_none_or(|tools| !tools.is_empty())
             && choices.any(|c| c.provider == name)
     };
     config.personas.iter().filter(asks).collect()

@@ -27,8 +27,8 @@ use std::time::Duration;
 /// summaries are escaped in letters (D-100). 8: runs of strangers are not offered `update_memory`, and no run is shown lines of its
 /// persona's page that are of less trust than its sender (D-146). 9: reasoning and calls in the text of an answer are no text, a
 /// last text that is no letter goes back once and is then kept for the owner (D-152), duties stand in a frame of their own and
-/// letters may end without an answer (D-154). Runs without this field are of version 0.
-pub const RULES: u32 = 9;
+/// letters may end without an answer (D-154). 10: tools say less of themselves (D-155). Runs without this field are of version 0.
+pub const RULES: u32 = 10;
 
 /// Circumstances of a call at its start; `run_turns.begun_json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 
 use super::policy::{self, Asked, NextStep};
 use super::verdict::{JudgedCall, ToolVerdict, call_payload, finish, is_failure};
-use crate::context::prompt::defuse_marks;
+use crate::context::prompt::{defuse_marks, shown_result};
 use crate::mutants::is_off;
 use crate::providers::{Block, FinishReason, Response, ToolArgs};
 use crate::runs::approvals::{ask, draft};
@@ -303,16 +303,15 @@ fn count(state: &mut LoopState<'_>, name: &str, payload: &str) {
 }
 
 fn result_block(call: &AskedCall<'_>, content: String) -> Block {
-    let is_error = is_failure(&content);
-    let defused = defuse_marks(&content);
+    let shown = shown_result(&content);
     Block::ToolResult {
         call_id: call.id.to_owned(),
         name: call.name.to_owned(),
-        content: match defused == content || is_own(&content) {
-            true => content,
-            false => defused,
+        content: match is_own(&content) {
+            true => shown,
+            false => defuse_marks(&shown),
         },
-        is_error,
+        is_error: is_failure(&content),
     }
 }
 

@@ -32,6 +32,9 @@ pub enum ToolVerdict {
     },
 }
 
+/// Code of a result by which a tool itself reports an error.
+const TOOL_ERROR: &str = "tool_error";
+
 /// Result as the model reads it, effects of the tool, and the error that ends the run.
 pub type ToolResult = (String, Option<ToolOutcome>, Option<(ErrorClass, String)>);
 
@@ -40,7 +43,15 @@ pub fn finish(verdict: ToolVerdict, name: &str) -> ToolResult {
     match verdict {
         ToolVerdict::Done(mut outcome) => {
             let result = std::mem::replace(&mut outcome.result, Value::Null);
-            let mut payload = json!({ "ok": true, "result": result });
+            // A program of the owner's or a server says that it could not do it.
+            let mut payload = match result["is_error"] == true {
+                true => json!({
+                    "ok": false, "tool": name,
+                    "error": { "code": TOOL_ERROR, "message": "the tool could not do it" },
+                    "result": result,
+                }),
+                false => json!({ "ok": true, "result": result }),
+            };
             if !outcome.label.is_nothing() {
                 payload["label"] = json!(outcome.label);
             }

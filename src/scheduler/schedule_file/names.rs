@@ -63,7 +63,7 @@ impl<'a> ParseContext<'a> {
         let mails_answers = persona.reply != ReplyMode::ToolOnly;
         Self {
             zone: persona.timezone,
-            tools: persona.tools.as_deref(),
+            tools: persona.tools.named(),
             names,
             mails_answers,
         }

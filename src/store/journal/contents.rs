@@ -66,7 +66,8 @@ pub(in crate::store) const MESSAGES_BY_SEQ: Sql = Sql::pair(
         WHERE q.persona_id = $2 AND q.message_id = m.in_reply_to AND +q.thread_id = m.thread_id AND q.seq > m.seq
         ORDER BY q.seq LIMIT 1) END), 'disposition', m.disposition, 'lost', NULL, 'trust', m.trust,
       'letters', CASE WHEN CAST(m.metadata_json ->> '$.letters.count' AS BIGINT) > 0
-        THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END))
+        THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END,
+      'files', json((SELECT json_group_array(f.filename ORDER BY f.id) FROM attachments f WHERE f.message_id = m.id))))
     FROM messages m LEFT JOIN runs r ON r.id = m.run_id
     WHERE m.seq IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($1)) AND +m.persona_id = $2",
     "
@@ -76,7 +77,8 @@ pub(in crate::store) const MESSAGES_BY_SEQ: Sql = Sql::pair(
         WHERE q.persona_id = $2 AND q.message_id = m.in_reply_to AND +q.thread_id = m.thread_id AND q.seq > m.seq
         ORDER BY q.seq LIMIT 1) END), 'disposition', m.disposition, 'lost', NULL, 'trust', m.trust,
       'letters', CASE WHEN CAST(m.metadata_json ->> '$.letters.count' AS BIGINT) > 0
-        THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END))
+        THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END,
+      'files', (SELECT json_group_array(f.filename ORDER BY f.id) FROM attachments f WHERE f.message_id = m.id)::JSON))
     FROM messages m LEFT JOIN runs r ON r.id = m.run_id
     WHERE m.seq IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($1)) AND +m.persona_id = $2",
 );

@@ -6,13 +6,17 @@
 //! second result for a call is refused by an index.
 
 use crate::clock::Clock;
-use crate::domain::{RunId, Timestamp};
+use crate::domain::{RunId, ThreadId, Timestamp};
 use crate::store::db::{self, Connection, Sql};
 use crate::store::journal::step::{Executor, NewCall, Step, StepKind, Unanswered};
 use crate::store::notices::events;
 use crate::store::runs::fence::{Frame, fenced};
 use crate::store::sql::persona_id;
 use crate::store::{PersonaStore, Result, RunKey};
+use std::collections::BTreeSet;
+
+/// Most calls of a thread that are looked through.
+const CALLS_MAX: u32 = 2_000;
 
 /// The step's position follows the last one. The fence is the last statement: a step of another
 /// engine's run is rolled back.
@@ -31,6 +35,10 @@ pub(in crate::store) const CALLS_NUMBERED: Sql = Sql::pair(
     SELECT count(*) FROM thread_tool_events
     WHERE run_id = $1 AND event_type = 'tool_call' AND tool_call_id ~ ('^' || $2 || '[0-9]')",
 );
+/// Names of the tools that runs of a thread have called.
+pub(in crate::store) const TOOLS_USED: &str = "
+    SELECT DISTINCT tool_name FROM (SELECT tool_name FROM thread_tool_events
+      WHERE thread_id = $1 AND persona_id = $2 AND event_type = 'tool_call' LIMIT $3) AS calls";
 pub(in crate::store) const CALLS_OF_RUN: &str = "SELECT count(*) FROM thread_tool_events WHERE run_id = $1 AND persona_id = $2 AND event_type = 'tool_call'";
 /// Calls without a result that are in no answer of a model: the store assigned their ids.
 pub(in crate::store) const OPEN_CALLS: Sql = Sql::pair(
@@ -126,6 +134,16 @@ impl PersonaStore {
             .bind(run.as_str())
             .bind(self.persona.as_str());
         Ok(count.fetch_one(self.store.readers()).await?)
+    }
+
+    /// Returns the names of the tools that runs of a thread have called.
+    pub async fn tools_used(&self, thread: &ThreadId) -> Result<BTreeSet<String>> {
+        let rows = db::query(TOOLS_USED)
+            .bind(thread.as_str())
+            .bind(self.persona.as_str())
+            .bind(CALLS_MAX);
+        let rows = rows.fetch_all(self.store.readers()).await?;
+        Ok(rows.iter().map(|row| row.get("tool_name")).collect())
     }
 
     /// Gives every open call of an agent, and every open call through our tool server, a result;

@@ -147,7 +147,7 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
     SELECT json_group_array(json_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
       'subject', subject, 'text', text, 'received_at', received_at, 'trigger', trigger_message_id,
       'disposition', disposition, 'lost', json(lost), 'trust', trust, 'letters', letters,
-      'left_out', left_out))
+      'left_out', left_out, 'files', json(files)))
     FROM (
       SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
         m.received_at, coalesce(r.trigger_message_id, CASE WHEN m.seq < 0 AND m.direction = 'outbound' THEN (SELECT q.id FROM messages q
@@ -166,7 +166,8 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
         CASE WHEN m.direction = 'outbound' THEN (SELECT json_group_array(recipient) FROM delivery_recipients
           WHERE state = 'failed' AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost,
         length(m.text_body) - length(replace(m.text_body, '\n', '')) - length(m.fresh_text)
-          + length(replace(m.fresh_text, '\n', '')) AS left_out
+          + length(replace(m.fresh_text, '\n', '')) AS left_out,
+        (SELECT json_group_array(f.filename ORDER BY f.id) FROM attachments f WHERE f.message_id = m.id) AS files
       FROM messages m LEFT JOIN runs r ON r.id = m.run_id
       WHERE NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
           WHERE readable.seq = m.seq AND readable.address = reader.value))
@@ -186,7 +187,7 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
     SELECT json_group_array(json_build_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
       'subject', subject, 'text', text, 'received_at', received_at, 'trigger', trigger_message_id,
       'disposition', disposition, 'lost', lost::JSON, 'trust', trust, 'letters', letters,
-      'left_out', left_out))
+      'left_out', left_out, 'files', files::JSON))
     FROM (
       SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
         m.received_at, coalesce(r.trigger_message_id, CASE WHEN m.seq < 0 AND m.direction = 'outbound' THEN (SELECT q.id FROM messages q
@@ -205,7 +206,8 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
         CASE WHEN m.direction = 'outbound' THEN (SELECT json_group_array(recipient) FROM delivery_recipients
           WHERE state = 'failed' AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost,
         length(m.text_body) - length(replace(m.text_body, '\n', '')) - length(m.fresh_text)
-          + length(replace(m.fresh_text, '\n', '')) AS left_out
+          + length(replace(m.fresh_text, '\n', '')) AS left_out,
+        (SELECT json_group_array(f.filename ORDER BY f.id) FROM attachments f WHERE f.message_id = m.id) AS files
       FROM messages m LEFT JOIN runs r ON r.id = m.run_id
       WHERE NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
           WHERE readable.seq = m.seq AND readable.address = reader.value))

@@ -26,6 +26,8 @@ pub struct PastMessage {
     pub letters: Option<String>,
     /// Number of quoted lines that `text` leaves out.
     pub left_out: Option<u32>,
+    /// Names of its attachments.
+    pub files: Vec<String>,
 }
 
 /// A step of the thread's past, with its message and run.
@@ -54,6 +56,8 @@ pub(in crate::store) struct PastMessageJson {
     letters: Option<String>,
     #[serde(default)]
     left_out: Option<u32>,
+    #[serde(default)]
+    files: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -84,6 +88,7 @@ pub(in crate::store) fn past_message(found: PastMessageJson) -> Result<PastMessa
         trust: Trust::of_stored(&found.trust),
         letters: found.letters,
         left_out: found.left_out.filter(|lines| *lines > 0),
+        files: found.files.unwrap_or_default(),
     })
 }
 

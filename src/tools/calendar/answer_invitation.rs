@@ -11,7 +11,7 @@ use crate::tools::contract::env::EventReader;
 use crate::tools::mail::send_email::{described, may_send};
 use crate::tools::{
     DraftCalendar, Effects, MailDraft, MailPolicy, ResultWords, Tool, ToolCall, ToolCapabilities,
-    ToolClass, ToolDeclaration, ToolError, ToolOutcome, arguments_schema,
+    ToolClass, ToolDeclaration, ToolError, ToolNeed, ToolOutcome, arguments_schema,
 };
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
@@ -20,9 +20,8 @@ use serde::Deserialize;
 const COMMENT_CHARS_MAX: usize = 2000;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Answers an invitation of this thread, so that the calendar of its organizer knows: accept, decline or tentative. \
-         The answer is a mail to the organizer; what else you want to say belongs into `comment`. If the organizer wrote \
-         the letter that you answer, your final text is not mailed again.";
+const DESCRIPTION: &str = "Answers an invitation of this thread by a mail to its organizer. If the organizer wrote the \
+         letter that you answer, your final text is not mailed, so say what else you want to say in `comment`.";
 
 pub struct AnswerInvitation;
 
@@ -30,13 +29,11 @@ pub struct AnswerInvitation;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AnswerInvitationArgs {
-    /// `accept`, `decline` or `tentative`.
     answer: InvitationAnswer,
-    /// `uid` of the event. Default: the newest invitation of this thread.
+    /// Default: the newest invitation of this thread.
     uid: Option<String>,
-    /// `instance` of a recurring event, as the invitation shows it. Default: all of it.
+    /// One `instance` of a recurring event. Default: all.
     instance: Option<String>,
-    /// A sentence to the organizer.
     comment: Option<String>,
 }
 
@@ -60,6 +57,10 @@ impl InvitationAnswer {
 }
 
 impl Tool for AnswerInvitation {
+    fn needs(&self) -> &'static [ToolNeed] {
+        &[ToolNeed::Invitation]
+    }
+
     fn declaration(&self) -> ToolDeclaration {
         ToolDeclaration {
             name: "answer_invitation".to_owned(),

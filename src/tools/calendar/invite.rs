@@ -12,7 +12,7 @@ use crate::tools::contract::arguments::read_args;
 use crate::tools::mail::send_email::{OneOrMany, described, may_send, read_recipients};
 use crate::tools::{
     DraftCalendar, Effects, MailDraft, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass,
-    ToolDeclaration, ToolError, ToolOutcome, arguments_schema,
+    ToolDeclaration, ToolError, ToolNeed, ToolOutcome, arguments_schema,
 };
 use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeZone};
 use chrono_tz::Tz;
@@ -24,8 +24,8 @@ const SUMMARY_CHARS_MAX: usize = 200;
 const TEXT_CHARS_MAX: usize = 4000;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Invites people to an event that you organize, with a calendar entry in the mail. With the `uid` of an event of \
-         yours it sends a new version to everybody invited; with `cancel` true it cancels it.";
+const DESCRIPTION: &str = "Invites people to an event that you organize. With the `uid` of an event of yours it sends a new \
+         version to everybody invited.";
 
 pub struct Invite;
 
@@ -33,27 +33,29 @@ pub struct Invite;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct InviteArgs {
-    /// Title of the event. Needed for a new one.
+    /// Title. Needed for a new event, as are start, end and attendees.
     summary: Option<String>,
-    /// `2026-12-01T14:00`, or `2026-12-01` for a whole day. Needed for a new event.
+    /// `2026-12-01T14:00`, or `2026-12-01` for a whole day.
     start: Option<String>,
-    /// In the form of `start`; of whole days the last one. Needed for a new event.
+    /// Like `start`; of whole days the last one.
     end: Option<String>,
-    /// Time zone of `start` and `end`, such as `Europe/Berlin`. Default: yours.
+    /// Such as `Europe/Berlin`. Default: yours.
     zone: Option<String>,
-    /// Bare addresses such as `carol@partner.test`. Needed for a new event; with `uid`: the new list.
+    /// Addresses; with `uid` the new list.
     attendees: Option<OneOrMany>,
-    /// Place of the event.
     location: Option<String>,
-    /// More about the event; it is also the text of the mail.
+    /// Also the text of the mail.
     description: Option<String>,
-    /// `uid` of an event of yours that changes.
     uid: Option<String>,
-    /// true: the event with that `uid` does not take place.
+    /// true: the event with `uid` is off.
     cancel: Option<bool>,
 }
 
 impl Tool for Invite {
+    fn needs(&self) -> &'static [ToolNeed] {
+        &[ToolNeed::Orders, ToolNeed::Invitation]
+    }
+
     fn declaration(&self) -> ToolDeclaration {
         ToolDeclaration {
             name: "invite".to_owned(),

@@ -8,7 +8,7 @@ use crate::store::StoredEvent;
 use crate::tools::contract::arguments::{count, read_args};
 use crate::tools::{
     Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    ToolOutcome, arguments_schema,
+    ToolNeed, ToolOutcome, arguments_schema,
 };
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
@@ -20,8 +20,8 @@ const DAYS_MAX: usize = 366;
 const LISTED_MAX: usize = 100;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Lists the events of your calendar: invitations that you got and events that you organize, with their times and \
-         your answer. Of events at which not all readers of your answer take part it shows only when you are busy.";
+const DESCRIPTION: &str = "Lists the events of your calendar, with your answers. Of events that not all readers of your \
+         answer take part in it shows only when you are busy.";
 
 pub struct ListEvents;
 
@@ -29,14 +29,18 @@ pub struct ListEvents;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListEventsArgs {
-    /// Instant from which on, as `2026-12-01T00:00:00Z`. Default: now.
+    /// Such as `2026-12-01T00:00:00Z`. Default: now.
     from: Option<String>,
-    /// Number of days. Default: 14.
+    /// Default: 14.
     #[schemars(with = "Option<i64>")]
     days: Option<f64>,
 }
 
 impl Tool for ListEvents {
+    fn needs(&self) -> &'static [ToolNeed] {
+        &[ToolNeed::Orders, ToolNeed::Invitation]
+    }
+
     fn declaration(&self) -> ToolDeclaration {
         ToolDeclaration {
             name: "list_events".to_owned(),

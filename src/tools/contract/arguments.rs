@@ -1,6 +1,7 @@
 //! Arguments of a tool call: checked against the tool's schema, with errors worded for the model,
 //! then read as a typed value.
 
+use super::schema::is_list_of_texts;
 use crate::tools::ToolError;
 use jsonschema::error::ValidationErrorKind;
 use serde::de::DeserializeOwned;
@@ -15,13 +16,19 @@ pub(in crate::tools) fn validator(schema: &Value) -> Result<jsonschema::Validato
         .map_err(|error| format!("the tool's own schema is broken: {error}"))
 }
 
-/// Checks arguments against a schema and its compiled form.
+/// Checks arguments against a schema and its compiled form. `takes_one`: a text alone counts as a list of one.
 pub(in crate::tools) fn check_against(
     schema: &Value,
     validator: &jsonschema::Validator,
-    args: &Map<String, Value>,
+    (args, takes_one): (&Map<String, Value>, bool),
 ) -> Result<(), String> {
-    let args = Value::Object(without_nulls(args));
+    let mut args = without_nulls(args);
+    for (name, value) in &mut args {
+        if takes_one && value.is_string() && is_list_of_texts(&schema["properties"][name]) {
+            *value = Value::Array(vec![value.take()]);
+        }
+    }
+    let args = Value::Object(args);
     let faults: Vec<String> = validator
         .iter_errors(&args)
         .take(FAULTS_MAX)
@@ -187,11 +194,11 @@ mod tests {
             ),
             (
                 json!({"to": 7, "body": "x"}),
-                format!("field `to` must be string or array of string, not number; {mail}"),
+                format!("field `to` must be array, not number; {mail}"),
             ),
             (
                 json!({"to": [7], "body": "x"}),
-                format!("field `to` must be string or array of string, not this array; {mail}"),
+                format!("field `to.0` must be string, not number; {mail}"),
             ),
             (
                 json!({"to": "a@b.test", "body": 1}),

@@ -4,7 +4,8 @@
 use super::arguments::{check_against, validator};
 use super::error::ToolError;
 use super::tool::{
-    CallTrace, Effects, ResultWords, Tool, ToolCall, ToolClass, ToolDeclaration, ToolOutcome,
+    CallTrace, Effects, ResultWords, Tool, ToolCall, ToolClass, ToolDeclaration, ToolNeed,
+    ToolOutcome,
 };
 use serde_json::{Map, Value};
 use std::fmt;
@@ -53,6 +54,11 @@ impl RegisteredTool {
         self.tool.timeout()
     }
 
+    /// Returns what makes it of use to a run: [`Tool::needs`].
+    pub fn needs(&self) -> &'static [ToolNeed] {
+        self.tool.needs()
+    }
+
     pub fn effects(&self) -> Effects {
         self.declaration.effects
     }
@@ -68,7 +74,14 @@ impl RegisteredTool {
     pub fn check_args(&self, args: &Map<String, Value>) -> Result<(), String> {
         let schema = &self.declaration.input_schema;
         let compiled = self.validator.get_or_init(|| validator(schema));
-        check_against(schema, compiled.as_ref().map_err(String::clone)?, args)
+        // What others execute gets the arguments as they are.
+        let capabilities = self.declaration.capabilities;
+        let takes_one = !capabilities.mcp && !capabilities.programs;
+        check_against(
+            schema,
+            compiled.as_ref().map_err(String::clone)?,
+            (args, takes_one),
+        )
     }
 
     /// Executes a call: [`Tool::call`].

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 /// `anyOf`, `items`, `enum`, `properties`, `required`, `additionalProperties`, `description`.
 ///
 /// The doc comment of a field is the description that the model reads. `null` is left out: a field
-/// that need not be given is not in `required`, and a `null` counts as absent.
+/// that need not be given is not in `required`, and a `null` counts as absent. One text or several is a list here: a text alone
+/// counts as a list of one ([`check_args`](crate::tools::RegisteredTool::check_args)), and every schema costs its tokens.
 pub fn arguments_schema<T: JsonSchema>() -> Value {
     let settings =
         SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
@@ -18,13 +19,12 @@ pub fn arguments_schema<T: JsonSchema>() -> Value {
     let properties: Map<String, Value> = fields
         .map(|(name, field)| (name.clone(), plain(field)))
         .collect();
-    let required = &generated.as_value()["required"];
-    json!({
-        "type": "object",
-        "properties": properties,
-        "required": if required.is_null() { json!([]) } else { required.clone() },
-        "additionalProperties": false
-    })
+    let mut schema = json!({ "type": "object", "properties": properties });
+    if let Some(required) = generated.as_value().get("required") {
+        schema["required"] = required.clone();
+    }
+    schema["additionalProperties"] = false.into();
+    schema
 }
 
 /// Returns one field's schema without `null`, formats and bounds, in a fixed order of keywords.
@@ -50,19 +50,24 @@ fn plain(schema: &Value) -> Value {
             plain.insert("anyOf".to_owned(), Value::Array(alternatives));
         }
     }
-    if let Some(description) = schema["description"].as_str() {
+    let description = schema["description"].as_str();
+    if let Some(description) = description.filter(|words| !words.is_empty()) {
         let line = description.split_whitespace().collect::<Vec<_>>().join(" ");
         plain.insert("description".to_owned(), Value::String(line));
     }
     Value::Object(plain)
 }
 
-/// Returns the alternatives of a schema that are not `null`.
+/// Returns the alternatives of a schema that are not `null`, without a text beside a list of texts.
 fn without_null(schema: &Value) -> Vec<Value> {
     let is_null = |alternative: &Value| *alternative == "null" || alternative["type"] == "null";
     if let Some(alternatives) = schema["anyOf"].as_array() {
         let kept = alternatives.iter().filter(|one| !is_null(one));
-        return kept.cloned().collect();
+        let mut kept: Vec<Value> = kept.cloned().collect();
+        if kept.iter().any(is_list_of_texts) {
+            kept.retain(|one| one["type"] != "string");
+        }
+        return kept;
     }
     let mut one = schema.clone();
     if let Some(choices) = one.get_mut("enum").and_then(Value::as_array_mut) {
@@ -75,6 +80,11 @@ fn without_null(schema: &Value) -> Vec<Value> {
         }
     }
     vec![one]
+}
+
+/// Reports whether a schema is one of a list of texts.
+pub(super) fn is_list_of_texts(schema: &Value) -> bool {
+    schema["type"] == "array" && schema["items"]["type"] == "string"
 }
 
 #[cfg(test)]
@@ -121,10 +131,7 @@ mod tests {
             "properties": {
                 "text": { "type": "string", "description": "A text that is needed." },
                 "count": { "type": "integer", "description": "A number." },
-                "list": {
-                    "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
-                    "description": "One or several."
-                },
+                "list": { "type": "array", "items": { "type": "string" }, "description": "One or several." },
                 "kind": { "type": "string", "enum": ["old", "new"], "description": "A choice." }
             },
             "required": ["text"],

@@ -30,6 +30,10 @@ pub trait Tool: Send + Sync {
     fn timeout(&self) -> Option<Duration> {
         None
     }
+    /// Returns what makes the tool of use to a run, any of it; empty: it is of use to every run.
+    fn needs(&self) -> &'static [ToolNeed] {
+        &[]
+    }
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>>;
     /// Returns the state before a call of a [`ToolClass::Verifiable`] tool, and its expected
     /// effects, in values that can be compared later. It is stored with the call, before the call
@@ -118,6 +122,21 @@ impl Effects {
     pub fn act(self) -> bool {
         self.sends_out || self.changes_state || self.runs_code
     }
+}
+
+/// What makes a tool of use to a run. A persona with the tools `basic` is offered a tool where something of it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ToolNeed {
+    /// The run is the owner's or a schedule's.
+    Orders,
+    /// The thread has a file.
+    File,
+    /// The thread has an invitation.
+    Invitation,
+    /// The memory of the people around the run has an entry.
+    Entry,
+    /// A run of the thread has searched the mail.
+    Search,
 }
 
 /// Source of the text in a tool's results.

@@ -6,7 +6,7 @@ use crate::domain::sha256_hex;
 use crate::tools::contract::arguments::read_args;
 use crate::tools::{
     CallTrace, Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
-    ToolError, ToolOutcome, arguments_schema,
+    ToolError, ToolNeed, ToolOutcome, arguments_schema,
 };
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
@@ -14,8 +14,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Replaces one passage of a text file in `workspace/`. Read the file first: give its `sha256` as read_file shows it, and \
-         the passage exactly as it stands there, with enough around it that it occurs once.";
+const DESCRIPTION: &str = "Replaces one passage of a text file in `workspace/`. Read the file first. Give the passage \
+         exactly as it is, with enough around it that it occurs once.";
 
 pub struct EditFile;
 
@@ -23,13 +23,11 @@ pub struct EditFile;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct EditFileArgs {
-    /// Relative to your own folder, e.g. `workspace/notes/rooms.md`.
     path: String,
-    /// `sha256` of the file as read_file, write_file or edit_file showed it.
+    /// As read_file, write_file or edit_file showed it.
     sha256: String,
-    /// The passage as it is, character by character.
     old: String,
-    /// The passage as it shall be; empty to remove it.
+    /// Empty to remove the passage.
     new: String,
 }
 
@@ -76,6 +74,10 @@ fn edited(args: &EditFileArgs, before: Option<&str>) -> Result<String, ToolError
 }
 
 impl Tool for EditFile {
+    fn needs(&self) -> &'static [ToolNeed] {
+        &[ToolNeed::Orders]
+    }
+
     fn declaration(&self) -> ToolDeclaration {
         ToolDeclaration {
             name: "edit_file".to_owned(),

@@ -5,7 +5,7 @@ use super::walk::files_below;
 use crate::tools::contract::arguments::read_args;
 use crate::tools::{
     Effects, Reader, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
-    ToolError, ToolOutcome, arguments_schema,
+    ToolError, ToolNeed, ToolOutcome, arguments_schema,
 };
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
@@ -19,8 +19,8 @@ const PATTERN_CHARS_MAX: usize = 300;
 const FILES_MAX: usize = 500;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Finds files in your own folder by a pattern of their paths, such as `knowledge/**/*.md`: `*` stands for any \
-         characters but `/`, `**` for any folders, `{a,b}` for either. Files that are hidden or not for this run are left out.";
+const DESCRIPTION: &str = "Finds files in your folder by a pattern of their paths: `*` is any characters but `/`, `**` any \
+         folders, `{a,b}` either.";
 
 pub struct Glob;
 
@@ -28,11 +28,15 @@ pub struct Glob;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GlobArgs {
-    /// Pattern of paths relative to your own folder.
+    /// Such as `knowledge/**/*.md`.
     pattern: String,
 }
 
 impl Tool for Glob {
+    fn needs(&self) -> &'static [ToolNeed] {
+        &[ToolNeed::Orders]
+    }
+
     fn declaration(&self) -> ToolDeclaration {
         ToolDeclaration {
             name: "glob".to_owned(),

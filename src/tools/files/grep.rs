@@ -31,8 +31,8 @@ const LIMIT_MAX: usize = 500;
 const LINE_CHARS_MAX: usize = 300;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Finds lines in the text files of your own folder by a regular expression, and shows each with its file and line \
-         number. read_file shows what stands around it.";
+const DESCRIPTION: &str =
+    "Finds lines in the text files of your folder, with file and line number.";
 
 pub struct Grep;
 
@@ -40,15 +40,14 @@ pub struct Grep;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GrepArgs {
-    /// Regular expression, without look-around and back-references.
+    /// Regular expression, without look-around.
     pattern: String,
-    /// File or folder to search, relative to your own folder. Default: all.
+    /// File or folder. Default: all.
     path: Option<String>,
-    /// Pattern of the paths to search, e.g. `knowledge/**/*.md`. Default: all.
+    /// Pattern of paths, such as `knowledge/**/*.md`.
     glob: Option<String>,
-    /// true: capital and small letters are the same.
     ignore_case: Option<bool>,
-    /// Most lines to return, 1 to 500. Default: 50.
+    /// 1 to 500 lines. Default: 50.
     #[schemars(with = "Option<i64>")]
     limit: Option<f64>,
 }

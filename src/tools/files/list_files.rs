@@ -6,7 +6,7 @@ use crate::tools::files::folder::{
 };
 use crate::tools::{
     Effects, Reader, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
-    ToolError, ToolOutcome, arguments_schema,
+    ToolError, ToolNeed, ToolOutcome, arguments_schema,
 };
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
@@ -20,8 +20,8 @@ const ENTRIES_MAX: usize = 500;
 const DEPTH_MAX: usize = 6;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Lists the files in your own folder, including subfolders, with their sizes in bytes. \
-         Hidden ones, and those that are for your owner alone, are left out.";
+const DESCRIPTION: &str =
+    "Lists the files in your folder and its subfolders, with their sizes in bytes.";
 
 pub struct ListFiles;
 
@@ -29,11 +29,15 @@ pub struct ListFiles;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListFilesArgs {
-    /// Folder to list, relative to your own folder, e.g. `knowledge`. Default: all.
+    /// A subfolder such as `knowledge`. Default: all.
     path: Option<String>,
 }
 
 impl Tool for ListFiles {
+    fn needs(&self) -> &'static [ToolNeed] {
+        &[ToolNeed::Orders]
+    }
+
     fn declaration(&self) -> ToolDeclaration {
         ToolDeclaration {
             name: "list_files".to_owned(),

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use std::io::Read;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Reads a text file in your own folder. A long file comes in pieces: when `truncated` is true, call again \
-         with `offset` set to `next_offset`.";
+const DESCRIPTION: &str = "Reads a text file in your folder. If `truncated` is true, call again with `offset` = \
+         `next_offset`.";
 
 pub struct ReadFile;
 
@@ -26,12 +26,10 @@ pub struct ReadFile;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReadFileArgs {
-    /// Relative to your own folder, e.g. `knowledge/rooms.md`.
+    /// Such as `knowledge/rooms.md`.
     path: String,
-    /// First byte to read. Default: 0.
     #[schemars(with = "Option<i64>")]
     offset: Option<f64>,
-    /// Longest piece to return.
     #[schemars(with = "Option<i64>")]
     max_bytes: Option<f64>,
 }

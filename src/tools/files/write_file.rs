@@ -4,7 +4,7 @@ use super::change::{WorkspaceChange, verified};
 use crate::tools::contract::arguments::read_args;
 use crate::tools::{
     CallTrace, Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
-    ToolError, ToolOutcome, arguments_schema,
+    ToolError, ToolNeed, ToolOutcome, arguments_schema,
 };
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Writes a text file in the folder `workspace/` of your own folder, whole; folders on the way are made. The content that \
-         it replaces is kept for your owner as a version. To change a part of a file, use edit_file.";
+const DESCRIPTION: &str = "Writes a whole text file in `workspace/`. Your owner keeps the version before. To change a part, \
+         use edit_file.";
 
 pub struct WriteFile;
 
@@ -21,9 +21,8 @@ pub struct WriteFile;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WriteFileArgs {
-    /// Relative to your own folder, e.g. `workspace/notes/rooms.md`.
+    /// Such as `workspace/notes/rooms.md`.
     path: String,
-    /// The whole content.
     content: String,
 }
 
@@ -36,6 +35,10 @@ impl WriteFile {
 }
 
 impl Tool for WriteFile {
+    fn needs(&self) -> &'static [ToolNeed] {
+        &[ToolNeed::Orders]
+    }
+
     fn declaration(&self) -> ToolDeclaration {
         ToolDeclaration {
             name: "write_file".to_owned(),

@@ -12,7 +12,7 @@ use crate::text::truncated;
 use crate::tools::contract::arguments::read_args;
 use crate::tools::{
     DraftAttachment, Effects, MailDraft, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass,
-    ToolDeclaration, ToolError, ToolOutcome, arguments_schema,
+    ToolDeclaration, ToolError, ToolNeed, ToolOutcome, arguments_schema,
 };
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
@@ -24,8 +24,8 @@ const TEXT_BYTES_MAX: usize = 200 * 1024;
 const NOTE_BYTES_MAX: usize = 16 * 1024;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Forwards a mail that you received or sent, with its files, to somebody. Add a note in your own words: it stands \
-         above the mail. Who did not get the mail may not be allowed to have it; then your owner is asked.";
+const DESCRIPTION: &str = "Forwards a mail with its files. If a recipient may not be allowed to have it, your owner is \
+         asked.";
 
 pub struct ForwardEmail;
 
@@ -33,19 +33,22 @@ pub struct ForwardEmail;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ForwardEmailArgs {
-    /// Id of the mail as search_email shows it. Default: the letter that you answer.
+    /// Id from search_email. Default: the letter that you answer.
     id: Option<String>,
-    /// Bare addresses such as `carol@partner.test`.
+    /// Addresses such as `carol@partner.test`.
     to: OneOrMany,
-    /// Bare addresses.
     cc: Option<OneOrMany>,
-    /// Your own words above the mail, in Markdown.
+    /// Your own words above the mail.
     note: Option<String>,
     /// false: leave the files of the mail out. Default: true.
     attachments: Option<bool>,
 }
 
 impl Tool for ForwardEmail {
+    fn needs(&self) -> &'static [ToolNeed] {
+        &[ToolNeed::Orders, ToolNeed::Search]
+    }
+
     fn declaration(&self) -> ToolDeclaration {
         ToolDeclaration {
             name: "forward_email".to_owned(),

@@ -21,9 +21,8 @@ use serde_json::{Value, json};
 const ATTACHMENTS_MAX: usize = 50;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Opens one mail that you received or sent, by the id that search_email shows, with its whole text and the names of \
-         its attachments. A long text comes in pieces: when `truncated` is true, call again with `offset` set to \
-         `next_offset`.";
+const DESCRIPTION: &str = "Opens a mail with its whole text and the names of its attachments. If `truncated` is true, call \
+         again with `offset` = `next_offset`.";
 
 pub struct ReadEmail;
 
@@ -31,9 +30,8 @@ pub struct ReadEmail;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReadEmailArgs {
-    /// Id of the mail. Default: the letter that you answer, with all that it quotes.
+    /// Id from search_email. Default: the letter that you answer, with all that it quotes.
     id: Option<String>,
-    /// First byte of the text to read. Default: 0.
     #[schemars(with = "Option<i64>")]
     offset: Option<f64>,
 }

@@ -17,15 +17,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+pub const SEARCH_EMAIL: &str = "search_email";
 const LIMIT_DEFAULT: usize = 10;
 const LIMIT_MAX: usize = 50;
 /// Words for a search without a hit: a model that is shown nothing must not take that for a failure.
 const NOTHING: &str = "nothing relevant was found";
 /// Text that the model reads.
-const DESCRIPTION: &str = "Searches the mail you received and sent. Give at least one of query, from, subject, since, until; all that \
-         are given must match. Messages with more and rarer words of the query come first, and what was written beside \
-         them in the thread counts too; nothing is found when even the best has too little of it. Without a query the \
-         newest comes first.";
+const DESCRIPTION: &str = "Searches the mail that you received and sent. All fields that you give must match; give at least \
+         one. The best match comes first, without a query the newest.";
 
 pub struct SearchEmail;
 
@@ -33,17 +32,16 @@ pub struct SearchEmail;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SearchEmailArgs {
-    /// Words or a question, looked for in the subject, the sender and the new text of a message.
+    /// Words or a question.
     query: Option<String>,
-    /// Name or address of the sender, e.g. `carol` or `carol@partner.test`.
+    /// Name or address of the sender.
     from: Option<String>,
-    /// Words that must all occur in the subject.
     subject: Option<String>,
-    /// First day, as YYYY-MM-DD, or an instant as RFC 3339. Days are UTC.
+    /// First day (UTC), YYYY-MM-DD, or an RFC 3339 time.
     since: Option<String>,
-    /// Last day, as YYYY-MM-DD, or an instant as RFC 3339. Days are UTC.
+    /// Last day or time, likewise.
     until: Option<String>,
-    /// Most messages to return, 1 to 50. Default: 10.
+    /// 1 to 50. Default: 10.
     #[schemars(with = "Option<i64>")]
     limit: Option<f64>,
 }
@@ -51,7 +49,7 @@ struct SearchEmailArgs {
 impl Tool for SearchEmail {
     fn declaration(&self) -> ToolDeclaration {
         ToolDeclaration {
-            name: "search_email".to_owned(),
+            name: SEARCH_EMAIL.to_owned(),
             description: DESCRIPTION.to_owned(),
             input_schema: arguments_schema::<SearchEmailArgs>(),
             class: ToolClass::Repeatable,

@@ -28,10 +28,9 @@ const SUBJECT_CHARS_MAX: usize = 300;
 const BODY_BYTES_MAX: usize = 256 * 1024;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Sends a mail in your name. You may write to the people of this thread, to your owner and to addresses that \
-         the configuration allows. A mail to whoever wrote the letter you are answering goes into its thread as a \
-         reply, and then your final text is not mailed again. Use it to write to others, to attach files or to copy \
-         somebody in; a plain answer to the sender needs no tool: just answer.";
+const DESCRIPTION: &str = "Sends a mail to somebody else, or with files or copies: to people of this thread, your owner, \
+         and addresses that the settings allow. The sender of the letter needs no tool: just answer. If you write to the \
+         sender with it, your final text is not mailed.";
 
 pub struct SendEmail;
 
@@ -39,28 +38,25 @@ pub struct SendEmail;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SendEmailArgs {
-    /// Bare addresses such as `carol@partner.test`.
+    /// Addresses such as `carol@partner.test`.
     to: OneOrMany,
-    /// Bare addresses.
     cc: Option<OneOrMany>,
-    /// Bare addresses.
     bcc: Option<OneOrMany>,
-    /// Needed for a new mail; a reply keeps its subject.
+    /// Only for a new mail.
     subject: Option<String>,
-    /// The text, in Markdown.
     body: String,
-    /// Paths of files in your own folder, e.g. `knowledge/menu.pdf`.
+    /// Files in your folder, e.g. `knowledge/menu.pdf`.
     attachments: Option<OneOrMany>,
-    /// true: put it into the thread you are answering, whoever it goes to. false: start a
-    /// new thread. Default: a reply exactly if it goes to the sender.
+    /// true: into this thread; false: a new one. Default: true only to the sender.
     reply: Option<bool>,
-    /// true: do not send it. It is left as a draft, which your owner sends, edits or discards.
+    /// true: leave it as a draft for your owner.
     draft: Option<bool>,
 }
 
 /// One text or several, as models write lists.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(description = "")]
 pub enum OneOrMany {
     One(String),
     Many(Vec<String>),

@@ -4,14 +4,15 @@ use super::write_rules;
 use crate::domain::{MemoryStatus, Trust};
 use crate::store::{MemoryWrite, NewMemory};
 use crate::tools::contract::arguments::read_args;
-use crate::tools::{Tool, ToolCall, ToolDeclaration, ToolError, ToolOutcome};
+use crate::tools::{Tool, ToolCall, ToolDeclaration, ToolError, ToolNeed, ToolOutcome};
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Corrects an entry of your memory by what the letter that you answer says now. The new text replaces the old one.";
+const DESCRIPTION: &str =
+    "Replaces the text of an entry of your memory by what this letter says now.";
 
 pub struct Correct;
 
@@ -21,13 +22,17 @@ pub struct Correct;
 struct CorrectArgs {
     /// Id of the entry, such as `c3`.
     id: String,
-    /// The whole new entry: one sentence of at most 400 characters.
+    /// The whole new entry, at most 400 characters.
     text: String,
-    /// The words of the letter on which it rests, word for word.
+    /// The words of this letter that say so, word for word.
     source_quote: String,
 }
 
 impl Tool for Correct {
+    fn needs(&self) -> &'static [ToolNeed] {
+        &[ToolNeed::Entry]
+    }
+
     fn declaration(&self) -> ToolDeclaration {
         write_rules::declaration::<CorrectArgs>("correct", DESCRIPTION)
     }

@@ -5,7 +5,7 @@ use crate::domain::Trust;
 use crate::store::MemoryWrite;
 use crate::text::{one_line, truncated};
 use crate::tools::contract::arguments::read_args;
-use crate::tools::{Tool, ToolCall, ToolDeclaration, ToolError, ToolOutcome};
+use crate::tools::{Tool, ToolCall, ToolDeclaration, ToolError, ToolNeed, ToolOutcome};
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,8 +15,8 @@ use serde_json::json;
 const WHY_CHARS_MAX: usize = 200;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Takes an entry about the sender of this letter out of your memory, because it is over or wrong, or because \
-         they ask for it. Only your owner erases its text.";
+const DESCRIPTION: &str = "Takes an entry about the sender out of your memory, because it is over or wrong, or because they \
+         ask for it.";
 
 pub struct Forget;
 
@@ -26,11 +26,14 @@ pub struct Forget;
 struct ForgetArgs {
     /// Id of the entry, such as `c3`.
     id: String,
-    /// Reason, which your owner reads.
     why: String,
 }
 
 impl Tool for Forget {
+    fn needs(&self) -> &'static [ToolNeed] {
+        &[ToolNeed::Entry]
+    }
+
     fn declaration(&self) -> ToolDeclaration {
         write_rules::declaration::<ForgetArgs>("forget", DESCRIPTION)
     }

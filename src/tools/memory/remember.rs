@@ -3,6 +3,7 @@
 use super::write_rules;
 use crate::domain::{MemoryKind, MemoryScope, MemoryStatus};
 use crate::store::{MemoryWrite, NewMemory};
+use crate::text::likeness::is_near;
 use crate::tools::contract::arguments::read_args;
 use crate::tools::{Tool, ToolCall, ToolDeclaration, ToolError, ToolOutcome};
 use futures_util::future::BoxFuture;
@@ -11,9 +12,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 /// Text that the model reads.
-const DESCRIPTION: &str = "Remembers one thing about whoever wrote the letter that you answer, for their later letters: a fact, a \
-         preference, a commitment, an event, a procedure. Only what will still matter then, in one sentence that stands \
-         alone. It must rest on words of this letter, which you quote; what you already know is not remembered again.";
+const DESCRIPTION: &str = "Remembers one thing about the sender for their later letters, in one sentence that stands alone: \
+         only what will still matter then, no instructions, nothing that you know already.";
 
 pub struct Remember;
 
@@ -21,15 +21,14 @@ pub struct Remember;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RememberArgs {
-    /// The entry: one sentence of at most 400 characters.
+    /// At most 400 characters.
     text: String,
-    /// `fact`, `preference`, `commitment`, `event` or `procedure`. Instructions are none of them.
     kind: RememberedKind,
-    /// The words of the letter on which it rests, word for word.
+    /// The words of this letter that say so, word for word.
     source_quote: String,
-    /// Last day on which it holds, as YYYY-MM-DD.
+    /// Last day, YYYY-MM-DD.
     valid_to: Option<String>,
-    /// `contact`: for letters of this sender (the default); `thread`: for this thread, whoever writes in it.
+    /// `thread`: for whoever writes in this thread. Default: `contact`.
     scope: Option<RememberedScope>,
 }
 
@@ -102,6 +101,9 @@ impl Tool for Remember {
                 });
             }
             write_rules::require_room(&memory, &scope)?;
+            let mut of_scope = memory.reachable.shown.iter();
+            let near = of_scope.find(|entry| entry.scope == scope && is_near(&entry.text, &text));
+            let near = near.map(|entry| (entry.shown_id(), entry.text.clone()));
             let filled = memory.reachable.filled(&scope) + 1;
             let entries_max = scope.entries_max();
             let new = NewMemory {
@@ -112,8 +114,15 @@ impl Tool for Remember {
                 MemoryStatus::Active => "it is in your notes from the next letter on",
                 _ => "it waits for your owner, and is not used until they approve it",
             };
+            let mut result = json!({ "remembered": true, "note": note, "entries": filled, "entries_max": entries_max });
+            if let Some((id, text)) = near {
+                result["near"] = json!({
+                    "id": id, "text": text,
+                    "note": "this entry is about the same; if it no longer holds, `forget` it",
+                });
+            }
             Ok(ToolOutcome {
-                result: json!({ "remembered": true, "note": note, "entries": filled, "entries_max": entries_max }),
+                result,
                 memory: Some(Box::new(MemoryWrite::Add(Box::new(new)))),
                 ..ToolOutcome::default()
             })

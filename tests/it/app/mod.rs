@@ -92,7 +92,8 @@ impl Workspace {
     pub fn persona(&self, id: &str, name: &str) {
         self.write_json(
             &format!("personas/{id}/persona.json"),
-            &json!({ "name": name, "address": id }),
+            // What is offered by need has tests of its own.
+            &json!({ "name": name, "address": id, "tools": "all" }),
         );
         self.write(
             &format!("personas/{id}/PERSONA.md"),

@@ -166,7 +166,7 @@ async fn a_forged_letter_in_the_past_closes_memory_and_send_allow() {
         app.drain().await;
         assert_eq!(app.trace(&run).await, wanted, "{is_forged}");
         let told = told(&app, &run).await;
-        let mark = "not proven: anybody can write that name";
+        let mark = "unauthenticated, anybody can write that name";
         assert_eq!(
             (told.contains(mark), told.contains("K_GOLD")),
             (is_forged, is_forged),

@@ -56,7 +56,7 @@ impl Resolver for ActiveMemory {
                 );
             }
             let text = text.trim();
-            if text.is_empty() {
+            if !is_something(text) {
                 let why = match &left_out {
                     Some(left_out) => format!("no text in `{source}`: {left_out}"),
                     None => format!("no text in `{source}`"),
@@ -77,6 +77,12 @@ impl Resolver for ActiveMemory {
             Ok(Contribution::one(source, piece).noted(note))
         })
     }
+}
+
+/// Reports whether notes say anything: besides headings and the words of a new persona's file.
+fn is_something(notes: &str) -> bool {
+    let mut lines = notes.lines().map(str::trim);
+    lines.any(|line| !line.is_empty() && !line.starts_with('#') && line != "Nothing yet.")
 }
 
 /// Says to the operator how many lines a run was not shown, and why.
