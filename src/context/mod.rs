@@ -1,8 +1,8 @@
 //! Pipeline of `configs/context.json`: resolvers in order, a token budget over all, and a report of
 //! both.
 //!
-//! Kept at any budget: the persona's own texts and the current input. Trimmed first: history, whole
-//! exchanges from the oldest on; then optional sections, the last one first.
+//! Kept at any budget: the persona's own texts and the current input. Trimmed first: knowledge and what else was chosen for the
+//! letter, the last section first; then history, whole exchanges from the oldest on; then memory and files.
 
 pub mod prompt;
 pub mod resolvers;
@@ -51,6 +51,31 @@ pub struct Sources<'a> {
     pub now: Timestamp,
 }
 
+/// A tool whose description may make room for the context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpareTool {
+    pub name: String,
+    /// Estimated tokens of its description.
+    pub tokens: usize,
+}
+
+/// Tools that may go, in the order in which they go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SpareTools {
+    /// They go before any part of the context.
+    pub rare: Vec<SpareTool>,
+    /// They go when nothing of the context can.
+    pub basic: Vec<SpareTool>,
+}
+
+impl SpareTools {
+    /// Returns the tokens of all of them.
+    pub fn tokens(&self) -> usize {
+        let all = self.rare.iter().chain(&self.basic);
+        all.map(|tool| tool.tokens).sum()
+    }
+}
+
 /// One piece and its origin, while the pipeline runs.
 struct PlacedPiece {
     entry: usize,
@@ -85,6 +110,50 @@ pub async fn assemble(
     }
     report.used_tokens = report.entries.iter().map(|entry| entry.tokens).sum();
     Ok((build(sources.subject, gathered), report))
+}
+
+/// Assembles a context beside the tools of its request: `tokens` are those that each step's share is computed from, and those
+/// of the whole if none of the tools in `spare` is offered. Returns the names of the tools that have to go.
+pub async fn assemble_beside(
+    sources: Sources<'_>,
+    profile: (&str, &ContextProfile),
+    (allowed_tokens, budget_tokens): (usize, usize),
+    spare: &SpareTools,
+) -> Result<(Context, ContextReport, Vec<String>), ResolveError> {
+    let mut subject = sources.subject.clone();
+    let mut gone: Vec<String> = Vec::new();
+    let mut offered = spare.tokens();
+    let room = |offered: usize| allowed_tokens.min(budget_tokens.saturating_sub(offered));
+    if !spare.rare.is_empty() {
+        let (_, whole) = assemble(sources, profile, allowed_tokens, usize::MAX).await?;
+        for tool in &spare.rare {
+            if whole.used_tokens.min(allowed_tokens) <= room(offered) {
+                break;
+            }
+            offered -= tool.tokens;
+            gone.push(tool.name.clone());
+        }
+    }
+    loop {
+        subject.tools.retain(|name| !gone.contains(name));
+        let sources = Sources {
+            subject: &subject,
+            ..sources
+        };
+        let (context, report) = assemble(sources, profile, allowed_tokens, room(offered)).await?;
+        let before = gone.len();
+        for tool in &spare.basic {
+            if gone.contains(&tool.name) || report.used_tokens <= room(offered) {
+                continue;
+            }
+            offered -= tool.tokens;
+            gone.push(tool.name.clone());
+        }
+        // The prompts speak of the tools that are offered.
+        if gone.len() == before {
+            return Ok((context, report, gone));
+        }
+    }
 }
 
 async fn resolve_step(
@@ -283,16 +352,18 @@ fn of_file() -> TextLabel {
     }
 }
 
-/// Trims the whole to its budget: first history, oldest exchange first, then files and optional sections, the last one
-/// first.
+/// Trims the whole to its budget: first sections that were chosen for the letter, the last one first; then history, oldest
+/// exchange first; then memory and files, the last one first.
 fn trim(gathered: &mut Vec<PlacedPiece>, report: &mut ContextReport) {
-    let total = |report: &ContextReport| {
-        report
-            .entries
-            .iter()
-            .map(|entry| entry.tokens)
-            .sum::<usize>()
-    };
+    drop_while_too_long(gathered, report, |piece| {
+        matches!(
+            piece,
+            Piece::System {
+                required: false,
+                ..
+            }
+        )
+    });
     let excess = total(report).saturating_sub(report.budget_tokens);
     if excess == 0 {
         return;
@@ -318,18 +389,28 @@ fn trim(gathered: &mut Vec<PlacedPiece>, report: &mut ContextReport) {
             }
         }
     }
+    drop_while_too_long(gathered, report, |piece| {
+        matches!(
+            piece,
+            Piece::Remembered { .. } | Piece::Image(_) | Piece::Pdf(_)
+        )
+    });
+}
+
+fn total(report: &ContextReport) -> usize {
+    report.entries.iter().map(|entry| entry.tokens).sum()
+}
+
+/// Drops pieces of that kind, the last one first, while the whole is longer than its budget.
+fn drop_while_too_long(
+    gathered: &mut Vec<PlacedPiece>,
+    report: &mut ContextReport,
+    may_go: impl Fn(&Piece) -> bool,
+) {
     let mut index = gathered.len();
     while index > 0 && total(report) > report.budget_tokens {
         index -= 1;
-        if matches!(
-            gathered[index].piece,
-            Piece::System {
-                required: false,
-                ..
-            } | Piece::Remembered { .. }
-                | Piece::Image(_)
-                | Piece::Pdf(_)
-        ) {
+        if may_go(&gathered[index].piece) {
             let entry = &mut report.entries[gathered[index].entry];
             (entry.bytes, entry.tokens, entry.outcome) = (0, 0, EntryOutcome::Dropped);
             entry.why = Some("did not fit the context budget".to_owned());

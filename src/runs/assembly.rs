@@ -1,41 +1,116 @@
 //! Assembly of a run's context, within the model's window.
 
 use super::checkpoint::{ContextCheckpoint, json_bug, to_json};
+use super::model_call::request_size::tool_tokens;
 use super::state::LoopState;
+use crate::context::resolvers::thread_history::message_tokens;
 use crate::context::resolvers::{PdfFacts, estimate_tokens};
-use crate::context::{Context, ContextReport, EntryOutcome, ReportEntry};
+use crate::context::{Context, ContextReport, EntryOutcome, ReportEntry, SpareTool, SpareTools};
 use crate::domain::{ErrorClass, PdfFiles, TextLabel, sha256_hex};
-use crate::providers::PdfFile;
-use crate::providers::contract::retry::input_tokens_max;
+use crate::providers::contract::retry;
+use crate::providers::{Block, LoopOwner, Parameter, PdfFile};
 use crate::runs::budget::bounds;
 use crate::runs::env::{AssembledRun, ContextOrder};
 use crate::runs::error::RunError;
 use crate::runs::record::as_of;
 use crate::store::{AssembledContext, MessageFile};
 use crate::text::plural;
+use crate::tools::PROPOSE_PLAN;
 
-/// Returns the context budget: what the configuration allows, or the model's window where it is
-/// known to be smaller.
-pub fn context_budget(state: &LoopState<'_>) -> usize {
-    let allowed = state.budget().context_tokens_max;
-    let answer = u64::from(state.settings().max_output_tokens.value);
-    match state
-        .route
-        .window_tokens()
-        .and_then(|window| input_tokens_max(window, answer))
-    {
-        Some(fitting) => allowed.min(state.context_tokens_max(fitting)),
-        None => allowed,
-    }
+/// Built-in tools that stay as long as anything can go: most answers need one of them, and they are short. All tools that
+/// are neither here nor among [`RARE`], such as an operator's own, go after those of that list.
+const BASIC: [&str; 6] = [
+    "read_file",
+    "search_email",
+    "ask_owner",
+    "grep",
+    "read_attachment",
+    "no_answer",
+];
+/// Built-in tools in the order in which they go.
+const RARE: [&str; 19] = [
+    "schedule_create",
+    "write_file",
+    "edit_file",
+    "list_files",
+    "glob",
+    "invite",
+    "answer_invitation",
+    "list_events",
+    "forward_email",
+    "propose_memory_change",
+    "list_memory",
+    "update_memory",
+    "forget",
+    "correct",
+    "recall",
+    "remember",
+    "read_email",
+    "send_email",
+    "use_skill",
+];
+
+/// Returns the most input tokens that the present model takes, where that is known.
+pub fn input_tokens_max(state: &LoopState<'_>) -> Option<u64> {
+    let answer = u64::from(state.answer_tokens_max());
+    retry::input_tokens_max(state.window_tokens()?, answer)
 }
 
-/// Assembles the context within that many tokens; `note` is for its report.
+/// Returns the tools that may be left out, in the order in which they go: those that this run has called stay, and an agent's.
+pub fn spare_tools(state: &LoopState<'_>) -> SpareTools {
+    let mut spare = SpareTools::default();
+    if state.route.loop_owner() == LoopOwner::Agent {
+        return spare;
+    }
+    let said = state.said.iter().flat_map(|message| &message.blocks);
+    let called: Vec<&str> = said
+        .filter_map(|block| match block {
+            Block::ToolCall { name, .. } => Some(name.as_str()),
+            _ => None,
+        })
+        .collect();
+    let place = |name: &str, list: &[&str]| list.iter().position(|known| *known == name);
+    for tool in &state.first.tools {
+        // Without these two the run could not do what is asked of it.
+        let is_needed = tool.name == PROPOSE_PLAN
+            || (tool.name == "send_email" && state.answers_by_tool_only());
+        if is_needed || called.contains(&tool.name.as_str()) {
+            continue;
+        }
+        let list = match place(&tool.name, &BASIC) {
+            Some(_) => &mut spare.basic,
+            None => &mut spare.rare,
+        };
+        list.push(SpareTool {
+            name: tool.name.clone(),
+            tokens: tool_tokens(std::slice::from_ref(tool)),
+        });
+    }
+    spare
+        .rare
+        .sort_by_key(|tool| place(&tool.name, &RARE).unwrap_or(RARE.len()));
+    spare.basic.sort_by_key(|tool| place(&tool.name, &BASIC));
+    spare
+}
+
+/// Assembles the context, in a request of at most that many input tokens where a bound is known; `note` is for its report.
 pub async fn assemble(
     state: &mut LoopState<'_>,
-    budget_tokens: usize,
+    input_tokens_max: Option<u64>,
     note: Option<String>,
 ) -> Result<(), RunError> {
     read_pdfs(state).await?;
+    let allowed = state.budget().context_tokens_max;
+    let (budget_tokens, spare) = match input_tokens_max {
+        None => (allowed, SpareTools::default()),
+        Some(tokens) => {
+            let spare = spare_tools(state);
+            let said: usize = state.said_for_model().iter().map(message_tokens).sum();
+            let fixed = tool_tokens(&state.first.tools).saturating_sub(spare.tokens());
+            let room = usize::try_from(tokens).unwrap_or(usize::MAX);
+            (room.saturating_sub(said + fixed), spare)
+        }
+    };
     let config = state.deps.config.clone();
     let profile = config.profile_of(&state.run.profile, state.run.trigger);
     let profile = profile.ok_or_else(|| RunError::Fatal {
@@ -50,17 +125,20 @@ pub async fn assemble(
         persona: state.persona,
         subject: &state.subject,
         profile: &profile,
-        allowed_tokens: state.budget().context_tokens_max,
+        allowed_tokens: allowed,
         budget_tokens,
+        spare: &spare,
         now: state.deps.clock.now(),
     };
     let AssembledRun {
         context,
         mut report,
+        unoffered,
         seen,
     } = state.deps.env.assemble(order).await?;
-    report.note = note.or_else(|| files_shown(state, &context));
+    report.note = note_of(state, note, (&context, &unoffered));
     let sources = as_of::sources(&state.deps.config, &order, seen, &report).map_err(json_bug)?;
+    state.leave_tools(unoffered);
     report.entries.extend(tools_entry(state, &report));
     state.first.system = context.system();
     state.first.messages.clear();
@@ -75,6 +153,7 @@ pub async fn assemble(
     let kept = ContextCheckpoint {
         request: state.first.clone(),
         stubbed: state.stubbed.clone(),
+        unoffered: state.unoffered.clone(),
         words,
         to_summarise: context.to_summarise.clone(),
     };
@@ -95,7 +174,7 @@ fn tools_entry(state: &LoopState<'_>, report: &ContextReport) -> Option<ReportEn
     let tools = &state.first.tools;
     let json = serde_json::to_string(tools).unwrap_or_default();
     let tokens = estimate_tokens(&json);
-    let window = state.route.window_tokens().filter(|window| *window > 0);
+    let window = state.window_tokens().filter(|window| *window > 0);
     let share = |window: u64| {
         let all = (report.used_tokens + tokens) as u64;
         format!(
@@ -144,6 +223,32 @@ async fn read_pdfs(state: &mut LoopState<'_>) -> Result<(), RunError> {
     Ok(())
 }
 
+/// Returns the note of the report: why the context is shorter, or which files it shows; and what is not offered.
+fn note_of(
+    state: &LoopState<'_>,
+    why: Option<String>,
+    (context, unoffered): (&Context, &[String]),
+) -> Option<String> {
+    let mut notes: Vec<String> = why
+        .or_else(|| files_shown(state, context))
+        .into_iter()
+        .collect();
+    if !unoffered.is_empty() {
+        let names = unoffered.join(", ");
+        notes.push(format!(
+            "tools that did not fit the model's window: {names}"
+        ));
+    }
+    let takes_none = state.limits.no_tools || state.refused_here.contains(&Parameter::Tools);
+    if takes_none && state.first.tools.is_empty() {
+        notes.push(format!(
+            "{} takes no tools, so it is offered none",
+            state.route
+        ));
+    }
+    (!notes.is_empty()).then(|| notes.join("; "))
+}
+
 /// Returns a note for the report on the files of the letter: which PDF files the model that is asked first is sent, and that it
 /// takes no images.
 fn files_shown(state: &LoopState<'_>, context: &Context) -> Option<String> {
@@ -161,4 +266,17 @@ fn files_shown(state: &LoopState<'_>, context: &Context) -> Option<String> {
         notes.push(format!("{route} is sent {} as it is", names.join(", ")));
     }
     (!notes.is_empty()).then(|| notes.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lists_name_tools_that_exist() {
+        let tools = crate::tools::builtin();
+        for name in BASIC.iter().chain(&RARE) {
+            assert!(tools.names().any(|known| known == *name), "{name}");
+        }
+    }
 }

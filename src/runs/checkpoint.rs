@@ -17,6 +17,9 @@ pub struct ContextCheckpoint {
     /// Calls whose results are left out.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub stubbed: BTreeSet<String>,
+    /// Tools that are not offered for want of room.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unoffered: Vec<String>,
     /// Trust of the texts in the context besides the run's own letter.
     #[serde(default, skip_serializing_if = "TextLabel::is_nothing")]
     pub words: TextLabel,

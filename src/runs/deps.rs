@@ -111,7 +111,9 @@ impl WorkerDeps {
         for name in names.chain(self.config.inference.providers.keys()) {
             let before = self.config.provider_fingerprint(name);
             if deps.config.provider_fingerprint(name) != before {
-                deps.provider_health.forget(name);
+                let block = deps.config.inference.providers.get(name);
+                let base_url = block.and_then(|block| block.base_url.as_deref());
+                deps.provider_health.forget(name, base_url);
             }
         }
         Ok(deps)
@@ -164,12 +166,13 @@ impl WorkerDeps {
         live_env.set_commands(commands);
         let clock = store.clock().clone();
         let tools = tools::of_config(&config);
+        let provider_health = CircuitBreakers::new(clock.clone()).keeping(&config);
         let run_deps = RunDeps {
             config,
             providers: BTreeMap::new(),
             lazy_providers: LazyProviders::default(),
             env: RunEnv::Live(Box::new(live_env)),
-            provider_health: Arc::new(CircuitBreakers::new(clock.clone())),
+            provider_health: Arc::new(provider_health),
             clock,
             tools,
             loop_key: store.loop_key().clone(),

@@ -109,15 +109,11 @@ async fn met(
     Ok((met.collect(), facts.used))
 }
 
-/// Returns the names of the tools in a request.
+/// Returns the names of the tools in a request, and of those that found no room in it.
 fn tools_in(first_request_json: &str) -> Result<BTreeSet<String>, RunError> {
     let kept: ContextCheckpoint = from_json(first_request_json)?;
-    Ok(kept
-        .request
-        .tools
-        .into_iter()
-        .map(|tool| tool.name)
-        .collect())
+    let offered = kept.request.tools.into_iter().map(|tool| tool.name);
+    Ok(offered.chain(kept.unoffered).collect())
 }
 
 /// Returns the names by which the model would call the tools that are off.

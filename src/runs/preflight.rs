@@ -5,6 +5,7 @@
 
 use super::budget::unpriced;
 use super::provider_health::adapters::{build_provider, build_providers};
+use super::provider_health::learnt::{self, LearntModel};
 use super::provider_health::status;
 use crate::config::{
     Config, ConfigErrors, ContextStep, NameCatalog, Persona, PinnedSkill, Problem, is_untouched,
@@ -70,6 +71,7 @@ pub fn examine(config: &Config, now: Timestamp) -> (Vec<Problem>, Vec<Problem>) 
     problems.extend(text_problems(config, now));
     let mut warnings = warnings(config, &adapters, now);
     warnings.extend(unread_knowledge(config));
+    warnings.extend(learnt_without_tools(config, now));
     (problems, warnings)
 }
 
@@ -122,6 +124,36 @@ pub fn warnings(
         .chain(changed_skills(config))
         .chain(uncounted)
         .collect()
+}
+
+/// Reports personas whose model was found to take no tools: it is asked without them, whatever they would be needed for.
+fn learnt_without_tools(config: &Config, now: Timestamp) -> Vec<Problem> {
+    let mut warnings = Vec::new();
+    for learnt in learnt::in_force(config, now) {
+        let LearntModel {
+            provider, model, ..
+        } = &learnt;
+        let asks = |persona: &&Persona| {
+            let choices = config.inference.choices_for(persona);
+            let first = choices.first();
+            first.is_some_and(|choice| choice.provider == *provider && choice.model == *model)
+                && persona.tools.named().is_none_or(|tools| !tools.is_empty())
+        };
+        if !learnt.takes_no_tools() {
+            continue;
+        }
+        for persona in config.personas.iter().filter(asks) {
+            let why = format!(
+                "`{model}` of provider `{provider}` takes no tools, so this persona is offered none"
+            );
+            let hint = format!(
+                "set `tools` to `[]` if that is meant; else start the server with tools and run `attache providers test {provider}`, \
+                 or choose another model"
+            );
+            warnings.push(of_persona(persona, "tools", why).hint(hint));
+        }
+    }
+    warnings
 }
 
 /// Reports personas that answer by a tool only, which their model does not get: no letter would

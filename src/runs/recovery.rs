@@ -20,9 +20,11 @@ pub fn resume(
     let ContextCheckpoint {
         request,
         stubbed,
+        unoffered,
         words,
         to_summarise,
     } = from_json(first_json)?;
+    state.leave_tools(unoffered);
     state.label = state.label.clone().having_read(words);
     (state.first.system, state.first.messages) = (request.system, request.messages);
     state.first.past_messages = request.past_messages;

@@ -4,12 +4,12 @@
 use super::model_call::fallback::{FallbackChain, Route};
 use super::offered::{self, ToolsOrder};
 use super::reply::send_limits;
-use super::state::LoopState;
+use super::state::{LoopState, spec};
 use super::{assembly, recovery};
 use crate::config::SettingsInForce;
 use crate::context::resolvers::Subject;
 use crate::domain::{DeliverTo, Trigger, sha256_hex};
-use crate::providers::{LoopOwner, Message, Request, ToolChoice, ToolSpec};
+use crate::providers::{LoopOwner, Message, Request, ToolChoice};
 use crate::runs::agents::options::AgentState;
 use crate::runs::budget::bounds;
 use crate::runs::budget::counters::Counters;
@@ -69,6 +69,7 @@ pub async fn begin<'a>(
     tools.retain(|tool| may_be_silent || tool.name() != NO_ANSWER);
     subject.tools = tools.iter().map(|tool| tool.name().to_owned()).collect();
     let (spending, budget, settings) = bounds::bounds(deps, run, whose, &route.name);
+    let limits = deps.provider_health.limits(&route.name, &route.model);
     let mut state = LoopState {
         deps,
         run,
@@ -106,13 +107,20 @@ pub async fn begin<'a>(
         elapsed: run.worked,
         output_tokens_max: None,
         without: Vec::new(),
-        refused_files: Vec::new(),
+        refused_here: Vec::new(),
+        limits,
+        learnt_window: limits.window_tokens,
+        unoffered: Vec::new(),
         blocked_by: Vec::new(),
         is_config_kept: false,
         last_request: None,
         found_calls: 0,
     };
     state.last_request.clone_from(&journal.last_request);
+    // Where nothing but a tool may answer, the refusal is said again.
+    if limits.no_tools && !state.answers_by_tool_only() {
+        state.drop_tools();
+    }
     match &journal.first_request_json {
         Some(json) => recovery::resume(&mut state, json, &journal)?,
         None => first_context(&mut state, sent).await?,
@@ -130,8 +138,8 @@ async fn first_context(state: &mut LoopState<'_>, sent: Sent) -> Result<(), RunE
     }
     if state.unasked.is_none() {
         of_run::before(state.deps, state.run, &state.subject, state.cancel).await?;
-        let budget = assembly::context_budget(state);
-        assembly::assemble(state, budget, None).await?;
+        let fitting = assembly::input_tokens_max(state);
+        assembly::assemble(state, fitting, None).await?;
     }
     Ok(())
 }
@@ -174,12 +182,4 @@ fn cache_key(subject: &Subject) -> String {
     let mut key = sha256_hex(&[b"prompt cache of thread ", thread.as_bytes()]);
     key.truncate(CACHE_KEY_CHARS);
     key
-}
-
-fn spec(tool: &RegisteredTool) -> ToolSpec {
-    ToolSpec {
-        name: tool.name().to_owned(),
-        description: tool.description().to_owned(),
-        input_schema: tool.input_schema().clone(),
-    }
 }

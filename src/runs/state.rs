@@ -2,13 +2,14 @@
 //! committed.
 
 use super::model_call::fallback::{FallbackChain, Route};
-use super::model_call::request_size;
 use super::stubs::with_stubs;
 use crate::config::{Budget, Persona, SettingsInForce, Spending};
 use crate::context::resolvers::Subject;
-use crate::domain::{DeliverTo, Trigger, Withheld};
+use crate::domain::{DeliverTo, ReplyMode, Trigger, Withheld};
+use crate::providers::contract::retry;
 use crate::providers::{
     Block, FinishReason, Message, Parameter, ProviderError, Request, Response, Role, ToolChoice,
+    ToolSpec,
 };
 use crate::runs::agents::notes;
 use crate::runs::agents::options::AgentState;
@@ -20,7 +21,9 @@ use crate::runs::error::RunError;
 use crate::runs::label::RunLabel;
 use crate::runs::model_call::answer_form::AnswerForm;
 use crate::runs::provider_health::Moment;
-use crate::runs::record::call_record::{Begun, BlockedBy, Claim, RULES, amounts, millis};
+use crate::runs::record::call_record::{
+    Begun, BlockedBy, Claim, ModelLimits, RULES, amounts, millis,
+};
 use crate::runs::said::letter::NoLetter;
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::store::{
@@ -98,8 +101,15 @@ pub struct LoopState<'a> {
     pub(super) output_tokens_max: Option<u32>,
     /// Parameters that the last request left out.
     pub(super) without: Vec<Parameter>,
-    /// Kinds of files that a provider refused in this run; from then on they are described in words.
-    pub refused_files: Vec<Parameter>,
+    /// Parts of requests that a provider refused in this run and that other runs may send: kinds of files, which are described
+    /// in words from then on, and tools until an answer without them has come.
+    pub refused_here: Vec<Parameter>,
+    /// What was known of the first model when the attempt began.
+    pub limits: ModelLimits,
+    /// Window of the present model as an error named it, in this run or before.
+    pub learnt_window: Option<u64>,
+    /// Tools that are not offered, because the window has no room for them.
+    pub unoffered: Vec<String>,
     /// Reasons why calls were not made since the last one that was.
     pub blocked_by: Vec<BlockedBy>,
     /// `true`: the configuration is in the database, under its digest.
@@ -214,6 +224,10 @@ impl<'a> LoopState<'a> {
             tracing::warn!(%run, %from, to = %next, %class, error = message, "falling back to another provider");
             self.route = next;
             self.output_tokens_max = None;
+            self.learnt_window = None;
+            self.refused_here.retain(|kind| *kind != Parameter::Tools);
+            // The next one may take what this one did not.
+            self.first.tools = self.tools.iter().map(|tool| spec(tool)).collect();
         }
     }
 
@@ -221,6 +235,11 @@ impl<'a> LoopState<'a> {
     pub fn is_bounded_by_program(&self) -> bool {
         let settings = &self.run_options.run_options.settings;
         self.run.trigger == Trigger::Chat && settings.max_output_tokens.is_some()
+    }
+
+    /// Reports whether the persona's letters leave by a tool alone.
+    pub fn answers_by_tool_only(&self) -> bool {
+        self.persona.reply_under(&self.run_options.run_options) == ReplyMode::ToolOnly
     }
 
     /// Reports whether the last text of this run is a letter that a person reads.
@@ -254,6 +273,37 @@ impl<'a> LoopState<'a> {
         self.output_tokens_max = Some(max_output_tokens);
     }
 
+    /// Returns the window of the present model in tokens, as far as it is known.
+    pub fn window_tokens(&self) -> Option<u64> {
+        let known = self.route.window_tokens().into_iter();
+        known.chain(self.learnt_window).min()
+    }
+
+    /// Returns the most tokens of an answer: those of the settings, and less in a small window.
+    pub fn answer_tokens_max(&self) -> u32 {
+        let configured = self.settings().max_output_tokens.value;
+        let bounded = |window| retry::answer_tokens_max(window, u64::from(configured));
+        let bounded = self.window_tokens().map(bounded);
+        bounded.map_or(configured, |tokens| {
+            u32::try_from(tokens).unwrap_or(configured)
+        })
+    }
+
+    /// Offers no tools from now on: the present model takes none. The prompts that are rendered from now on speak of none.
+    pub fn drop_tools(&mut self) {
+        self.subject.tools.clear();
+        self.first.tools.clear();
+    }
+
+    /// Offers these tools no longer, in whatever follows.
+    pub fn leave_tools(&mut self, names: Vec<String>) {
+        let is_left = |name: &str| names.iter().any(|left| left == name);
+        self.tools.retain(|tool| !is_left(tool.name()));
+        self.first.tools.retain(|tool| !is_left(&tool.name));
+        self.subject.tools.retain(|name| !is_left(name));
+        self.unoffered.extend(names);
+    }
+
     /// Returns the circumstances of the next call.
     pub fn begun(&self) -> Begun {
         Begun {
@@ -273,6 +323,7 @@ impl<'a> LoopState<'a> {
             asked_ms: millis(self.elapsed),
             without: self.without.clone(),
             window_tokens: self.route.window_tokens(),
+            limits: self.limits,
             runs_commands: self.persona.shell && self.deps.env.runs_commands(),
             session: self
                 .agent
@@ -288,11 +339,6 @@ impl<'a> LoopState<'a> {
         with_stubs(&self.said, &self.stubbed)
     }
 
-    /// Returns the most tokens that a context may have in a request with this input limit.
-    pub fn context_tokens_max(&self, input_tokens_max: u64) -> usize {
-        request_size::context_tokens_max(&self.first, &self.said_for_model(), input_tokens_max)
-    }
-
     /// Sets the parameters that the next requests leave out. A failure is judged by those of its
     /// own request, whatever other runs learn meanwhile.
     pub fn leave_out(&mut self) {
@@ -300,11 +346,16 @@ impl<'a> LoopState<'a> {
             .deps
             .provider_health
             .without(&self.route.name, &self.route.model);
-        for kind in &self.refused_files {
+        for kind in &self.refused_here {
             if !self.without.contains(kind) {
                 self.without.push(*kind);
             }
         }
+    }
+
+    /// Reports whether the last request left this parameter out.
+    pub fn without(&self, parameter: Parameter) -> bool {
+        self.without.contains(&parameter)
     }
 
     /// Gives the files of a request that was read from the journal their bytes again.
@@ -331,10 +382,10 @@ impl<'a> LoopState<'a> {
         let mut request = self.first.clone();
         request.model.clone_from(&self.route.model);
         request.agent = self.agent.options.clone();
-        let settings = self.settings();
-        let configured = settings.max_output_tokens.value;
-        request.max_output_tokens = self.output_tokens_max.unwrap_or(configured);
-        request.temperature = settings.temperature.value;
+        request.max_output_tokens = self
+            .output_tokens_max
+            .unwrap_or_else(|| self.answer_tokens_max());
+        request.temperature = self.settings().temperature.value;
         request.tool_choice = tool_choice;
         request.without.clone_from(&self.without);
         request
@@ -402,5 +453,14 @@ impl<'a> LoopState<'a> {
             self.deps.given_back.notify_waiters();
         }
         Ok(())
+    }
+}
+
+/// Returns a tool as a model sees it.
+pub(super) fn spec(tool: &RegisteredTool) -> ToolSpec {
+    ToolSpec {
+        name: tool.name().to_owned(),
+        description: tool.description().to_owned(),
+        input_schema: tool.input_schema().clone(),
     }
 }

@@ -303,14 +303,12 @@ async fn a_request_above_the_rate_limit_shrinks_then_goes_elsewhere() {
             tries(&app, &run).await,
             [
                 "0 compat:one/m1 context_overflow",
+                "0 compat:one/m1 context_overflow",
                 "0 compat:two/m2 answered"
             ]
         );
-        assert_eq!(
-            one.seen().len(),
-            1,
-            "nothing could be left out, so it was not sent again"
-        );
+        let sizes: Vec<usize> = one.seen().iter().map(|seen| seen.body.len()).collect();
+        assert!(sizes[1] < sizes[0], "tools are left out: {sizes:?}");
     }
     // A body that is too large by itself goes elsewhere as well.
     let one = Server::start(vec![Reply::new(413, &[], "")]).await;

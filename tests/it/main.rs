@@ -27,6 +27,7 @@ mod structured;
 mod summaries;
 mod letters;
 mod overflow;
+mod models;
 mod shutdown;
 mod behaviour;
 mod feed;

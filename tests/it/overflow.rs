@@ -81,6 +81,8 @@ async fn a_long_thread_is_shortened_once_in_whole_exchanges() {
     let rest = json!([{ "when": { "after_tool": "read_file" }, "say": "Read." }, reads, { "say": "Fine." }]);
     let app = house(&narrow(json!(4000), rest)).start().await;
     correspond(&app, 8).await;
+    // An earlier letter has shown the window; this one is to find it out anew.
+    std::fs::remove_file(app.workspace.path().join("data/models.json")).expect("it is kept");
     let run = app
         .run_of(&letter(
             8,
@@ -126,6 +128,7 @@ async fn an_input_not_short_enough_fails_or_goes_to_a_larger_model() {
     let long = note("q@guest.example", "", &"Rain and wind. ".repeat(1000));
     for (fallback, state, calls) in [(false, "failed", 1), (true, "succeeded", 2)] {
         let workspace = house(&narrow(Value::Null, json!([{ "say": "Fine." }])));
+        workspace.set("personas/ada/persona.json", "/tools", json!([]));
         if fallback {
             let larger = json!([{ "provider": "scripted", "model": "larger" }]);
             workspace.set("configs/inference.json", "/fallback", larger);

@@ -9,10 +9,11 @@ mod test;
 
 use super::screen::Columns;
 use super::{Command, CommandContext, Exit, Failure};
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::domain::Timestamp;
-use crate::providers::{LoopOwner, ProviderError};
+use crate::providers::{LoopOwner, Parameter, ProviderError};
+use crate::runs::provider_health::learnt::{self, LearntModel};
 use crate::runs::provider_health::probe;
 use crate::runs::provider_health::status::{self, Finding, Seat, User};
 use crate::store::ProviderCalls;
@@ -91,20 +92,21 @@ impl Command for ProvidersCommand {
 
 async fn list(context: &CommandContext, config: &Config) -> anyhow::Result<Exit> {
     let calls = context.shared_store().await?.provider_calls().await?;
+    let learnt = learnt::in_force(config, SystemClock::new().now());
     let of = |seat: &Seat| calls.iter().find(|calls| calls.provider == seat.name);
     let mut seats = status::seats(config);
     seats.sort_by_key(|seat| seat.users.is_empty());
     if context.json() {
         let values: Vec<ProviderRecord<'_>> = seats
             .iter()
-            .map(|seat| ProviderRecord::new(seat, of(seat)))
+            .map(|seat| ProviderRecord::new(seat, of(seat), &learnt))
             .collect();
         context.screen.json(&values)?;
         return Ok(Exit::Ok);
     }
     let rows: Vec<Vec<String>> = seats
         .iter()
-        .map(|seat| listed_row(seat, of(seat)))
+        .map(|seat| listed_row(seat, of(seat), &learnt))
         .collect();
     let headings = [
         "PROVIDER",
@@ -124,9 +126,16 @@ async fn list(context: &CommandContext, config: &Config) -> anyhow::Result<Exit>
     Ok(Exit::Ok)
 }
 
-fn listed_row(seat: &Seat, calls: Option<&ProviderCalls>) -> Vec<String> {
-    let joined = |of: fn(&User) -> &String| {
-        let mut words: Vec<&str> = seat.users.iter().map(|user| of(user).as_str()).collect();
+fn listed_row(seat: &Seat, calls: Option<&ProviderCalls>, learnt: &[LearntModel]) -> Vec<String> {
+    let model = |user: &User| {
+        let known = learnt.iter().find(|of| of.is_of(&seat.name, &user.model));
+        match known.and_then(LearntModel::in_words) {
+            Some(words) => format!("{} ({words})", user.model),
+            None => user.model.clone(),
+        }
+    };
+    let joined = |of: &dyn Fn(&User) -> String| {
+        let mut words: Vec<String> = seat.users.iter().map(of).collect();
         words.dedup();
         if words.is_empty() {
             "-".to_owned()
@@ -154,8 +163,8 @@ fn listed_row(seat: &Seat, calls: Option<&ProviderCalls>) -> Vec<String> {
     });
     vec![
         seat.name.clone(),
-        joined(|user| &user.who),
-        joined(|user| &user.model),
+        joined(&|user| user.who.clone()),
+        joined(&model),
         key,
         seat.endpoint().unwrap_or_else(|| "-".to_owned()),
         calls.map_or(0, |calls| calls.calls).to_string(),
@@ -181,6 +190,19 @@ struct ProviderRecord<'a> {
     last_model: Option<&'a str>,
     last_latency_ms: Option<u64>,
     last_failure: Option<LastFailure<'a>>,
+    /// What its models were found to lack.
+    learnt: Vec<LearntRecord<'a>>,
+}
+
+/// A model, and what it was found to lack.
+#[derive(Serialize)]
+struct LearntRecord<'a> {
+    model: &'a str,
+    learnt_at: Timestamp,
+    takes_tools: bool,
+    window_tokens: Option<u64>,
+    /// Parameters that requests leave out.
+    without: &'a [Parameter],
 }
 
 /// A persona or default that asks a provider.
@@ -207,7 +229,15 @@ struct LastFailure<'a> {
 }
 
 impl<'a> ProviderRecord<'a> {
-    fn new(seat: &'a Seat, calls: Option<&'a ProviderCalls>) -> Self {
+    fn new(seat: &'a Seat, calls: Option<&'a ProviderCalls>, learnt: &'a [LearntModel]) -> Self {
+        let learnt = learnt.iter().filter(|of| of.provider == seat.name);
+        let learnt = learnt.map(|of| LearntRecord {
+            model: &of.model,
+            learnt_at: of.learnt_at(),
+            takes_tools: !of.takes_no_tools(),
+            window_tokens: of.window_tokens,
+            without: &of.without,
+        });
         let owner = seat.loop_owner().map(|owner| match owner {
             LoopOwner::Engine => "engine",
             LoopOwner::Agent => "agent",
@@ -237,6 +267,7 @@ impl<'a> ProviderRecord<'a> {
             last_model: calls.and_then(|calls| calls.last_model.as_deref()),
             last_latency_ms: calls.and_then(|calls| calls.last_latency_ms),
             last_failure: calls.and_then(failure),
+            learnt: learnt.collect(),
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::cli::{CommandContext, Exit, Failure, screen};
 use crate::clock::SystemClock;
 use crate::config::{Config, dollars};
 use crate::providers::{Provider, Response};
+use crate::runs::provider_health::learnt;
 use crate::runs::provider_health::probe::{self, Folder, Probe, ProbeCall, Tried};
 use crate::runs::provider_health::status::{self, Seat};
 use clap::ArgMatches;
@@ -50,6 +51,10 @@ pub async fn test(
             .await
             .map_err(|error| uncaptured(&error))?;
         is_good &= tried.fault().is_none();
+        if *call == ProbeCall::Tool && tried.fault().is_none() {
+            // It takes tools now: an engine at work sees that, too.
+            learnt::forget(&config.workspace, &seat.name, model)?;
+        }
         if !context.json() {
             context
                 .screen

@@ -83,8 +83,9 @@ pub struct TypedProvider {
     /// Chat completions: leave `stream_options` out, for servers that refuse it.
     #[serde(default)]
     no_stream_usage: bool,
-    /// `ollama`: tokens of the model's context, question and answer together; a larger value takes
-    /// more RAM. Default: 16384.
+    /// Tokens of the model's window, question and answer together: what is longer is shortened before it is sent. Default: the
+    /// window that the server named when it refused a request. `ollama` sets it; a larger value takes more RAM. Its
+    /// default: 16384.
     #[schemars(range(min = 1024, max = 10_000_000))]
     context_tokens: Option<u32>,
     /// `ollama`: time that the model stays loaded after an answer, such as `30m`; `-1` is for ever.

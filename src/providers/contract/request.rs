@@ -107,6 +107,8 @@ pub enum Parameter {
     Pdf,
     /// Key of the thread (`prompt_cache_key`).
     PromptCacheKey,
+    /// Tools: none is offered, and earlier calls are described in words.
+    Tools,
 }
 
 /// Options of an agent.

@@ -175,9 +175,10 @@ fn falls_back(class: ErrorClass, fallback_on_refusal: bool) -> bool {
 /// because we only estimate. Where the window is unknown, or our estimate was too low to see the
 /// overflow, 70 % of what was sent.
 fn target(size: Size, said: Option<u64>) -> u64 {
-    let fits = said
-        .or(size.window_tokens)
-        .and_then(|window| input_tokens_max(window, size.max_output_tokens));
+    let fits = said.or(size.window_tokens).and_then(|window| {
+        let answer = answer_tokens_max(window, size.max_output_tokens);
+        input_tokens_max(window, answer)
+    });
     match fits {
         Some(target) if target < size.used_tokens => target,
         _ => size.used_tokens * 7 / 10,
@@ -193,6 +194,11 @@ pub fn longer_output_tokens(now: u32, left: u64) -> Option<u32> {
         .min(OUTPUT_TOKENS_MAX)
         .min(left);
     (longer >= now.saturating_mul(2)).then_some(longer)
+}
+
+/// Returns the tokens that an answer may have in a window: those of the settings, but no more than a quarter of it.
+pub fn answer_tokens_max(window_tokens: u64, max_output_tokens: u64) -> u64 {
+    max_output_tokens.min(window_tokens / 4)
 }
 
 /// Returns the input tokens that fit a window beside the answer, less a tenth of the window; `None`

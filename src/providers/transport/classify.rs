@@ -3,7 +3,7 @@
 //! Codes and types decide where the vendor has them; phrases only where it has nothing else.
 
 use crate::domain::ErrorClass;
-use crate::providers::contract::traits::{Phase, ProviderError};
+use crate::providers::contract::traits::{Parameter, Phase, ProviderError};
 use crate::providers::transport::overflow;
 use crate::providers::transport::refusal;
 use crate::providers::transport::vendor_error::VendorError;
@@ -85,8 +85,12 @@ const NO_MODEL: &[&str] = &[
     "has been decommissioned",
 ];
 /// Phrases for what this server cannot do as it was started: Ollama's for a model that its machine
-/// cannot hold, llama.cpp's for tools.
-const UNABLE: &[&str] = &["requires more system memory", "requires --jinja"];
+/// cannot hold, llama.cpp's for tools, newer and older.
+const UNABLE: &[&str] = &[
+    "requires more system memory",
+    "requires --jinja",
+    "unsupported param: tools",
+];
 /// Ollama's phrase.
 const QUEUE_FULL: &[&str] = &["server busy"];
 const FILTER_CODES: &[&str] = &[
@@ -168,6 +172,12 @@ pub fn stream_failure(family: Family, error: &Value) -> ProviderError {
 fn with_particulars(error: ProviderError, vendor: &VendorError) -> ProviderError {
     let (mut refused, mut window_tokens) = (None, None);
     match error.class {
+        // OpenRouter has no vendor (404), DeepInfra no method (405), llama.cpp an error of its own (500).
+        ErrorClass::BadRequest | ErrorClass::ModelNotFound | ErrorClass::Unsupported
+            if refusal::refuses_tools(vendor) =>
+        {
+            refused = Some(Parameter::Tools);
+        }
         ErrorClass::BadRequest => refused = refusal::refused(vendor),
         ErrorClass::ContextOverflow => window_tokens = overflow::window_tokens(vendor),
         _ => {}

@@ -35,7 +35,12 @@ pub const SETTINGS: &[&str] = &[
     "timeouts",
 ];
 /// Further settings of every block of a model API.
-pub const API_SETTINGS: &[&str] = &["headers", "max_output_tokens", "temperature"];
+pub const API_SETTINGS: &[&str] = &[
+    "headers",
+    "max_output_tokens",
+    "temperature",
+    "context_tokens",
+];
 const USER_AGENT: &str = concat!("attache/", env!("CARGO_PKG_VERSION"));
 
 /// URL that an adapter posts to, with its connection pool and headers.

@@ -109,8 +109,35 @@ const UNFIT_REASONING: &[&str] = &[
     "of type 'reasoning' was provided without",
 ];
 
+/// Phrases of servers for a request with tools that their model, or the way they were started, does not take; lower case.
+/// `tests/fixtures/providers/toolless.jsonl` has the whole sentence of each, and where it comes from.
+const NO_TOOLS: &[&str] = &[
+    // Ollama; LiteLLM's `UnsupportedParamsError`; xAI, Bedrock.
+    "does not support tools",
+    "does not support parameters: {'tools'",
+    "does not support parameters: ['tools'",
+    "does not support tool use",
+    "doesn't support tool use",
+    // vLLM and llama.cpp, started without what tools need.
+    "requires --enable-auto-tool-choice",
+    "requires --jinja",
+    "unsupported param: tools",
+    "no endpoints found that support tool use",
+    "tools is not supported in this model",
+    "the tool call is not supported",
+    "tool calling is not supported",
+    "functions are not supported for this",
+    "function calling is not enabled for models",
+    "tool use with function calling is unsupported",
+];
+
 /// Phrases of DeepSeek and Moonshot for a call that is sent back without its reasoning; lower case.
 const MISSES_REASONING: &[&str] = &["must be passed back", "missing", "must include"];
+
+/// Reports whether the request was refused because it offers tools.
+pub fn refuses_tools(error: &VendorError) -> bool {
+    error.says(NO_TOOLS)
+}
 
 /// Returns the parameter that a bad request was refused for. The vendor's `param` and `code` decide
 /// where it sends them; its sentence only where it does not.

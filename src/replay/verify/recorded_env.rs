@@ -14,7 +14,7 @@ use crate::providers::{AgentSession, Parameter, ProviderError};
 use crate::runs::env::{AssembledRun, ContextOrder, RecordedRun};
 use crate::runs::error::RunError;
 use crate::runs::provider_health::{Moment, ProviderHealth};
-use crate::runs::record::call_record::BlockedBy;
+use crate::runs::record::call_record::{BlockedBy, ModelLimits};
 use crate::store::{
     BudgetExhausted, JournalEntry, JournalSoFar, KnownSession, RunOptionsInForce, Step, StepKind,
     StoreError, TurnStarted,
@@ -330,11 +330,12 @@ impl RecordedRun for RecordedEnv {
                 now: context.now,
             };
             let profile = (order.run.profile.as_str(), order.profile);
-            let (allowed, budget) = (order.allowed_tokens, order.budget_tokens);
-            match context::assemble(sources, profile, allowed, budget).await {
-                Ok((context, report)) => Ok(AssembledRun {
+            let tokens = (order.allowed_tokens, order.budget_tokens);
+            match context::assemble_beside(sources, profile, tokens, order.spare).await {
+                Ok((context, report, unoffered)) => Ok(AssembledRun {
                     context,
                     report,
+                    unoffered,
                     seen: ReadLog::default(),
                 }),
                 Err(error) => Err(self.differs(&error.to_string(), "a context", "none").into()),
@@ -388,6 +389,14 @@ impl ProviderHealth for Arc<RecordedEnv> {
     fn report(&self, _provider: &str, _end: Option<Result<(), &ProviderError>>) {}
 
     fn refused(&self, _provider: &str, _model: &str, _parameter: Parameter) {}
+
+    fn has_window(&self, _provider: &str, _model: &str, _tokens: u64) {}
+
+    fn limits(&self, _provider: &str, _model: &str) -> ModelLimits {
+        self.coming()
+            .map(|call| call.begun.limits)
+            .unwrap_or_default()
+    }
 
     fn without(&self, _provider: &str, _model: &str) -> Vec<Parameter> {
         self.coming()

@@ -256,10 +256,12 @@ impl LiveEnv {
         };
         let profile = (order.run.profile.as_str(), order.profile);
         let tokens = (order.allowed_tokens, order.budget_tokens);
-        let (context, report) = context::assemble(sources, profile, tokens.0, tokens.1).await?;
+        let (context, report, unoffered) =
+            context::assemble_beside(sources, profile, tokens, order.spare).await?;
         Ok(AssembledRun {
             context,
             report,
+            unoffered,
             seen: reads.into_seen(),
         })
     }

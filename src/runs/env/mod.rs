@@ -17,7 +17,7 @@ use super::tool_calls::verdict::{JudgedCall, ToolVerdict};
 use crate::config::{ContextProfile, Persona};
 use crate::context::resolvers::Subject;
 use crate::context::resolvers::record::ReadLog;
-use crate::context::{Context, ContextReport};
+use crate::context::{Context, ContextReport, SpareTools};
 use crate::domain::{Address, ErrorClass, RunState, StopReason, ThreadId, Timestamp, Withheld};
 use crate::policy::PolicyRule;
 use crate::store::files::workspace::WorkspaceQuota;
@@ -93,8 +93,10 @@ pub struct ContextOrder<'a> {
     pub profile: &'a ContextProfile,
     /// Tokens from which each step's share is computed.
     pub allowed_tokens: usize,
-    /// Tokens of the whole context.
+    /// Tokens of the whole context, were no tool of `spare` offered.
     pub budget_tokens: usize,
+    /// Tools that may go for the sake of the context.
+    pub spare: &'a SpareTools,
     pub now: Timestamp,
 }
 
@@ -108,6 +110,8 @@ pub struct RecordedPayload {
 pub struct AssembledRun {
     pub context: Context,
     pub report: ContextReport,
+    /// Tools of [`ContextOrder::spare`] that are to be offered no longer.
+    pub unoffered: Vec<String>,
     /// Reads of the assembly.
     pub seen: ReadLog,
 }

@@ -7,8 +7,8 @@ use crate::domain::ErrorClass;
 use crate::providers::contract::accumulate::call_id;
 use crate::providers::contract::thoughts;
 use crate::providers::{
-    self, Block, CallContext, Event, FinishReason, LoopOwner, Phase, ProviderError, Response,
-    ToolArgs, ToolChoice,
+    self, Block, CallContext, Event, FinishReason, LoopOwner, Parameter, Phase, ProviderError,
+    Response, ToolArgs, ToolChoice,
 };
 use crate::runs::agents::{session, supervisor};
 use crate::runs::budget::{cost, reservation};
@@ -145,7 +145,8 @@ async fn call(
 fn heard(state: &LoopState<'_>, choice: ToolChoice, response: Response) -> Response {
     let mut response = thoughts::separated(response);
     let may_call = choice == ToolChoice::Auto
-        && !state.tools.is_empty()
+        && !state.first.tools.is_empty()
+        && !state.without(Parameter::Tools)
         && state.route.loop_owner() == LoopOwner::Engine;
     if !may_call || response.calls().next().is_some() {
         return response;

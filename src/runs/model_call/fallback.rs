@@ -16,6 +16,8 @@ pub struct Route<'a> {
     pub name: String,
     pub provider: &'a dyn Provider,
     pub model: String,
+    /// Window of its models as its block says it.
+    configured_window: Option<u64>,
 }
 
 impl fmt::Display for Route<'_> {
@@ -43,10 +45,13 @@ impl<'a> Route<'a> {
                 .get(&deps.config, &name)
                 .ok_or_else(no_provider)??,
         };
+        let block = deps.config.inference.providers.get(&name);
+        let configured_window = block.and_then(|block| block.context_tokens);
         Ok(Self {
             name,
             provider,
             model,
+            configured_window: configured_window.map(u64::from),
         })
     }
 
@@ -62,7 +67,8 @@ impl<'a> Route<'a> {
     /// Returns the window of the model in tokens, input and output together, where it is known
     /// without a request.
     pub fn window_tokens(&self) -> Option<u64> {
-        self.provider.capabilities(&self.model).window_tokens
+        let own = self.provider.capabilities(&self.model).window_tokens;
+        own.into_iter().chain(self.configured_window).min()
     }
 }
 

@@ -1,12 +1,12 @@
-//! Trims a request that was too long: results of this run's earlier calls first, then the history
-//! of the thread.
+//! Trims a request that was too long: tools that are rarely used, then results of this run's earlier calls, then what the
+//! context has besides the persona's own texts and the letter (`context::assemble_beside`).
 //!
-//! Always kept: the persona's own texts, the current input, the newest results. A call is never
+//! Always kept: the persona's own texts, the current input, the newest results, tools that this run has called. A call is never
 //! separated from its result, and an exchange of the history is dropped as a whole.
 
 use super::request_size;
 use crate::context::resolvers::thread_history::message_tokens;
-use crate::runs::assembly::assemble;
+use crate::runs::assembly::{assemble, spare_tools};
 use crate::runs::error::RunError;
 use crate::runs::state::LoopState;
 use crate::runs::stubs::stubs;
@@ -23,15 +23,13 @@ pub async fn to_fit(
         request_size::tokens(&state.first) + said as u64
     };
     let before = whole(state);
+    let rare: usize = spare_tools(state).rare.iter().map(|tool| tool.tokens).sum();
     for id in stubs(&state.said) {
-        if whole(state) <= target_tokens {
+        if whole(state).saturating_sub(rare as u64) <= target_tokens {
             break;
         }
         state.stubbed.insert(id);
     }
-    let budget = state
-        .context_tokens_max(target_tokens)
-        .min(state.budget().context_tokens_max);
     let mut note = format!("made shorter, about {before} to {target_tokens} tokens: {why}");
     if !state.stubbed.is_empty() {
         let ids = state
@@ -42,7 +40,7 @@ pub async fn to_fit(
             .join(", ");
         note.push_str(&format!("; left out the results of {ids}"));
     }
-    assemble(state, budget, Some(note)).await?;
+    assemble(state, Some(target_tokens), Some(note)).await?;
     let after = whole(state);
     tracing::warn!(run = %state.run.id, before, after, target_tokens, "the input was too long and is made shorter");
     Ok(after < before)

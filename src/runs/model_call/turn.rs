@@ -10,6 +10,7 @@ use crate::providers::{
     ToolChoice, retry_decision,
 };
 use crate::runs::agents::session;
+use crate::runs::assembly;
 use crate::runs::error::RunError;
 use crate::runs::record::call_record::{BlockedBy, CallFailure};
 use crate::runs::state::LoopState;
@@ -17,6 +18,9 @@ use std::time::Duration;
 
 /// Time for the final turn of a run that is out of time.
 const FINAL_TURN_DURATION_MAX: Duration = Duration::from_secs(60);
+
+/// Smallest window that is believed.
+const WINDOW_TOKENS_MIN: u64 = 256;
 
 /// Calls to the present provider in this turn, and whether the input was trimmed for it.
 #[derive(Default)]
@@ -46,8 +50,11 @@ pub async fn ask(
     let mut tries = Tries::default();
     loop {
         let error = match call_or_rest(state, &question, &mut tries).await? {
-            Ok(response) => return Ok(response),
-            Err(error) => tries.of_more_room(error),
+            Ok(response) => {
+                learn_tools(state);
+                return Ok(response);
+            }
+            Err(error) => with_remedy(state, tries.of_more_room(error)),
         };
         if session::starts_anew(state, &error).await? {
             continue;
@@ -65,7 +72,16 @@ pub async fn ask(
             RetryDecision::Downgrade(kind @ (Parameter::Images | Parameter::Pdf)) => {
                 tries.calls -= 1;
                 tracing::info!(run = %state.run.id, route = %state.route, ?kind, "a file was refused; described in words from now on");
-                state.refused_files.push(kind);
+                state.refused_here.push(kind);
+            }
+            RetryDecision::Downgrade(kind @ Parameter::Tools) => {
+                tries.calls -= 1;
+                tracing::warn!(run = %state.run.id, route = %state.route, "the model takes no tools; asked without any");
+                state.refused_here.push(kind);
+                // The prompts speak of tools that are offered.
+                state.drop_tools();
+                let fitting = assembly::input_tokens_max(state);
+                assembly::assemble(state, fitting, None).await?;
             }
             RetryDecision::Downgrade(parameter) => {
                 tries.calls -= 1;
@@ -85,6 +101,38 @@ pub async fn ask(
             RetryDecision::Fail => return Err(give_up(state, error, None).await?),
         }
     }
+}
+
+/// Records that the model takes no tools, once it has answered without them: then it was not something else that it refused.
+fn learn_tools(state: &mut LoopState<'_>) {
+    if !state.refused_here.contains(&Parameter::Tools) {
+        return;
+    }
+    state.refused_here.retain(|kind| *kind != Parameter::Tools);
+    let (name, model) = (&state.route.name, &state.route.model);
+    let provider_health = &state.deps.provider_health;
+    provider_health.refused(name, model, Parameter::Tools);
+}
+
+/// Adds to a refusal of tools what an operator can do, where the engine itself can do nothing.
+fn with_remedy(state: &LoopState<'_>, error: ProviderError) -> ProviderError {
+    let words = error.message.to_lowercase();
+    let speaks_of_tools = ["tool", "function"].iter().any(|word| words.contains(word));
+    let remedy = match error.refused {
+        Some(Parameter::Tools) if state.answers_by_tool_only() => {
+            "the model takes no tools, and by `tool_only` nothing else answers: write `\"reply\": \"final\"` and `\"tools\": []` in \
+             persona.json, or choose another model"
+        }
+        None if error.class == ErrorClass::BadRequest
+            && speaks_of_tools
+            && !state.first.tools.is_empty() =>
+        {
+            "if the model takes no tools, write `\"tools\": []` in persona.json"
+        }
+        _ => return error,
+    };
+    let message = format!("{}; {remedy}", error.message);
+    ProviderError { message, ..error }
 }
 
 impl Tries {
@@ -143,6 +191,16 @@ async fn decide(
     match decision(state, question, tries, error, true) {
         RetryDecision::TrimAndRetry { target_tokens } => {
             tries.trimmed = true;
+            if let Some(window) = error
+                .window_tokens
+                .filter(|tokens| *tokens >= WINDOW_TOKENS_MIN)
+                && state.window_tokens().is_none_or(|known| window < known)
+            {
+                state.learnt_window = Some(window);
+                let (name, model) = (&state.route.name, &state.route.model);
+                let provider_health = &state.deps.provider_health;
+                provider_health.has_window(name, model, window);
+            }
             match trim::to_fit(state, target_tokens, &error.message).await? {
                 true => Ok(RetryDecision::TrimAndRetry { target_tokens }),
                 false => Ok(decision(state, question, tries, error, true)),
@@ -165,12 +223,15 @@ fn decision(
         used_tokens: request_size::tokens(&request),
         max_output_tokens: u64::from(request.max_output_tokens),
         longer_output_tokens: longer(state, &request, tries),
-        window_tokens: state.route.window_tokens(),
+        window_tokens: state.window_tokens(),
     };
+    let mut without = request.without.clone();
+    // A letter that is answered by a tool alone is not answered without tools.
+    without.extend(state.answers_by_tool_only().then_some(Parameter::Tools));
     let tried = PriorAttempts {
         calls: tries.calls,
         trimmed: tries.trimmed,
-        without: &request.without,
+        without: &without,
         has_fallback: with_fallback && state.chain.next(&state.route, error).is_some(),
     };
     let retry_policy = RetryLimits {
@@ -197,10 +258,7 @@ fn longer(state: &LoopState<'_>, request: &Request, tries: &Tries) -> Option<u32
         .tokens_max
         .saturating_sub(state.counters.usage.total_tokens());
     // Less a tenth, because we only estimate.
-    let window = state
-        .route
-        .window_tokens()
-        .map(|window| window - window / 10);
+    let window = state.window_tokens().map(|window| window - window / 10);
     let left = window
         .map_or(of_run, |window| window.min(of_run))
         .saturating_sub(used);

@@ -1,16 +1,19 @@
-//! State of each provider in this process: circuit breakers, and the parameters that models refuse.
+//! State of each provider in this process: circuit breakers, and what its models lack.
 //!
-//! Absent on purpose: memory across restarts; a fresh engine asks at once, and learns of a refused
-//! parameter by one call.
+//! Absent on purpose: breakers across restarts; a fresh engine asks at once.
 
+use super::learnt::{self, LearntModel};
 use super::{Moment, ProviderHealth};
 use crate::clock::Clock;
-use crate::domain::{Breaker, BreakerState, ErrorClass, Tolerance};
+use crate::config::Config;
+use crate::domain::{Breaker, BreakerState, ErrorClass, Timestamp, Tolerance};
 use crate::providers::{Parameter, Phase, ProviderError};
+use crate::runs::record::call_record::ModelLimits;
 use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 const PAUSE: Duration = Duration::from_secs(60);
 /// A burst of letters must neither multiply the load of a server that is down, nor repeat a refused
@@ -26,8 +29,71 @@ const TOLERANCE: Tolerance = Tolerance {
 pub struct CircuitBreakers {
     clock: Arc<dyn Clock>,
     of: Mutex<BTreeMap<String, BreakerEntry>>,
-    /// Refused parameters by provider and model.
-    refusals: Mutex<BTreeMap<(String, String), Vec<Parameter>>>,
+    learnt: Mutex<LearntState>,
+}
+
+/// What models were found to lack, and where it is kept.
+#[derive(Default)]
+struct LearntState {
+    models: Vec<LearntModel>,
+    /// Servers of the providers, where their blocks name one.
+    base_urls: BTreeMap<String, String>,
+    /// Workspace of the file; `None`: nothing is kept.
+    workspace: Option<PathBuf>,
+    /// When the file was written that `models` was read from.
+    read: Option<SystemTime>,
+}
+
+impl LearntState {
+    /// Reads the file again where a command beside the engine has changed it.
+    fn refresh(&mut self) {
+        let Some(workspace) = &self.workspace else {
+            return;
+        };
+        let written = learnt::written_at(workspace);
+        if written != self.read {
+            self.models = learnt::read(workspace);
+            self.models
+                .retain(|of| of.base_url.as_ref() == self.base_urls.get(&of.provider));
+            self.read = written;
+        }
+    }
+
+    fn change(
+        &mut self,
+        (provider, model): (&str, &str),
+        now: Timestamp,
+        change: impl FnOnce(&mut LearntModel),
+    ) {
+        self.refresh();
+        self.models.retain(|of| of.is_in_force(now));
+        let at = self.models.iter().position(|of| of.is_of(provider, model));
+        let at = at.unwrap_or_else(|| {
+            self.models.push(LearntModel {
+                provider: provider.to_owned(),
+                model: model.to_owned(),
+                base_url: self.base_urls.get(provider).cloned(),
+                learnt_ms: 0,
+                without: Vec::new(),
+                window_tokens: None,
+            });
+            self.models.len() - 1
+        });
+        let of = &mut self.models[at];
+        of.learnt_ms = now.as_millis();
+        change(of);
+        self.keep();
+    }
+
+    fn keep(&mut self) {
+        let Some(workspace) = &self.workspace else {
+            return;
+        };
+        if let Err(error) = learnt::write(workspace, &self.models) {
+            tracing::warn!(%error, "what models lack is not kept: after a restart it is learnt again");
+        }
+        self.read = learnt::written_at(workspace);
+    }
 }
 
 struct BreakerEntry {
@@ -53,8 +119,35 @@ impl CircuitBreakers {
         Self {
             clock,
             of: Mutex::default(),
-            refusals: Mutex::default(),
+            learnt: Mutex::default(),
         }
+    }
+
+    /// Keeps what is learnt of models in the workspace, and begins with what is kept there.
+    #[must_use]
+    pub fn keeping(self, config: &Config) -> Self {
+        let blocks = config.inference.providers.iter();
+        let base_urls = blocks.filter_map(|(name, of)| Some((name.clone(), of.base_url.clone()?)));
+        let learnt = LearntState {
+            base_urls: base_urls.collect(),
+            workspace: Some(config.workspace.clone()),
+            ..LearntState::default()
+        };
+        Self {
+            learnt: Mutex::new(learnt),
+            ..self
+        }
+    }
+
+    /// Returns what is known of a model.
+    fn known(&self, provider: &str, model: &str) -> Option<LearntModel> {
+        let now = self.clock.now();
+        let mut learnt = lock(&self.learnt);
+        learnt.refresh();
+        let mut known = learnt.models.iter();
+        known
+            .find(|of| of.is_of(provider, model) && of.is_in_force(now))
+            .cloned()
     }
 
     /// Admits a call whatever the breaker's state, because an operator asked for it; the call
@@ -139,23 +232,48 @@ impl ProviderHealth for CircuitBreakers {
 
     /// Records the parameter: every later request to that model leaves it out.
     fn refused(&self, provider: &str, model: &str, parameter: Parameter) {
-        let mut refusals = lock(&self.refusals);
-        let known = refusals
-            .entry((provider.to_owned(), model.to_owned()))
-            .or_default();
-        if !known.contains(&parameter) {
-            known.push(parameter);
+        let now = self.clock.now();
+        lock(&self.learnt).change((provider, model), now, |known| {
+            if !known.without.contains(&parameter) {
+                known.without.push(parameter);
+            }
+        });
+    }
+
+    fn has_window(&self, provider: &str, model: &str, tokens: u64) {
+        let now = self.clock.now();
+        lock(&self.learnt).change((provider, model), now, |known| {
+            known.window_tokens = Some(tokens);
+        });
+    }
+
+    fn forget(&self, provider: &str, base_url: Option<&str>) {
+        lock(&self.of).remove(provider);
+        let mut learnt = lock(&self.learnt);
+        learnt.refresh();
+        match base_url {
+            Some(url) => learnt.base_urls.insert(provider.to_owned(), url.to_owned()),
+            None => learnt.base_urls.remove(provider),
+        };
+        let before = learnt.models.len();
+        learnt.models.retain(|of| of.provider != provider);
+        if learnt.models.len() < before {
+            learnt.keep();
         }
     }
 
-    fn forget(&self, provider: &str) {
-        lock(&self.of).remove(provider);
-        lock(&self.refusals).retain(|(of, _), _| of != provider);
+    fn without(&self, provider: &str, model: &str) -> Vec<Parameter> {
+        self.known(provider, model)
+            .map(|known| known.without)
+            .unwrap_or_default()
     }
 
-    fn without(&self, provider: &str, model: &str) -> Vec<Parameter> {
-        let key = (provider.to_owned(), model.to_owned());
-        lock(&self.refusals).get(&key).cloned().unwrap_or_default()
+    fn limits(&self, provider: &str, model: &str) -> ModelLimits {
+        let known = self.known(provider, model);
+        ModelLimits {
+            no_tools: known.as_ref().is_some_and(LearntModel::takes_no_tools),
+            window_tokens: known.and_then(|known| known.window_tokens),
+        }
     }
 
     fn worked(&self, since: Duration, _moment: Moment) -> Duration {

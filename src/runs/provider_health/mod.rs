@@ -1,11 +1,13 @@
-//! Health of the providers: which are asked, which are paused, which parameters they refuse.
+//! Health of the providers: which are asked, which are paused, what their models lack.
 
 pub mod adapters;
+pub mod learnt;
 pub mod breakers;
 pub mod status;
 pub mod probe;
 
 use crate::providers::{Parameter, ProviderError};
+use crate::runs::record::call_record::ModelLimits;
 use futures_util::future::BoxFuture;
 use std::time::Duration;
 
@@ -19,12 +21,16 @@ pub trait ProviderHealth: Send + Sync {
     fn report(&self, provider: &str, end: Option<Result<(), &ProviderError>>);
     /// Records that a model refuses a parameter.
     fn refused(&self, provider: &str, model: &str, parameter: Parameter);
-    /// Forgets what is known of a provider whose settings are others now.
-    fn forget(&self, provider: &str) {
-        let _nothing_is_known = provider;
+    /// Records the window that a model's error named, in tokens.
+    fn has_window(&self, provider: &str, model: &str, tokens: u64);
+    /// Forgets what is known of a provider whose settings are others now; `base_url`: its server from now on.
+    fn forget(&self, provider: &str, base_url: Option<&str>) {
+        let _nothing_is_known = (provider, base_url);
     }
     /// Returns the parameters that requests to this model leave out.
     fn without(&self, provider: &str, model: &str) -> Vec<Parameter>;
+    /// Returns what is known of the model that an attempt asks first, before its context is assembled.
+    fn limits(&self, provider: &str, model: &str) -> ModelLimits;
     /// Returns the working time of this attempt, where `since` is the monotonic time of its
     /// beginning.
     fn worked(&self, since: Duration, moment: Moment) -> Duration;

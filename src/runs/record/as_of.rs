@@ -57,7 +57,8 @@ pub fn sources(
         attachments: order.subject.attachments.clone(),
         pdfs: order.subject.pdfs.clone(),
         allowed_tokens: order.allowed_tokens,
-        budget_tokens: order.budget_tokens,
+        // Of what is left beside the tools that stay.
+        budget_tokens: report.budget_tokens,
         reads: seen.reads,
         report: report.clone(),
     };

@@ -27,7 +27,9 @@ use std::time::Duration;
 /// summaries are escaped in letters (D-100). 8: runs of strangers are not offered `update_memory`, and no run is shown lines of its
 /// persona's page that are of less trust than its sender (D-146). 9: reasoning and calls in the text of an answer are no text, a
 /// last text that is no letter goes back once and is then kept for the owner (D-152), duties stand in a frame of their own and
-/// letters may end without an answer (D-154). 10: tools say less of themselves (D-155). Runs without this field are of version 0.
+/// letters may end without an answer (D-154). 10: tools are offered by need and say less of themselves (D-155); of a model with a
+/// small window, tools, results and knowledge go before exchanges of the thread, and its answer has a quarter (D-156). Runs without
+/// this field are of version 0.
 pub const RULES: u32 = 10;
 
 /// Circumstances of a call at its start; `run_turns.begun_json`.
@@ -55,6 +57,9 @@ pub struct Begun {
     /// no part of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_tokens: Option<u64>,
+    /// What had been learnt of the attempt's first model when the attempt began.
+    #[serde(default, skip_serializing_if = "ModelLimits::is_nothing")]
+    pub limits: ModelLimits,
     /// `true`: commands could be run, which depends on the machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub runs_commands: bool,
@@ -64,6 +69,23 @@ pub struct Begun {
     /// Reasons why calls were not made since the last one that was, in order.
     #[serde(default, alias = "hindrances", skip_serializing_if = "Vec::is_empty")]
     pub blocked_by: Vec<BlockedBy>,
+}
+
+/// What was known of the model that an attempt asked first, when its context was assembled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelLimits {
+    /// `true`: it takes no tools.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_tools: bool,
+    /// Window that an earlier error named, in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_tokens: Option<u64>,
+}
+
+impl ModelLimits {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Values that a run was claimed with.

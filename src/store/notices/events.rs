@@ -155,6 +155,10 @@ fn after_run(class: Option<ErrorClass>, persona: &PersonaId, run: &str) -> Strin
         Some(ErrorClass::OutputLimit) => {
             "raise `max_output_tokens` in `configs/inference.json`, or let the model think less"
         }
+        Some(ErrorClass::BadRequest | ErrorClass::Unsupported) => &format!(
+            "see what the provider refused with `attache runs show {run}`; for a model without tools write `\"tools\": []` in \
+                 `personas/{persona}/persona.json`"
+        ),
         Some(ErrorClass::NoAnswer) => {
             "answer the message yourself, or choose a model that does, in `configs/inference.json`"
         }

@@ -272,7 +272,11 @@ fn mendings() -> Vec<Mending> {
     vec![
         plain("auth"),
         plain("billing"),
-        plain("context_overflow"),
+        // Once more, with fewer tools.
+        Mending {
+            calls: 3,
+            ..plain("context_overflow")
+        },
         plain("content_filter"),
         // Somebody misspelt the model, and mends it before trying again.
         Mending {

@@ -4,7 +4,7 @@ use super::fixture;
 use attache::domain::ErrorClass::{self, *};
 use attache::providers::Parameter::{
     BareCalls, MaxCompletionTokens, OutputSchema, Reasoning, SentReasoning, StreamUsage, Strict,
-    Temperature, ToolChoice,
+    Temperature, ToolChoice, Tools,
 };
 use attache::providers::transport::classify::Family::{
     self, Anthropic, Gemini, Grok, Ollama, OpenAi, OpenRouter,
@@ -138,6 +138,57 @@ fn a_status_alone_has_a_class_whoever_stands_behind_it() {
         }
         let failure = http_failure(family, 502, &HeaderMap::new(), PAGE);
         assert_eq!(failure.message, "HTTP 502: Sorry");
+    }
+}
+
+/// Servers that take no tools, each in its own words; the file says where they come from.
+#[test]
+fn every_refusal_of_tools_is_understood_and_none_that_is_about_something_else() {
+    let table = std::fs::read_to_string(fixture("toolless.jsonl")).expect("it exists");
+    for line in table.lines() {
+        let case: Value = serde_json::from_str(line).expect("a case");
+        assert!(
+            case["source"].as_str().is_some_and(|from| !from.is_empty()),
+            "{line}"
+        );
+        let status = u16::try_from(case["status"].as_u64().expect("a status")).expect("a status");
+        let family = family(case["family"].as_str().expect("a family"));
+        let failure = http_failure(family, status, &HeaderMap::new(), &case["body"].to_string());
+        assert_eq!(failure.refused, Some(Tools), "{line}");
+        let (tried, size) = (
+            PriorAttempts {
+                calls: 1,
+                ..PriorAttempts::default()
+            },
+            Size::default(),
+        );
+        let limits = RetryLimits {
+            attempts_max: 3,
+            inline_wait_max: Duration::from_secs(60),
+            left: Duration::from_secs(600),
+            fallback_on_refusal: false,
+            jitter_seed: 7,
+        };
+        assert_eq!(
+            retry_decision(&failure, tried, limits, size),
+            RetryDecision::Downgrade(Tools)
+        );
+    }
+    assert!(table.lines().count() >= 16);
+    let others = [
+        "Thinking mode does not support this tool_choice",
+        "Function calling with a response mime type: 'application/json' is unsupported",
+        "Invalid schema for function 'look': 'x' is not of type 'object'",
+        "tools[0].function.name: string does not match pattern",
+        "Code execution is not enabled for models/gemma-3-27b-it",
+        "messages with role 'tool' must be a response to a preceding message with 'tool_calls'",
+        "This model does not support image input",
+        "tool_choice 'required' is not supported",
+    ];
+    for message in others {
+        let body = json!({"error": {"message": message}}).to_string();
+        let failure = http_failure(OpenAi, 400, &HeaderMap::new(), &body);
+        assert_ne!(failure.refused, Some(Tools), "{message}");
     }
 }
 

@@ -257,8 +257,9 @@ fn an_input_is_made_shorter_once_to_what_the_window_leaves() {
         (None, None, 10_000, 7000),
         // We estimate less than the model counts: what the window leaves would change nothing.
         (Some(8000), None, 6000, 4200),
-        // The answer alone is larger than the window.
-        (Some(900), None, 10_000, 7000),
+        // The answer alone is larger than the window: it gets a quarter.
+        (Some(900), None, 10_000, 585),
+        (Some(3), None, 10_000, 3),
     ] {
         let error = ProviderError {
             window_tokens: said,

@@ -32,11 +32,7 @@ use serde_json::{Value, json};
 pub const ADAPTER: Adapter = Adapter {
     id: "ollama",
     key_variable: None,
-    settings: &[
-        http::SETTINGS,
-        http::API_SETTINGS,
-        &["context_tokens", "keep_alive", "think"],
-    ],
+    settings: &[http::SETTINGS, http::API_SETTINGS, &["keep_alive", "think"]],
     bounds: None,
     build,
 };

@@ -21,7 +21,7 @@ async fn what_the_server_refuses_is_told_apart() {
             400,
             r#""model-x" does not support tools"#,
             ErrorClass::BadRequest,
-            None,
+            Some(Parameter::Tools),
         ),
         (
             503,
