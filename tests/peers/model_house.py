@@ -57,7 +57,7 @@ class ModelHouse:
     """The repository's workspace with one provider, driven from the command line."""
 
     def __init__(self, binary, folder, provider, block, model="stub-1", **settings):
-        self.binary, self.folder = binary, folder
+        self.binary, self.folder, self.patience = binary, folder, 120  # seconds of one command
         guest_house.write(folder)
         file = folder / "configs" / "inference.json"
         changed = {"provider": provider, "model": model, "providers": {provider: block}, **settings}
@@ -68,7 +68,7 @@ class ModelHouse:
 
     def attache(self, *words, succeeds=True):
         command = [self.binary, "--workspace", str(self.folder), *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=self.environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=self.patience, env=self.environment)
         check(f"`attache {' '.join(words)}` succeeds", done.returncode == 0 or not succeeds, done.stdout + done.stderr)
         return done.stdout
 
