@@ -360,3 +360,48 @@ async fn a_window_in_the_settings_is_kept_to_from_the_first_letter() {
     assert!(!app.workspace.path().join("data/models.json").exists());
     app.check().await;
 }
+
+/// Models that answer in odd forms; the file says where each form comes from.
+#[tokio::test]
+async fn of_odd_models_only_letters_are_mailed_and_no_letter_is_kept_back() {
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/odd_models.jsonl");
+    let table = std::fs::read_to_string(table).expect("it exists");
+    let (mut letters, mut wrong) = (0, Vec::new());
+    for line in table.lines() {
+        let odd: Value = serde_json::from_str(line).expect("a model");
+        let name = odd["model"].as_str().expect("a name");
+        assert!(
+            odd["source"].as_str().is_some_and(|from| from.len() > 10),
+            "{name}"
+        );
+        for answer in odd["answers"].as_array().expect("answers") {
+            let says = answer["says"].as_array().expect("turns").iter();
+            let mut turns: Vec<Value> = says.map(|text| json!({ "say": text })).collect();
+            turns.resize(8, turns.last().cloned().unwrap_or_default());
+            let app = TestApp::start(json!({ "turns": turns })).await;
+            let run = answered(&app, "1", "When is breakfast?").await;
+            let mails: Vec<String> = app
+                .sent()
+                .iter()
+                .map(|mail| mail.text.trim().to_owned())
+                .collect();
+            let wanted: Vec<&str> = answer["mailed"].as_str().into_iter().collect();
+            if mails != wanted {
+                wrong.push(format!(
+                    "{name}: {}: {mails:?}, {:?}",
+                    answer["says"],
+                    app.outcome(&run).await
+                ));
+            }
+            // What is kept back has an end that somebody is told of: a draft or a failure.
+            if wanted.is_empty() && app.notices().is_empty() {
+                wrong.push(format!("{name}: {}: nobody is told", answer["says"]));
+            }
+            letters += 1;
+            app.check().await;
+        }
+    }
+    println!("{letters} letters through odd models");
+    assert!(letters >= 40, "{letters}");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
