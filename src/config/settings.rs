@@ -11,6 +11,7 @@ use crate::config::inference::Inference;
 use crate::config::keeping::KeepingSettings;
 use crate::config::mcp::McpServer;
 use crate::config::own_tools::OwnTool;
+use crate::config::persona::Persona;
 use crate::config::personas::Personas;
 use crate::config::policy::PolicySettings;
 use crate::config::security::Security;
@@ -18,6 +19,7 @@ use crate::config::skills::PinnedSkill;
 use crate::config::values::name_catalog::NameCatalog;
 use crate::config::web::WebSettings;
 use crate::domain::{LoopKey, Trigger, sha256_hex};
+use chrono_tz::Tz;
 use secrecy::{ExposeSecret, SecretString};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -101,4 +103,18 @@ pub struct Config {
     pub names: NameCatalog,
     /// The files from which these settings were read.
     pub snapshot: Arc<Snapshot>,
+}
+
+impl Config {
+    /// Returns the persona in whose name the engine itself speaks to its owners: the one of `notices`, else the first.
+    pub fn speaker(&self) -> Option<&Persona> {
+        let named = self.gateway.notices.persona.as_ref();
+        let named = named.and_then(|id| self.personas.get(id));
+        named.or_else(|| self.personas.iter().next())
+    }
+
+    /// Returns the zone in which owners read times that are of no single persona: that of the speaker.
+    pub fn zone(&self) -> Tz {
+        self.speaker().map_or(Tz::UTC, |persona| persona.timezone)
+    }
 }

@@ -96,3 +96,28 @@ word_enum!(
         Backup = "backup",
     }
 );
+
+impl NoticeSubject {
+    /// Returns the path of the page about a subject with this id.
+    pub fn page(self, id: &str) -> String {
+        match self {
+            Self::Run => format!("/r/{id}"),
+            Self::Delivery => format!("/outbox#d{id}"),
+            Self::Letter => format!("/m/{id}"),
+            Self::Correspondent => {
+                let query: String = form_urlencoded::byte_serialize(id.as_bytes()).collect();
+                format!("/search?q={query}")
+            }
+            Self::Budget => "/usage#budgets".to_owned(),
+            Self::Persona => format!("/personas/{id}"),
+            Self::Responsibility => "/schedule".to_owned(),
+            Self::ConfigFile | Self::Hook | Self::McpServer => "/config".to_owned(),
+            Self::Transport
+            | Self::Mailbox
+            | Self::Folder
+            | Self::Ingress
+            | Self::Webhook
+            | Self::Backup => "/doctor".to_owned(),
+        }
+    }
+}

@@ -284,6 +284,43 @@ word_enum!(
 );
 
 impl ErrorClass {
+    /// Says what failed, for people: `the provider refused the key`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Auth => "the provider refused the key",
+            Self::Billing => "the account at the provider is empty or not paid",
+            Self::Permission => "the provider does not allow the request",
+            Self::ModelNotFound => "the provider does not have the model",
+            Self::RateLimited => "the provider was asked too often",
+            Self::Overloaded => "the provider was overloaded",
+            Self::Transient => "the provider failed",
+            Self::Timeout => "the provider took too long",
+            Self::ContextOverflow => "the request is too long for the model",
+            Self::RequestTooLarge => "the request is too large for the provider",
+            Self::OutputLimit => "the model used up its length limit before its first word",
+            Self::AnswerTooLarge => "the answer is too long for a mail",
+            Self::BadRequest => "the provider refused the request",
+            Self::ContentFilter => "the provider's content filter stopped it",
+            Self::Protocol => "the provider's answer could not be read",
+            Self::Unsupported => "the provider lacks something that the run needs",
+            Self::UnknownTool => "the model called a tool that does not exist",
+            Self::UnsupportedAction => "a tool asked for something that is not supported",
+            Self::OutboundNotConfigured => "no outgoing mail is configured",
+            Self::BinaryMissing => "the agent is not installed",
+            Self::SessionMissing => "the agent's session is gone",
+            Self::SessionBusy => "the agent's session is in use",
+            Self::DisallowedTool => "the agent did something that it may not do",
+            Self::Budget => "the budget is used up",
+            Self::OutputInvalid => "the answer does not have the required form",
+            Self::NoAnswer => "the model wrote no answer",
+            Self::Config => "the configuration is wrong",
+            Self::HookDenied => "a hook did not allow it",
+            Self::Store => "the database failed",
+            Self::Crashed => "the engine stopped too often during the run",
+            Self::Cancelled => "it was cancelled",
+        }
+    }
+
     /// Reports whether a retry of the unchanged call may succeed.
     pub fn is_retryable(self) -> bool {
         matches!(

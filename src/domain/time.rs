@@ -1,6 +1,7 @@
 //! One instant, in milliseconds since the Unix epoch, and its one spelling.
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use chrono_tz::Tz;
 use std::fmt;
 use std::time::Duration;
 
@@ -40,6 +41,11 @@ impl Timestamp {
     }
     pub fn to_utc(self) -> DateTime<Utc> {
         DateTime::from_timestamp_millis(self.0).unwrap_or(DateTime::UNIX_EPOCH)
+    }
+    /// Formats the instant as a mail says it, to the minute: `Sat 12 Dec 2026, 20:42 (Europe/Berlin)`.
+    pub fn minute_in(self, zone: Tz) -> String {
+        let at = self.to_utc().with_timezone(&zone);
+        format!("{} ({})", at.format("%a %-d %b %Y, %H:%M"), zone.name())
     }
     #[must_use]
     pub fn plus(self, span: Duration) -> Self {
@@ -107,5 +113,15 @@ mod tests {
         assert!(early.to_string() < late.to_string());
         assert_eq!(Timestamp::parse(&early.to_string()), Some(early));
         assert_eq!(early.since(late), Duration::ZERO);
+    }
+
+    #[test]
+    fn people_read_an_instant_in_their_zone_which_is_named() {
+        let at = Timestamp::parse("2026-12-12T23:42:17.779Z").expect("an instant");
+        assert_eq!(at.minute_in(Tz::UTC), "Sat 12 Dec 2026, 23:42 (UTC)");
+        assert_eq!(
+            at.minute_in(chrono_tz::Europe::Berlin),
+            "Sun 13 Dec 2026, 00:42 (Europe/Berlin)"
+        );
     }
 }

@@ -207,7 +207,9 @@ impl Notices {
             from_name: ENGINE_NAME.to_owned(),
             to: self.owners.clone(),
             subject: letter::subject(pending),
-            body_markdown: letter::body(pending),
+            body_markdown: letter::body(pending, persona.timezone, &|path| {
+                self.config.gateway.page(path)
+            }),
             in_reply_to: before.map(|mail| mail.rfc_message_id.clone()),
             references: before.map_or_else(Vec::new, |mail| mail.references.clone()),
             automatic: Automatic::Generated,
@@ -258,22 +260,11 @@ fn readers(config: &Config) -> Vec<Address> {
     readers
 }
 
-/// Persona that sends a notice: the one that it is about, else the one configured for the engine,
-/// else the first.
+/// Persona that sends a notice: the one that it is about, else the one that speaks for the engine.
 fn speaker<'c>(
     config: &'c Config,
     about: Option<&crate::domain::PersonaId>,
 ) -> Option<&'c Persona> {
     let named = about.and_then(|id| config.personas.get(id));
-    let configured = || {
-        config
-            .gateway
-            .notices
-            .persona
-            .as_ref()
-            .and_then(|id| config.personas.get(id))
-    };
-    named
-        .or_else(configured)
-        .or_else(|| config.personas.iter().next())
+    named.or_else(|| config.speaker())
 }

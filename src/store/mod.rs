@@ -77,7 +77,7 @@ pub mod audit;
 pub mod gc;
 
 pub use approvals::drafts::{DraftEdit, DraftRecord, DraftVersion, EDITS_MAX};
-pub use approvals::list::{ApprovalStats, ApprovalView, PendingApproval};
+pub use approvals::list::{ApprovalStats, ApprovalView, LetterOfRun, PendingApproval};
 pub use approvals::mails::{PendingExplanation, QuestionMail};
 pub use approvals::record::{
     ApprovalOfRun, ApprovalVerdict, DecisionOutcome, NewApproval, NewApprovalAnswer, NewDecision,

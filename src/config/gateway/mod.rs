@@ -157,6 +157,15 @@ pub struct Gateway {
     pub ingest: HttpIngest,
 }
 
+impl Gateway {
+    /// Returns the public address of a page: below the first of the `origins` of the listeners. `None`: no listener has any, so
+    /// nobody knows how people reach the pages.
+    pub fn page(&self, path: &str) -> Option<String> {
+        let mut origins = self.http_listeners.iter().flat_map(|one| &one.origins);
+        origins.next().map(|origin| format!("{origin}{path}"))
+    }
+}
+
 /// A folder whose `*.eml` files are letters.
 #[derive(Debug, Clone)]
 pub struct WatchedFolder {

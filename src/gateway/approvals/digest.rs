@@ -2,9 +2,11 @@
 
 use super::letter::{SUBJECT_CHARS_MAX, UNSIGNED_CONTENT, fence_for};
 use super::station::{ExplainedAnswer, OwnerQuestions};
+use crate::config::Persona;
 use crate::domain::MemoryProposal;
 use crate::store::{DigestEntry, DigestExplanation, DueDigest, MemoryEntry, Result, StoreError};
 use crate::text::{one_line, shortened, visible};
+use chrono_tz::Tz;
 
 /// Most characters of a quote that is shown.
 const QUOTE_CHARS_MAX: usize = 240;
@@ -40,7 +42,7 @@ impl OwnerQuestions {
         for owner in &self.owners {
             let text = (
                 subject(&persona.name, digest.entries.len()),
-                body(digest, &persona.name),
+                body(digest, persona, self.config.gateway.page("/memory")),
             );
             let owner = (owner, self.new_token());
             let instead = "entries of its memory are decided by `attache memory` alone";
@@ -66,29 +68,37 @@ fn subject(persona: &str, count: usize) -> String {
     shortened(&one_line(&format!("{persona}: {what}")), SUBJECT_CHARS_MAX)
 }
 
-/// Returns the text of a digest, as Markdown. What models and letters wrote stands in a fence that it cannot close.
-fn body(digest: &DueDigest, persona: &str) -> String {
+/// Returns the text of a digest, in the dialect of letters. What models and letters wrote is in a fence that it cannot close.
+fn body(digest: &DueDigest, persona: &Persona, page: Option<String>) -> String {
     let numbered = (1..).zip(&digest.entries);
-    let shown: Vec<String> = numbered.map(|(place, shown)| entry(place, shown)).collect();
+    let shown: Vec<String> = numbered
+        .map(|(place, shown)| entry(place, shown, persona.timezone))
+        .collect();
     let shown = shown.join("\n\n");
-    let fence = fence_for(&shown);
-    let id = &digest.persona;
+    let (fence, name, id) = (fence_for(&shown), &persona.name, &digest.persona);
+    let page = page.map_or(String::new(), |page| {
+        format!("Read or decide them on their page: {page}\n\n")
+    });
     format!(
-        "{persona} would remember this, or change what it remembers. Nothing of it is used before you say so.\n\n\
-         {fence}\n{shown}\n{fence}\n\n\
-         Answer by replying, in the first lines, each with the numbers that it means:\n\n\
+        "**{name} would remember this, or change what it remembers.** It uses nothing of it before you say so.\n\n\
+         Reply with the numbers that you mean, such as `yes 1 3` or `no 2`, in the first lines.\n\n\
+         {fence}letter\n{shown}\n{fence}\n\n\
+         **How to answer.**\n\n\
          - `yes 1 3` has them used\n\
          - `no 2`, or `no 2, because …`, does not, and they are not written again\n\
          - `edit 4: …` has the fourth used in your words\n\
          - `yes all` and `no all` mean all that still wait\n\n\
-         What you do not name waits on. On the machine: `attache memory list --status proposed --persona {id}`. Only you can answer \
-         this mail; a reply of anybody else decides nothing.\n"
+         {page}What you do not name waits on. On the machine: `attache memory list --status proposed --persona {id}`. Only you can answer \
+         this mail; a reply by anybody else decides nothing.\n"
     )
 }
 
-fn entry(place: u32, shown: &DigestEntry) -> String {
+fn entry(place: u32, shown: &DigestEntry, zone: Tz) -> String {
     let entry = &shown.entry;
-    let day = |entry: &MemoryEntry| entry.said_at.to_utc().format("%Y-%m-%d").to_string();
+    let day = |entry: &MemoryEntry| {
+        let at = entry.said_at.to_utc().with_timezone(&zone);
+        at.format("%-d %b %Y").to_string()
+    };
     let about = match entry.scope.columns() {
         ("persona", _) => "for everybody".to_owned(),
         ("thread", _) => "about a thread".to_owned(),

@@ -1,12 +1,15 @@
 //! Texts of mails about questions. Pure.
 
-use crate::domain::ApprovalKind;
-use crate::store::{ApprovalView, PendingExplanation};
+use crate::domain::{ApprovalKind, Trigger};
+use crate::store::{ApprovalView, LetterOfRun, PendingExplanation, quoted};
 use crate::text::{one_line, shortened, visible};
+use chrono_tz::Tz;
 
 /// Characters at the end of an id by which people name a question.
 const SHORT: usize = 8;
 pub(super) const SUBJECT_CHARS_MAX: usize = 80;
+/// What a view has between what is asked and why, see `runs::approvals::view`.
+const REASON: &str = "\n\n--\n";
 
 /// Returns the short name of a question.
 pub fn short_id(view: &ApprovalView) -> &str {
@@ -16,9 +19,7 @@ pub fn short_id(view: &ApprovalView) -> &str {
 
 pub fn subject(view: &ApprovalView, persona: &str, is_reminder: bool) -> String {
     let what = match view.kind {
-        ApprovalKind::Call if ["send_email", "forward_email"].contains(&view.tool.as_str()) => {
-            "may I send this mail?".to_owned()
-        }
+        ApprovalKind::Call if is_mail(view) => "may I send this mail?".to_owned(),
         ApprovalKind::Call => format!("may I call {}?", visible(&view.tool)),
         ApprovalKind::Reply => "may I send this answer?".to_owned(),
         ApprovalKind::Draft if view.edits > 0 => "a draft, as you edited it".to_owned(),
@@ -35,42 +36,109 @@ pub fn subject(view: &ApprovalView, persona: &str, is_reminder: bool) -> String 
     shortened(&one_line(&subject), SUBJECT_CHARS_MAX)
 }
 
-/// Returns the text of a question, as Markdown. What a model or a letter wrote stands in a fence that it cannot close.
-pub fn body(view: &ApprovalView, persona: &str) -> String {
-    let fence = fence_for(&view.view);
-    let how = match view.kind {
+/// What a mail about a question shows beside the question.
+pub struct Surroundings<'a> {
+    pub persona: &'a str,
+    pub zone: Tz,
+    /// The letter that the run is about.
+    pub letter: Option<&'a LetterOfRun>,
+    /// Address of the page with the question, where people reach the pages.
+    pub page: Option<String>,
+}
+
+/// Returns the text of a question, in the dialect of letters: what is asked and how to answer it, what would be sent, the letter
+/// that it answers, and the rest. What a model or a letter wrote is in fences that it cannot close.
+pub fn body(view: &ApprovalView, around: &Surroundings<'_>) -> String {
+    let persona = around.persona;
+    let until = view.expires_at.minute_in(around.zone);
+    let id = short_id(view);
+    let is_draft = view.kind == ApprovalKind::Draft;
+    let asked = match view.kind {
+        ApprovalKind::Question => format!("{persona} has a question for you."),
+        ApprovalKind::Plan => format!("{persona} asks: may I do this?"),
+        ApprovalKind::Reply => format!("{persona} asks: may I send this answer?"),
+        ApprovalKind::Draft => format!("{persona} has written this mail for you. It is not sent."),
+        ApprovalKind::Call if is_mail(view) => format!("{persona} asks: may I send this mail?"),
+        ApprovalKind::Call => format!("{persona} asks: may I make this call?"),
+    };
+    let answer = match view.kind {
+        ApprovalKind::Question => format!("Reply with your answer by {until}."),
+        _ => format!("Reply with `yes` or `no` by {until}."),
+    };
+    let (shown, why) = view.view.rsplit_once(REASON).unwrap_or((&view.view, ""));
+    let mut text = format!("**{asked}**\n\n{answer}\n\n{}\n\n", framed(shown, ""));
+    if let Some(letter) = around.letter {
+        let what = match letter.trigger {
+            Trigger::Chat => "question",
+            _ => "letter",
+        };
+        text.push_str(&format!(
+            "**The {what} that this is about**, by {} on {}. These are their words:\n\n{}\n\n",
+            quoted(&letter.sender),
+            letter.received_at.minute_in(around.zone),
+            framed(&theirs(letter), "> "),
+        ));
+    }
+    text.push_str(match view.kind {
         ApprovalKind::Question => {
-            "Answer by replying: the text of your reply is the answer.".to_owned()
+            "**How to answer.** The text of your reply is the answer. It approves nothing else.\n\n"
         }
-        ApprovalKind::Draft => format!(
-            "Answer by replying, in the first line:\n\n\
-              - `yes` sends it, exactly as shown\n\
-              - `no` discards it\n\n\
-              To change it: `attache drafts edit {}` on the machine.",
-            short_id(view)
+        ApprovalKind::Draft => {
+            "**How to answer.** Begin the first line of your reply with one of these words:\n\n\
+             - `yes` sends it exactly as shown\n\
+             - `no` discards it\n\n"
+        }
+        _ => {
+            "**How to answer.** Begin the first line of your reply with one of these words:\n\n\
+             - `yes` lets it happen exactly as shown\n\
+             - `no`, or `no, because …`, refuses it\n\
+             - `edit: …` refuses it and says what to change; you are asked again\n\n"
+        }
+    });
+    if let Some(page) = &around.page {
+        let verb = if is_draft { "Read, edit" } else { "Read" };
+        text.push_str(&format!("{verb} or decide it on its page: {page}\n\n"));
+    }
+    let (commands, ends) = match is_draft {
+        true => (
+            format!("`attache drafts show {id}` and `attache drafts edit {id}`"),
+            "is discarded",
         ),
-        _ => "Answer by replying, in the first line:\n\n\
-              - `yes` lets it happen, exactly as shown\n\
-              - `no`, or `no, because …`, refuses it\n\
-              - `edit: …` refuses it and says what to change; you are asked again"
-            .to_owned(),
+        false => (format!("`attache approvals show {id}`"), "counts as a no"),
     };
-    let (begins, ends, command) = match view.kind {
-        ApprovalKind::Draft => (
-            "has written this mail for you to send. It is not sent.",
-            "it is discarded",
-            "drafts",
-        ),
-        _ => ("waits for your decision.", "it counts as a no", "approvals"),
-    };
-    format!(
-        "{persona} {begins}\n\n{fence}\n{}\n{fence}\n\n{how}\n\n\
-         Without an answer until {} {ends}. On the machine: `attache {command} show {}`. Only you can answer this mail; \
-         a reply of anybody else decides nothing.\n",
-        view.view,
-        view.expires_at,
-        short_id(view)
-    )
+    text.push_str(&format!(
+        "Without an answer it {ends} at that time. On the machine: {commands}. Only you can answer this mail; a reply by \
+         anybody else decides nothing.\n"
+    ));
+    if !why.is_empty() {
+        text.push_str(&format!("\n{}\n", framed(why.trim_end(), "")));
+    }
+    text
+}
+
+fn is_mail(view: &ApprovalView) -> bool {
+    ["send_email", "forward_email"].contains(&view.tool.as_str())
+}
+
+/// Returns the beginning of a letter, with every character visible.
+fn theirs(letter: &LetterOfRun) -> String {
+    let text = letter.text.trim();
+    match (text.is_empty(), letter.is_cut) {
+        (true, _) => "(it has no text)".to_owned(),
+        (false, true) => format!("{} […]", visible(text)),
+        (false, false) => visible(text),
+    }
+}
+
+/// Returns a text in a frame that it cannot leave; each line begins with `mark`.
+fn framed(text: &str, mark: &str) -> String {
+    let fence = fence_for(text);
+    let lines = std::iter::once(format!("{fence}letter"));
+    let lines = lines.chain(text.lines().map(str::to_owned)).chain([fence]);
+    lines
+        .map(|line| format!("{mark}{line}"))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Returns a fence that is longer than any run of backticks in the text.
@@ -92,12 +160,12 @@ pub(super) const UNSIGNED_CONTENT: &str = "Your answer changed nothing and nothi
     these fields, or submit the answer with a login";
 
 /// Returns why an answer decided nothing.
-pub fn explanation(pending: &PendingExplanation) -> String {
+pub fn explanation(pending: &PendingExplanation, zone: Tz) -> String {
     let id = short_id(&pending.view);
     let at = pending
         .view
         .decided_at
-        .map(|at| format!(" at {at}"))
+        .map(|at| format!(" on {}", at.minute_in(zone)))
         .unwrap_or_default();
     let by = match pending
         .view

@@ -11,6 +11,7 @@ use crate::store::{
     Content, DeliveryKind, NewDelivery, NoticeMail, PendingApproval, PendingExplanation, Place,
     QuestionMail, Result, Store, StoreError,
 };
+use chrono_tz::Tz;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -79,6 +80,16 @@ impl OwnerQuestions {
             }
             false => Vec::new(),
         };
+        let letter = self.store.letter_of_run(&pending.view.run).await?;
+        let around = letter::Surroundings {
+            persona: &persona.name,
+            zone: persona.timezone,
+            letter: letter.as_ref(),
+            page: self
+                .config
+                .gateway
+                .page(&format!("/approvals#q{}", pending.view.id)),
+        };
         let mut mails = Vec::new();
         for owner in &self.owners {
             let token = known
@@ -91,7 +102,7 @@ impl OwnerQuestions {
             let token = token.unwrap_or_else(|| self.new_token());
             let text = (
                 letter::subject(&pending.view, &persona.name, pending.is_reminder),
-                letter::body(&pending.view, &persona.name),
+                letter::body(&pending.view, &around),
             );
             let instead = "its questions are answered by `attache approvals` alone";
             mails.extend(self.question_mail(persona, (owner, token), text, instead));
@@ -146,7 +157,8 @@ impl OwnerQuestions {
             rfc_message_id: &pending.rfc_message_id,
             references: &pending.references,
         };
-        let body = (!pending.is_enough).then(|| letter::explanation(pending));
+        let zone = self.zone_of(&pending.view.persona);
+        let body = (!pending.is_enough).then(|| letter::explanation(pending, zone));
         self.send_explanation(answer, body).await
     }
 
@@ -178,6 +190,12 @@ impl OwnerQuestions {
             body,
             answers: Some((answer.rfc_message_id, answer.references)),
         })
+    }
+
+    /// Returns the zone in which mails of a persona say times.
+    pub(super) fn zone_of(&self, persona: &PersonaId) -> Tz {
+        let persona = self.config.personas.get(persona);
+        persona.map_or(Tz::UTC, |persona| persona.timezone)
     }
 
     pub(super) fn new_token(&self) -> String {

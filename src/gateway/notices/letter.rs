@@ -3,8 +3,9 @@
 //! Notices come with untrusted text already quoted (see [`crate::store::quoted`]); the text around
 //! it is the engine's own.
 
-use crate::domain::{NoticeKind, Withheld};
+use crate::domain::{ErrorClass, NoticeKind, NoticeSubject, Withheld};
 use crate::store::{PendingNotices, quoted};
+use chrono_tz::Tz;
 
 /// Maximum number of the newest notices that one mail lists; the others are counted.
 pub const LISTED_MAX: u32 = 10;
@@ -15,20 +16,10 @@ pub fn subject(pending: &PendingNotices) -> String {
     format!("[attache] {headline}")
 }
 
-/// The text of the mail, as Markdown.
-pub fn body(pending: &PendingNotices) -> String {
-    let mut text = format!("{}.\n\n", headline(pending));
-    for fact in &pending.newest {
-        text.push_str(&format!("- {}: {}\n", fact.emitted_at, fact.summary));
-    }
-    let formatted = pending.newest.len() as u64;
-    if pending.count > formatted {
-        let more = pending.count - formatted;
-        text.push_str(&format!(
-            "\nAnd {more} more of the same cause, the oldest of {}.\n",
-            pending.since
-        ));
-    }
+/// The text of the mail, in the dialect of letters: what happened, what to do, then every fact. `page` gives the public address
+/// of a page, where there is one.
+pub fn body(pending: &PendingNotices, zone: Tz, page: &dyn Fn(&str) -> Option<String>) -> String {
+    let mut text = format!("**{}.**\n\n", capitalised(&headline(pending)));
     if let Some(newest) = pending.newest.first().filter(|fact| !fact.hint.is_empty()) {
         let one_for_all = pending.newest.iter().all(|fact| fact.hint == newest.hint);
         let about = if one_for_all {
@@ -36,14 +27,44 @@ pub fn body(pending: &PendingNotices) -> String {
         } else {
             ", for the newest of them"
         };
-        text.push_str(&format!("\nWhat to do{about}: {}.\n", newest.hint));
+        text.push_str(&format!("What to do{about}: {}.\n\n", newest.hint));
+    }
+    for fact in &pending.newest {
+        let at = fact.emitted_at.minute_in(zone);
+        let subject = &fact.subject;
+        // Whose words an erasure takes from the mail is known by these ids.
+        let more = match page(&subject.kind.page(&subject.id)) {
+            Some(page) => format!(". Its page: {page}"),
+            None => match subject.kind {
+                NoticeSubject::Run | NoticeSubject::Delivery | NoticeSubject::Letter => {
+                    format!(" ({} `{}`)", subject.kind, subject.id)
+                }
+                _ => String::new(),
+            },
+        };
+        let mark = if pending.newest.len() > 1 { "- " } else { "" };
+        text.push_str(&format!("{mark}{at}: {}{more}\n", fact.summary));
+    }
+    let formatted = pending.newest.len() as u64;
+    if pending.count > formatted {
+        let more = pending.count - formatted;
+        text.push_str(&format!(
+            "\nAnd {more} more of the same cause, the oldest of {}.\n",
+            pending.since.minute_in(zone)
+        ));
     }
     let all = quoted(&format!("attache notices show {}", pending.cause));
     text.push_str(&format!(
         "\n{all} lists every fact of this cause. It has at most one mail an interval; what happens until the next one \
-         is told there. Nobody but the owners gets these mails.\n"
+         is shown there. Nobody but the owners gets these mails.\n"
     ));
     text
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string());
+    first.unwrap_or_default() + chars.as_str()
 }
 
 /// Summary of the notices with their number, without text from letters.
@@ -61,7 +82,11 @@ fn headline(pending: &PendingNotices) -> String {
     };
     match newest.kind {
         NoticeKind::RunFailed => {
-            format!("{} failed: {}", count("run", "runs"), newest.detail())
+            let why = match ErrorClass::parse(newest.detail()) {
+                Some(class) => class.words(),
+                None => newest.detail(),
+            };
+            format!("{} failed: {why}", count("run", "runs"))
         }
         NoticeKind::OutcomeUnknown => {
             format!(

@@ -54,36 +54,38 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     call.page("notices.html", &NoticesPage { rows }).await
 }
 
-/// Returns the page of a notice's subject.
+/// Returns the page of a notice's subject, with its name.
 fn link(event: &Notice, responsibilities: &[StoredResponsibility]) -> (String, &'static str) {
     let id = &event.subject.id;
-    let query = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
-    match event.subject.kind {
-        NoticeSubject::Run => (format!("/r/{id}"), "Its run"),
-        NoticeSubject::Delivery => (format!("/outbox#d{id}"), "Its mail"),
-        NoticeSubject::Letter => (format!("/m/{id}"), "Its letter"),
-        NoticeSubject::Correspondent => (format!("/search?q={}", query(id)), "What they wrote"),
-        NoticeSubject::Budget => ("/usage#budgets".to_owned(), "The budgets"),
-        NoticeSubject::Persona => (format!("/personas/{id}"), "The persona"),
+    let name = match event.subject.kind {
+        NoticeSubject::Run => "Its run",
+        NoticeSubject::Delivery => "Its mail",
+        NoticeSubject::Letter => "Its letter",
+        NoticeSubject::Correspondent => "What they wrote",
+        NoticeSubject::Budget => "The budgets",
+        NoticeSubject::Persona => "The persona",
         NoticeSubject::Responsibility => {
-            match responsibilities.iter().find(|row| row.id.as_str() == id) {
-                Some(row) => (
-                    format!("/personas/{}/file?name={}", row.persona, query(&row.file)),
+            let row = responsibilities.iter().find(|row| row.id.as_str() == id);
+            if let Some(row) = row {
+                let file: String = byte_serialize(row.file.as_bytes()).collect();
+                return (
+                    format!("/personas/{}/file?name={file}", row.persona),
                     "Its file",
-                ),
-                None => ("/schedule".to_owned(), "The schedule"),
+                );
             }
+            "The schedule"
         }
         NoticeSubject::ConfigFile | NoticeSubject::Hook | NoticeSubject::McpServer => {
-            ("/config".to_owned(), "The configuration")
+            "The configuration"
         }
         NoticeSubject::Transport
         | NoticeSubject::Mailbox
         | NoticeSubject::Folder
         | NoticeSubject::Ingress
         | NoticeSubject::Webhook
-        | NoticeSubject::Backup => ("/doctor".to_owned(), "How the engine is"),
-    }
+        | NoticeSubject::Backup => "The health of the engine",
+    };
+    (event.subject.kind.page(id), name)
 }
 
 /// Returns what its owner can do about a notice on the pages; empty: its hint is all there is.

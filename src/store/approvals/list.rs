@@ -2,7 +2,7 @@
 
 use super::record::kind_of;
 use crate::domain::{
-    ApprovalKind, ApprovalState, MessageId, PersonaId, RunId, ThreadId, Timestamp,
+    ApprovalKind, ApprovalState, MessageId, PersonaId, RunId, ThreadId, Timestamp, Trigger,
 };
 use crate::store::db::{self, Row};
 use crate::store::list_page::known;
@@ -55,6 +55,28 @@ pub struct PendingApproval {
     pub is_reminder: bool,
 }
 
+/// The letter that a run is about, as an owner reads it beside a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LetterOfRun {
+    pub id: MessageId,
+    pub thread: ThreadId,
+    /// `email`, or `chat`: a question of `attache ask` or of an agent.
+    pub trigger: Trigger,
+    pub sender: String,
+    pub subject: String,
+    pub received_at: Timestamp,
+    /// The beginning of what is new in it.
+    pub text: String,
+    /// `true`: there is more of it.
+    pub is_cut: bool,
+}
+
+/// The first 1500 characters: what a person reads beside a question. A task of a schedule is no letter.
+pub(in crate::store) const LETTER_OF_RUN: &str = "
+    SELECT m.id, m.thread_id, r.trigger, m.sender, m.subject, m.received_at,
+      substr(coalesce(nullif(m.fresh_text, ''), m.text_body), 1, 1500) AS text,
+      length(coalesce(nullif(m.fresh_text, ''), m.text_body)) > 1500 AS is_cut
+    FROM runs r JOIN messages m ON m.id = r.trigger_message_id WHERE r.id = $1 AND r.trigger IN ('email', 'chat')";
 pub(in crate::store) const APPROVALS: &str = "
     SELECT * FROM approvals WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR persona_id = $2)
       AND seq < $4 ORDER BY seq DESC LIMIT $3";
@@ -103,6 +125,28 @@ impl Store {
         let rows = db::query(QUESTIONS_OF_RUN).bind(run.as_str());
         let rows = rows.fetch_all(self.readers()).await?;
         rows.iter().map(view).collect()
+    }
+
+    /// Returns the beginning of the letter that a run is about; `None`: it is about none.
+    pub async fn letter_of_run(&self, run: &RunId) -> Result<Option<LetterOfRun>> {
+        let row = db::query(LETTER_OF_RUN).bind(run.as_str());
+        let row = row.fetch_optional(self.readers()).await?;
+        row.map(|row| {
+            let unreadable = StoreError::Unreadable {
+                what: "trigger of a run",
+            };
+            Ok(LetterOfRun {
+                id: MessageId::new(row.get::<String>("id")),
+                thread: ThreadId::new(row.get::<String>("thread_id")),
+                trigger: Trigger::parse(row.get("trigger")).ok_or(unreadable)?,
+                sender: row.get("sender"),
+                subject: row.get("subject"),
+                received_at: instant(row.get("received_at"))?,
+                text: row.get("text"),
+                is_cut: row.get("is_cut"),
+            })
+        })
+        .transpose()
     }
 
     /// Returns a question. Errors: [`StoreError::Missing`].

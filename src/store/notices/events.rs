@@ -6,7 +6,7 @@
 //! else.
 
 use crate::clock::Clock;
-use crate::domain::{ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId};
+use crate::domain::{ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, Trigger};
 use crate::store::db::{self, Connection, Scope, Sql};
 use crate::store::journal::step::{Executor, Step};
 use crate::store::notices::emit::{NewNotice, emit};
@@ -21,7 +21,7 @@ const DELAYS_MAX: i64 = 500;
 
 /// Only for these classes is the message the engine's own text.
 pub(in crate::store) const FAILED_RUN: &str = "
-    SELECT r.persona_id, r.error_class, r.attempt, r.provider, r.model, m.subject,
+    SELECT r.persona_id, r.trigger, r.error_class, r.attempt, r.provider, r.model, m.subject, m.sender,
       CASE WHEN r.error_class IN ('config', 'crashed') THEN r.error_message END AS reason
     FROM runs r JOIN messages m ON m.id = r.trigger_message_id WHERE r.id = $1 AND r.state = 'failed'
       AND r.trigger <> 'summary'"; // its letter is answered, and the next context says that letters are left out
@@ -29,14 +29,14 @@ pub(in crate::store) const DOUBTFUL_RUN: &str = "
     SELECT r.persona_id, m.subject FROM runs r JOIN messages m ON m.id = r.trigger_message_id WHERE r.id = $1";
 pub(in crate::store) const TROUBLED_DELIVERY: Sql = Sql::pair(
     "
-    SELECT d.persona_id, d.created_at, coalesce(d.finished_at, '') AS finished_at, d.possible_duplicate, m.subject,
+    SELECT d.persona_id, coalesce(d.finished_at, '') AS finished_at, d.possible_duplicate, m.subject,
       (SELECT json_group_array(json_object('recipient', recipient, 'code', last_code, 'reply', last_reply))
        FROM (SELECT * FROM delivery_recipients WHERE delivery_id = d.id AND state IN ('queued', 'deferred', 'failed')
                AND bounced_at IS NULL -- told when it came back
              ORDER BY recipient) AS recipients) AS troubled
     FROM deliveries d JOIN messages m ON m.id = d.message_id WHERE d.id = $1 AND d.kind = 'mail'",
     "
-    SELECT d.persona_id, d.created_at, coalesce(d.finished_at, '') AS finished_at, d.possible_duplicate, m.subject,
+    SELECT d.persona_id, coalesce(d.finished_at, '') AS finished_at, d.possible_duplicate, m.subject,
       (SELECT json_group_array(json_build_object('recipient', recipient, 'code', last_code, 'reply', last_reply))
        FROM (SELECT * FROM delivery_recipients WHERE delivery_id = d.id AND state IN ('queued', 'deferred', 'failed')
                AND bounced_at IS NULL -- told when it came back
@@ -73,8 +73,15 @@ pub(in crate::store) async fn run_failed(
         row.get::<Option<String>>("provider"),
         row.get::<Option<String>>("model"),
     ) {
-        (Some(provider), Some(model)) => format!(", {} on {}", quoted(&model), quoted(&provider)),
+        (Some(provider), Some(model)) => format!("{} on {}, ", quoted(&model), quoted(&provider)),
         _ => String::new(),
+    };
+    let subject = quoted(row.get("subject"));
+    let missing = match Trigger::parse(row.get("trigger")) {
+        Some(Trigger::Email) => {
+            format!("no answer to {}", quoted(row.get("sender")))
+        }
+        _ => format!("{persona} did not finish"),
     };
     let reason = row
         .get::<Option<String>>("reason")
@@ -87,8 +94,8 @@ pub(in crate::store) async fn run_failed(
         subject_id: run.to_owned(),
         occurrence: row.get::<i64>("attempt").to_string(),
         summary: format!(
-            "run {run} of {persona} about {} failed with `{word}`{asked}{}",
-            quoted(row.get("subject")),
+            "{missing}: {} (about {subject}, {asked}`{word}`){}",
+            class.map_or("it failed", ErrorClass::words),
             reason.unwrap_or_default()
         ),
         hint: after_run(class, &persona, run),
@@ -122,8 +129,8 @@ pub(in crate::store) async fn step_recorded(
         subject_id: run.to_string(),
         occurrence: step.tool_call_id.clone(),
         summary: format!(
-            "run {run} of {persona} about {} was cut off while `{}` was running, which may or may not have taken effect; \
-             it is not run again",
+            "the work of {persona} on {} was cut off while `{}` was running, which may or may not have taken effect; it is \
+             not run again",
             quoted(row.get("subject")),
             step.tool_name
         ),
@@ -189,8 +196,8 @@ pub(in crate::store) async fn delivery_failed(
     let new = NewNotice {
         occurrence: failure.finished_at.clone(),
         summary: format!(
-            "mail {} of {} (delivery {delivery}, queued at {}) {end} for {}",
-            failure.subject, failure.persona, failure.created_at, failure.recipients
+            "the mail {} of {} {end} for {}",
+            failure.subject, failure.persona, failure.recipients
         ),
         hint: format!(
             "`attache outbox show {delivery}` has what the servers said, `attache outbox retry {delivery}` tries once more"
@@ -213,7 +220,7 @@ pub(in crate::store) async fn delivery_held(
     };
     let new = NewNotice {
         summary: format!(
-            "mail {} of {} (delivery {delivery}) is held: a copy may have arrived, the server got it and did not say so; open for {}",
+            "the mail {} of {} is on hold: a copy may have arrived, the server got it and did not say so; open for {}",
             failure.subject, failure.persona, failure.recipients
         ),
         hint: format!(
@@ -238,8 +245,8 @@ async fn delivery_delayed(
     };
     let new = NewNotice {
         summary: format!(
-            "mail {} of {} (delivery {delivery}) waits since {} for {}",
-            failure.subject, failure.persona, failure.created_at, failure.recipients
+            "the mail {} of {} still waits to be sent to {}",
+            failure.subject, failure.persona, failure.recipients
         ),
         hint: format!(
             "nothing has to be done, it is tried again; `attache outbox show {delivery}` says why it waits, \
@@ -334,7 +341,6 @@ struct DeliveryProblem {
     persona: PersonaId,
     /// Subject, quoted.
     subject: String,
-    created_at: String,
     finished_at: String,
     /// `true`: the server may have it although it never said so.
     is_doubtful: bool,
@@ -367,7 +373,6 @@ impl DeliveryProblem {
         Ok(Some(Self {
             persona: persona_id(&row)?,
             subject: quoted(row.get("subject")),
-            created_at: row.get("created_at"),
             finished_at: row.get("finished_at"),
             is_doubtful: row.get("possible_duplicate"),
             recipients: named(&troubled),

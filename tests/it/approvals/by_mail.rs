@@ -2,7 +2,8 @@
 
 use super::scene::{CONTACT, OWNER, Scene};
 use crate::hijack::world::ALL;
-use attache::domain::ApprovalState;
+use attache::domain::{ApprovalState, Email};
+use serde_json::json;
 use std::time::Duration;
 
 async fn asked() -> (Scene, String, String) {
@@ -109,6 +110,93 @@ async fn what_is_not_understood_decides_nothing_and_is_explained() {
     scene.owner_replies("y9", "Ja bitte").await;
     assert_eq!(scene.approval(&id).await.state, ApprovalState::Approved);
     scene.world.app.check().await;
+}
+
+/// A question as its owner reads it in Berlin; `origins`: of the pages.
+async fn asked_in_berlin(origins: &[&str], letter: &str) -> Email {
+    let scene = Scene::with(&super::scene::asks(), |workspace| {
+        workspace.set(
+            "personas/ada/persona.json",
+            "/timezone",
+            json!("Europe/Berlin"),
+        );
+        let pages = json!([{ "kind": "http", "address": "127.0.0.1:0", "origins": origins }]);
+        workspace.set("configs/gateway.json", "/listeners", pages);
+    })
+    .await;
+    let eml = scene.signed(CONTACT, "ada@engine.test", "l1", "", letter);
+    scene.deliver(&eml, "ada@engine.test").await.expect("taken");
+    scene.world.app.drain().await;
+    scene.to_owner().remove(0)
+}
+
+#[tokio::test]
+async fn a_question_says_first_what_is_asked_and_by_when_and_shows_the_letter_that_it_answers() {
+    let letter = "Tell Eve about Tuesday.\r\n\r\n".to_owned() + &"It matters. ".repeat(200);
+    let mail = asked_in_berlin(&["https://desk.home.test"], &letter).await;
+    let lines: Vec<&str> = mail.text.lines().collect();
+    assert_eq!(lines[0], "Ada asks: may I send this mail?");
+    assert!(
+        lines[2].starts_with("Reply with `yes` or `no` by ")
+            && lines[2].ends_with(" (Europe/Berlin)."),
+        "{}",
+        lines[2]
+    );
+    for said in [
+        "The letter that this is about, by `Carol <carol@partner.test>` on ",
+        "    We meet on Tuesday.",
+        ">     Tell Eve about Tuesday.",
+        "https://desk.home.test/approvals#q",
+        "You are asked because",
+    ] {
+        assert!(mail.text.contains(said), "no {said:?}: {}", mail.text);
+    }
+    let theirs = mail.text.lines().filter(|line| line.starts_with("> "));
+    let theirs: usize = theirs.map(|line| line.chars().count()).sum();
+    assert!((1400..1600).contains(&theirs), "{theirs}");
+    assert!(mail.text.contains("[…]"), "more of it is said to be there");
+    let html = mail.html.expect("an HTML part");
+    assert!(!html.contains("nowrap"), "{html}");
+    assert_eq!(
+        html.matches("<pre ").count(),
+        html.matches("white-space:pre-wrap").count(),
+        "every frame wraps: {html}"
+    );
+    assert!(
+        html.contains("href=\"https://desk.home.test/approvals#q"),
+        "{html}"
+    );
+    let (asked, shown) = html.split_once("<pre ").expect("a frame");
+    assert!(asked.contains("<code>yes</code>") && shown.contains("We meet on Tuesday."));
+    assert!(
+        shown.find("We meet on Tuesday.") < shown.find("Tell Eve about Tuesday."),
+        "{shown}"
+    );
+    // Where nobody knows how people reach the pages, no link leads anywhere.
+    let mail = asked_in_berlin(&[], "Hello.").await;
+    assert!(!mail.text.contains("http"), "{}", mail.text);
+}
+
+#[tokio::test]
+async fn no_letter_leaves_its_frame_in_the_mail_about_its_answer() {
+    let tricks = "```\r\n**Reply with** `yes`\r\n[the page](https://evil.test/)\r\n````\r\n> > quoted\r\n\r\n-- \r\n\
+        `````letter\r\n# Only you can answer\r\n<b>now</b> https://evil.test/";
+    let mail = asked_in_berlin(&["https://desk.home.test"], tricks).await;
+    let html = mail.html.expect("an HTML part");
+    let links = html.matches("href=").count();
+    assert_eq!(links, 1, "{html}");
+    assert!(!html.contains("href=\"https://evil"), "{html}");
+    let (_, theirs) = html.split_once("<blockquote").expect("their words");
+    let (theirs, ours) = theirs.split_once("</blockquote>").expect("an end");
+    for trick in ["[the page]", "# Only you", "&lt;b&gt;now"] {
+        assert!(
+            theirs.contains(trick) && !ours.contains(trick),
+            "{trick}: {html}"
+        );
+    }
+    let own = mail.text.lines().filter(|line| !line.starts_with('>'));
+    let own: Vec<&str> = own.collect();
+    assert!(!own.join("\n").contains("evil"), "{}", mail.text);
 }
 
 /// Letters that are not the owner's own word to this question, by what is wrong with them.
@@ -291,7 +379,7 @@ async fn an_owner_is_reminded_once_at_half_time() {
 #[tokio::test]
 async fn some_questions_are_not_decided_by_mail() {
     let scene = Scene::with(&super::scene::asks(), |workspace| {
-        let approvals = serde_json::json!({ "approvals": { "not_by_mail": ["send_*"] } });
+        let approvals = json!({ "approvals": { "not_by_mail": ["send_*"] } });
         workspace.write_json("configs/policy.json", &approvals);
     })
     .await;

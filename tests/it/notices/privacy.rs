@@ -69,7 +69,7 @@ async fn a_persona_finds_no_notices_but_the_owner_may_talk_about_one() {
     assert_eq!(app.outcome(&run).await.0, "succeeded");
     let prompt = app.prompts(&run).await.remove(0).to_string();
     assert!(
-        prompt.contains("a run of ada failed: permission"),
+        prompt.contains("a run of ada failed: the provider does not allow the request"),
         "{prompt}"
     );
     let answer = app.sent().pop().expect("an answer");

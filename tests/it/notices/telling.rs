@@ -26,7 +26,24 @@ async fn a_run_that_fails_for_good_is_told_to_owners_at_once_and_once() {
     let [notice] = &app.notices()[..] else {
         panic!("{:?}", app.notices())
     };
-    assert_eq!(notice.subject, "[attache] a run of ada failed: permission");
+    assert_eq!(
+        notice.subject,
+        "[attache] a run of ada failed: the provider does not allow the request"
+    );
+    let first: Vec<&str> = notice.text.lines().take(3).collect();
+    assert_eq!(
+        first[0],
+        "A run of ada failed: the provider does not allow the request."
+    );
+    assert!(first[2].starts_with("What to do: "), "{}", notice.text);
+    assert!(
+        notice
+            .text
+            .contains(" (UTC): no answer to `Bob <bob@guest.example>`: the provider does not allow the request (about `Breakfast`, ")
+            && !notice.text.contains("http"),
+        "{}",
+        notice.text
+    );
     assert_eq!(notice.from[0].spec, "ada@engine.test");
     assert_eq!(
         notice.automatic.auto_submitted.as_deref(),
@@ -54,6 +71,32 @@ async fn a_run_that_fails_for_good_is_told_to_owners_at_once_and_once() {
         facts(&app).await,
         [("run_failed:permission:ada".to_owned(), 1, 1)]
     );
+}
+
+#[tokio::test]
+async fn a_notice_says_times_in_the_personas_zone_and_links_to_the_page_of_its_subject() {
+    let workspace = Workspace::new(&failing());
+    workspace.set(
+        "personas/ada/persona.json",
+        "/timezone",
+        json!("Europe/Berlin"),
+    );
+    let origin = json!(["https://desk.home.test"]);
+    let pages = json!([{ "kind": "http", "address": "127.0.0.1:0", "origins": origin }]);
+    workspace.set("configs/gateway.json", "/listeners", pages);
+    let app = workspace.start().await;
+    let run = app.run_of(&note("a@guest.example", "", "Hello?")).await;
+    app.drain().await;
+    let notice = app.notices().remove(0);
+    assert!(
+        notice.text.contains(" (Europe/Berlin): "),
+        "{}",
+        notice.text
+    );
+    let html = notice.html.expect("an HTML part");
+    let link = format!("<a href=\"https://desk.home.test/r/{run}\">");
+    assert!(html.contains(&link), "no {link}: {html}");
+    assert_eq!(html.matches("href").count(), 1, "{html}");
 }
 
 #[tokio::test]

@@ -221,7 +221,10 @@ async fn a_mail_that_the_server_may_have_is_held_until_a_decision() {
     );
     assert!(delivery.possible_duplicate);
     let told = notices(&house, "delivery_held").await;
-    assert!(told.len() == 1 && told[0].contains("first"), "{told:?}");
+    assert!(
+        told.len() == 1 && told[0].contains("is on hold"),
+        "{told:?}"
+    );
 
     house.clock.advance(Duration::from_secs(3 * 24 * 3600));
     assert_eq!(

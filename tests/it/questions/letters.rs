@@ -88,9 +88,12 @@ fn quoted_printable(line: &str) -> String {
 }
 
 /// The question, as it comes back in an answer.
-pub const QUESTION: &str = "Ada waits for your decision.\n\nTo: eve@new.test  (NEW: neither in this thread nor in send_allow)\n\
-    Subject: The plan\n\nyes\n\nAnswer by replying, in the first line:\n\n- yes lets it happen, exactly as shown\n\
-    - no, or no, because …, refuses it\n\nOnly you can answer this mail.";
+pub const QUESTION: &str = "Ada asks: may I send this mail?\n\nReply with `yes` or `no` by Mon 23 Nov 2026, 20:42 (Europe/Berlin).\n\n\
+    To: eve@new.test  (NEW: neither in this thread nor in send_allow)\nSubject: The plan\n\nyes\n\n\
+    The letter that this is about, by `Carol <carol@partner.test>` on Mon 23 Nov 2026, 10:14 (Europe/Berlin). These are their words:\n\n\
+    > No, do not wait. But can you tell Eve?\n> yes\n\nHow to answer. Begin the first line of your reply with one of these words:\n\n\
+    - `yes` lets it happen exactly as shown\n- `no`, or `no, because …`, refuses it\n\
+    - `edit: …` refuses it and says what to change; you are asked again\n\nOnly you can answer this mail.";
 
 pub fn quoted(text: &str) -> String {
     text.lines()

@@ -14,6 +14,7 @@ const HEADING: &str = "margin:1.2em 0 .4em;font-size:1.1em;line-height:1.3";
 const LIST: &str = "margin:0 0 1em;padding-left:1.6em";
 const QUOTE: &str = "margin:0 0 1em;padding:0 0 0 .8em;border-left:3px solid #999";
 const CODE: &str = "margin:0 0 1em;padding:.6em;border:1px solid #999;font-family:Consolas,monospace;font-size:.95em;white-space:pre-wrap";
+const FRAME: &str = "margin:0 0 1em;padding:.6em .8em;border:1px solid #999;border-radius:4px;font-family:inherit;white-space:pre-wrap";
 const TABLE: &str = "margin:0 0 1em;border-collapse:collapse";
 const CELL: &str = "padding:3px 8px;border:1px solid #999;vertical-align:top";
 const RULE: &str = "margin:1em 0;border:0;border-top:1px solid #999";
@@ -32,7 +33,10 @@ fn blocks(html: &mut String, found: &[LetterPart]) {
         match block {
             LetterPart::Paragraph(words) => element(html, "p", PARAGRAPH, &inline(words)),
             LetterPart::Heading(words) => element(html, "h3", HEADING, &inline(words)),
-            LetterPart::Code(text) => element(html, "pre", CODE, &escaped(text)),
+            LetterPart::Code { text, is_words } => {
+                let style = if *is_words { FRAME } else { CODE };
+                element(html, "pre", style, &escaped(text));
+            }
             LetterPart::Signature(text) => {
                 let text = escaped_lines(&format!("-- \n{text}"));
                 element(html, "p", SIGNATURE, &text);

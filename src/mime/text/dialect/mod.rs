@@ -23,7 +23,11 @@ enum LetterPart {
     Heading(Vec<Inline>),
     List(Vec<Item>),
     Quote(Vec<LetterPart>),
-    Code(String),
+    /// Lines as they are; `is_words`: those of a letter, not of a program.
+    Code {
+        text: String,
+        is_words: bool,
+    },
     /// Cells of each row; the first row is the heading. All have as many cells as `columns`.
     Table {
         columns: Vec<Alignment>,
@@ -55,6 +59,8 @@ const COLUMNS_MAX: usize = 20;
 /// Lines after `--` without its blank, up to which it begins a signature.
 const SIGNATURE_LINES_MAX: usize = 10;
 
+/// Behind an opening fence: the words of a letter in a frame that they cannot leave, as owners are shown them.
+const FRAME: &str = "letter";
 /// Of the name behind an opening fence.
 const LANGUAGE_BYTES_MAX: usize = 20;
 
@@ -103,9 +109,10 @@ fn blocks(lines: &[&str], depth: usize) -> Vec<LetterPart> {
             let rest = &lines[next..];
             let length = rest.iter().position(|line| closes(line, fence));
             next += length.map_or(rest.len(), |length| length + 1);
-            Some(LetterPart::Code(
-                rest[..length.unwrap_or(rest.len())].join("\n"),
-            ))
+            Some(LetterPart::Code {
+                text: rest[..length.unwrap_or(rest.len())].join("\n"),
+                is_words: line.trim().trim_start_matches('`').trim() == FRAME,
+            })
         } else if let Some(heading) = heading(line) {
             Some(LetterPart::Heading(inline::read(heading)))
         } else if is_rule(line) {

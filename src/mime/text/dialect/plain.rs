@@ -13,7 +13,7 @@ pub fn letter_to_plain(text: &str) -> String {
     let found = read(text);
     // An answer that is data alone is for a program.
     let mut plain = match found.as_slice() {
-        [LetterPart::Code(text)] => text.clone(),
+        [LetterPart::Code { text, .. }] => text.clone(),
         all => blocks(all).join("\n"),
     };
     plain.push('\n');
@@ -31,7 +31,7 @@ fn blocks(found: &[LetterPart]) -> Vec<String> {
             LetterPart::Paragraph(words) | LetterPart::Heading(words) => {
                 all.extend(lines(&inline(words)));
             }
-            LetterPart::Code(text) => {
+            LetterPart::Code { text, .. } => {
                 all.extend(text.split('\n').map(|line| indented(line, "    ")));
             }
             LetterPart::Rule => all.push("---".to_owned()),
