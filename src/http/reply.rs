@@ -48,6 +48,7 @@ pub(super) async fn session_page(
         },
         assets: templates::assets(),
         now: context.now(),
+        zone: context.config.zone().name(),
         version: env!("CARGO_PKG_VERSION"),
     };
     let mut response = html(StatusCode::OK, context.render(template, page)?);
@@ -86,6 +87,8 @@ struct PageValues<'a, T: Serialize> {
     waiting: Option<OpenWork>,
     assets: AssetNames,
     now: Timestamp,
+    /// Zone of all times but those of a schedule.
+    zone: &'static str,
     version: &'static str,
 }
 

@@ -77,7 +77,12 @@ pub static ROUTES: &[WebRoute] = &[
     action(
         "/approvals/{id}/edit",
         "refuses the call and has it proposed anew",
-        |call| Box::pin(approvals::edit(call)),
+        |call| Box::pin(approvals::change(call)),
+    ),
+    action(
+        "/approvals/{id}/draft",
+        "replaces subject and text of a draft, and sends it if the form says so",
+        |call| Box::pin(approvals::rewrite(call)),
     ),
     action(
         "/approvals/{id}/answer",
@@ -424,10 +429,18 @@ pub static ROUTES: &[WebRoute] = &[
         RouteAccess::Session,
         "/api/v1/approvals/{id}/edit",
         "refuses the call and has it proposed anew",
-        |call| Box::pin(approvals::edit(call)),
+        |call| Box::pin(approvals::change(call)),
     )
     .gives::<approvals::DecidedRecord<'static>>()
     .knowing(&["sha256", "words"]),
+    write(
+        RouteAccess::Session,
+        "/api/v1/approvals/{id}/draft",
+        "replaces subject and text of a draft, and sends it with `then: send`",
+        |call| Box::pin(approvals::rewrite(call)),
+    )
+    .gives::<approvals::DecidedRecord<'static>>()
+    .knowing(&["sha256", "subject", "text", "then"]),
     write(
         RouteAccess::Session,
         "/api/v1/approvals/{id}/answer",

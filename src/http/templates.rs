@@ -5,7 +5,8 @@
 
 use super::assets::ASSETS;
 use super::words;
-use minijinja::{AutoEscape, Environment, Error, HtmlEscape, UndefinedBehavior, Value};
+use chrono_tz::Tz;
+use minijinja::{AutoEscape, Environment, Error, HtmlEscape, State, UndefinedBehavior, Value};
 use serde::Serialize;
 
 /// Every template, by the name that handlers use.
@@ -63,6 +64,8 @@ pub(super) fn environment() -> Result<Environment<'static>, Error> {
     environment.add_filter("grouped", grouped);
     environment.add_filter("sentence", sentence);
     environment.add_filter("when", when);
+    environment.add_filter("typed", typed);
+    environment.add_filter("titled", titled);
     environment.add_filter("money", words::money);
     environment.add_filter("count", |count: u64, noun: &str| {
         crate::text::plural(count, noun)
@@ -157,6 +160,14 @@ pub(super) fn grouped(number: i64) -> String {
     text
 }
 
+/// Returns the summary of a notice as a heading: without the backticks that keep the words of others apart in a mail.
+fn titled(text: String) -> String {
+    let text = text.replace('`', "");
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string());
+    first.unwrap_or_default() + chars.as_str()
+}
+
 /// Returns words of an error as a sentence of its own.
 fn sentence(text: String) -> String {
     let mut chars = text.trim().chars();
@@ -171,12 +182,20 @@ fn sentence(text: String) -> String {
     format!("{}{}{end}", first.to_uppercase(), chars.as_str())
 }
 
-/// Returns an instant as people read it, with the exact one beside it.
-fn when(at: Option<String>) -> Value {
+/// Returns the text of a mail without the marks of its dialect, as its recipients read it.
+fn typed(text: Option<String>) -> String {
+    let plain = crate::mime::letter_to_plain(&text.unwrap_or_default());
+    plain.trim_end().to_owned()
+}
+
+/// Returns an instant as people read it in the zone of the page, which is named, with the exact one beside it.
+fn when(state: &State, at: Option<String>) -> Value {
     let Some(at) = at.filter(|at| !at.is_empty()) else {
         return Value::from_safe_string("<span class=\"faint\">–</span>".to_owned());
     };
-    let shown = words::minute(&at);
+    let zone = state.lookup("zone");
+    let zone = zone.as_ref().and_then(|zone| zone.as_str()?.parse().ok());
+    let shown = words::minute(&at, zone.unwrap_or(Tz::UTC));
     Value::from_safe_string(format!(
         "<time datetime=\"{at}\" title=\"{at}\">{shown}</time>",
         at = HtmlEscape(&at),

@@ -1,8 +1,9 @@
 //! Words of the pages: states, sums, instants, sizes. Pure.
 
 use crate::domain::mail::filed;
-use crate::domain::{ThreadOutcome, Timestamp};
+use crate::domain::{ErrorClass, ThreadOutcome, Timestamp};
 use crate::store::ThreadOverview;
+use chrono_tz::Tz;
 use minijinja::value::Value;
 use serde::Serialize;
 
@@ -39,7 +40,10 @@ pub(super) fn run_state(state: &str, error_class: Option<&str>) -> StateWords {
         other => (other, "quiet"),
     };
     StateWords {
-        why: error_class.unwrap_or_default().replace('_', " "),
+        why: match error_class.and_then(ErrorClass::parse) {
+            Some(class) => class.words().to_owned(),
+            None => error_class.unwrap_or_default().replace('_', " "),
+        },
         ..StateWords::new(words, tone)
     }
 }
@@ -80,10 +84,18 @@ fn filed_by(rule: &str) -> StateWords {
 }
 
 fn withheld(rule: &str) -> StateWords {
-    StateWords {
-        why: rule.replace('_', " "),
-        ..StateWords::new("not sent", "quiet")
-    }
+    let (words, tone) = match rule {
+        // Somebody still waits for an answer.
+        "not_approved" => ("rejected, nobody has answered", "bad"),
+        "draft" => ("a draft that was not sent", "quiet"),
+        _ => {
+            return StateWords {
+                why: rule.replace('_', " "),
+                ..StateWords::new("not sent", "quiet")
+            };
+        }
+    };
+    StateWords::new(words, tone)
 }
 
 /// Describes what became of a message; `None`: its run says it.
@@ -141,11 +153,15 @@ pub(super) fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         1024..1_048_576 => format!("{} kB", bytes.div_ceil(1024)),
-        _ => format!(
+        1_048_576..1_073_741_824 => format!(
             "{}.{} MB",
             bytes / 1_048_576,
             bytes % 1_048_576 * 10 / 1_048_576
         ),
+        _ => {
+            let mb = bytes / 1_048_576;
+            format!("{}.{} GB", mb / 1024, mb % 1024 * 10 / 1024)
+        }
     }
 }
 
@@ -160,10 +176,13 @@ pub(super) fn span(ms: u64) -> String {
     }
 }
 
-/// Formats an instant to the minute, in UTC; a text that is none stays as it is.
-pub(super) fn minute(at: &str) -> String {
+/// Formats an instant to the minute, in a zone that it names; a text that is none stays as it is.
+pub(super) fn minute(at: &str, zone: Tz) -> String {
     match Timestamp::parse(at) {
-        Some(at) => at.to_utc().format("%-d %b %Y, %H:%M").to_string(),
+        Some(at) => {
+            let at = at.to_utc().with_timezone(&zone);
+            at.format("%-d %b %Y, %H:%M %Z").to_string()
+        }
         None => at.to_owned(),
     }
 }
@@ -191,8 +210,14 @@ mod tests {
             [5, 1_499, 61_000, 7_300_000, 200_000_000].map(span),
             ["5 ms", "1.4 s", "1 min", "2 h", "2 days"]
         );
-        assert_eq!([5, 1_025, 3 << 20].map(size), ["5 B", "2 kB", "3.0 MB"]);
+        assert_eq!(
+            [5, 1_025, 3 << 20, 63_972 << 20].map(size),
+            ["5 B", "2 kB", "3.0 MB", "62.4 GB"]
+        );
         assert_eq!(short_id("0192f0c1-aaaa".to_owned()), "0c1-aaaa");
-        assert_eq!(minute("2026-11-25T19:41:03.000Z"), "25 Nov 2026, 19:41");
+        let berlin = chrono_tz::Europe::Berlin;
+        let at = "2026-11-25T23:41:03.000Z";
+        assert_eq!(minute(at, Tz::UTC), "25 Nov 2026, 23:41 UTC");
+        assert_eq!(minute(at, berlin), "26 Nov 2026, 00:41 CET");
     }
 }

@@ -2,7 +2,7 @@
 
 mod crashes_and_commands;
 mod history;
-mod scene;
+pub mod scene;
 mod waiting;
 
 pub use crashes_and_commands::POINTS;

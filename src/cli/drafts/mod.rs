@@ -229,7 +229,7 @@ async fn edit_draft(context: &CommandContext, args: &ArgMatches) -> anyhow::Resu
             subject: new_subject,
             text: &new_text,
         };
-        let edit = edit((&config, &store), (&record, trigger), &new, user());
+        let edit = edit((&config, &store), (&record, trigger), &new, (user(), "cli"));
         let edit = edit
             .map_err(|error| Failure::new(Exit::Usage, format!("nothing was changed: {error}")))?;
         store.edit_draft(&record.view.id, edit).await?;

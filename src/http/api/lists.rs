@@ -89,6 +89,7 @@ pub(in crate::http) async fn conversations(call: Call) -> Result<Response, PageE
         outcomes: word(&call, "outcome", ThreadOutcome::parse)?
             .into_iter()
             .collect(),
+        of_engine: None,
         after,
         limit: limit(&call)?,
     };

@@ -4,10 +4,13 @@ pub(in crate::http) mod rule;
 
 use crate::domain::{ApprovalKind, ApprovalState};
 use crate::http::call::Call;
+use crate::http::checks::own_path;
 use crate::http::failure::PageError;
 use crate::http::words::StateWords;
+use crate::runs::approvals::edit::{NewText, edit};
 use crate::store::{
-    ApprovalVerdict, ApprovalView, DecisionOutcome, ListPage, NewDecision, StoreError,
+    ApprovalVerdict, ApprovalView, DecisionOutcome, DraftRecord, LetterOfRun, ListPage,
+    NewDecision, StoreError,
 };
 use axum::response::Response;
 use schemars::JsonSchema;
@@ -31,11 +34,36 @@ struct ApprovalsPage {
 struct OpenQuestion {
     #[serde(flatten)]
     question: ApprovalView,
+    draft: Option<DraftForm>,
+    letter: Option<LetterOfRun>,
     why: String,
     rule: Option<String>,
     takes_yes: bool,
     takes_change: bool,
     takes_words: bool,
+}
+
+/// A draft as its form shows it, to be edited and sent.
+#[derive(Serialize)]
+pub(in crate::http) struct DraftForm {
+    id: String,
+    sha256: String,
+    subject: String,
+    pub text: String,
+    /// `false`: it carries an invitation, which its text repeats.
+    is_editable: bool,
+}
+
+impl From<DraftRecord> for DraftForm {
+    fn from(record: DraftRecord) -> Self {
+        Self {
+            id: record.view.id,
+            sha256: record.view.sha256,
+            is_editable: record.mail.event.is_none(),
+            subject: record.mail.content.subject,
+            text: record.mail.content.text_body,
+        }
+    }
 }
 
 /// A question after a decision.
@@ -62,15 +90,28 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         .approvals(None, None, ListPage::first(OPEN_MAX + DECIDED_MAX))
         .await?;
     decided.retain(|question| question.state != ApprovalState::Open);
+    let mut questions = Vec::new();
+    for question in open {
+        let letter = store.letter_of_run(&question.run).await?;
+        let draft = match question.kind {
+            // Decided between the two reads, it is none any more.
+            ApprovalKind::Draft => store.draft(&question.id).await.ok(),
+            _ => None,
+        };
+        questions.push(OpenQuestion {
+            draft: draft.map(DraftForm::from),
+            ..open_question(question, letter)
+        });
+    }
     let page = ApprovalsPage {
         words_max: WORDS_CHARS_MAX,
-        open: open.into_iter().map(open_question).collect(),
+        open: questions,
         decided: decided.into_iter().map(decided_question).collect(),
     };
     call.page("approvals.html", &page).await
 }
 
-fn open_question(question: ApprovalView) -> OpenQuestion {
+fn open_question(question: ApprovalView, letter: Option<LetterOfRun>) -> OpenQuestion {
     let text = |key: &str| question.reason[key].as_str().map(str::to_owned);
     let is_question = question.kind == ApprovalKind::Question;
     OpenQuestion {
@@ -79,6 +120,8 @@ fn open_question(question: ApprovalView) -> OpenQuestion {
         takes_yes: !is_question,
         takes_change: !is_question && question.kind != ApprovalKind::Draft,
         takes_words: is_question,
+        letter,
+        draft: None,
         question,
     }
 }
@@ -104,7 +147,7 @@ pub(in crate::http) async fn reject(call: Call) -> Result<Response, PageError> {
     decide(call, ApprovalVerdict::Reject).await
 }
 
-pub(in crate::http) async fn edit(call: Call) -> Result<Response, PageError> {
+pub(in crate::http) async fn change(call: Call) -> Result<Response, PageError> {
     decide(call, ApprovalVerdict::Edit).await
 }
 
@@ -112,8 +155,60 @@ pub(in crate::http) async fn answer(call: Call) -> Result<Response, PageError> {
     decide(call, ApprovalVerdict::Answer).await
 }
 
-/// Decides on a question about exactly the bytes that the page showed.
+/// Replaces subject and text of a draft, and sends it if its form says so.
+pub(in crate::http) async fn rewrite(call: Call) -> Result<Response, PageError> {
+    let store = &call.context.store;
+    let record = store.draft(call.param("id")).await?;
+    if record.view.sha256 != call.field("sha256") {
+        return Err(conflict(
+            "the draft is another one than the page showed".to_owned(),
+            "load the page again and read it anew",
+        ));
+    }
+    let text = call.field_whole("text").replace("\r\n", "\n");
+    let new = NewText {
+        subject: call.field("subject"),
+        text: text.trim(),
+    };
+    let content = &record.mail.content;
+    let is_changed = new.subject != content.subject || new.text != content.text_body.trim();
+    let mut sha256 = record.view.sha256.clone();
+    if is_changed {
+        let trigger = store.run_summary(&record.view.run).await?.trigger;
+        let by = (call.actor()?, "web");
+        let parts = (&*call.context.config, store);
+        let edit = edit(parts, (&record, trigger), &new, by)
+            .map_err(|error| PageError::Refused(format!("nothing was changed: {error}")))?;
+        sha256.clone_from(&edit.call_sha256);
+        store.edit_draft(&record.view.id, edit).await?;
+        call.context.wake();
+    }
+    if call.field("then") == "send" {
+        return decide_on(call, (ApprovalVerdict::Approve, &sha256)).await;
+    }
+    call.renew().await?;
+    let (id, state) = (record.view.id.as_str(), record.view.state);
+    call.done(back(&call), &DecidedRecord { id, state })
+}
+
+/// Returns the page to which a form leads back: that of its thread, or the list.
+fn back(call: &Call) -> &str {
+    match call.field("next") {
+        "" => "/approvals",
+        next => own_path(next),
+    }
+}
+
 async fn decide(call: Call, verdict: ApprovalVerdict) -> Result<Response, PageError> {
+    let sha256 = call.field("sha256").to_owned();
+    decide_on(call, (verdict, &sha256)).await
+}
+
+/// Decides on a question about exactly the bytes that the page showed.
+async fn decide_on(
+    call: Call,
+    (verdict, sha256): (ApprovalVerdict, &str),
+) -> Result<Response, PageError> {
     let words = call.field("words");
     let wants_words = matches!(verdict, ApprovalVerdict::Edit | ApprovalVerdict::Answer);
     if wants_words && words.is_empty() {
@@ -127,7 +222,6 @@ async fn decide(call: Call, verdict: ApprovalVerdict) -> Result<Response, PageEr
             "this has {chars} characters, and {WORDS_CHARS_MAX} are the most; nothing was sent"
         )));
     }
-    let sha256 = call.field("sha256");
     if sha256.is_empty() {
         return Err(PageError::Refused(
             "this form does not say which bytes it is about".to_owned(),
@@ -160,7 +254,7 @@ async fn decide(call: Call, verdict: ApprovalVerdict) -> Result<Response, PageEr
             call.context.wake();
             call.renew().await?;
             let id = call.param("id");
-            call.done("/approvals", &DecidedRecord { id, state })
+            call.done(back(&call), &DecidedRecord { id, state })
         }
         DecisionOutcome::Already { state, by, .. } => {
             let by = if by.is_empty() {

@@ -1,10 +1,11 @@
 //! The inbox: conversations, newest first, with what became of each.
 
+use super::search::typed_search;
 use crate::domain::{PersonaId, ThreadId, ThreadOutcome, Timestamp};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::words::{StateWords, thread_state};
-use crate::store::{MessageSearch, OverviewFilter, ThreadOverview};
+use crate::store::{OverviewFilter, ThreadOverview};
 use axum::response::Response;
 use form_urlencoded::Serializer;
 use serde::Serialize;
@@ -35,7 +36,10 @@ const CHOICES: &[(&str, &str, &[ThreadOutcome])] = &[
         "ended without mail",
         &[ThreadOutcome::Quiet, ThreadOutcome::Cancelled],
     ),
+    (ENGINE, "mail of the engine", &[]),
 ];
+/// Choice of what the engine wrote to owners, what came of that, and bounces: no conversation of people.
+const ENGINE: &str = "engine";
 
 /// A row of the page.
 #[derive(Serialize)]
@@ -51,6 +55,7 @@ struct InboxPage<'a> {
     /// Query of the next page.
     next: Option<String>,
     personas: Vec<&'a str>,
+    addresses: Vec<String>,
     /// Choices of the filter by state, with their words.
     choices: Vec<(&'a str, &'a str)>,
     persona: &'a str,
@@ -61,7 +66,12 @@ struct InboxPage<'a> {
 }
 
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
-    let (typed, state, text) = (call.query("persona"), call.query("state"), call.query("q"));
+    let (typed, text) = (call.query("persona"), call.query("q"));
+    let state = match call.query("state") {
+        // The API's word.
+        "" => choice_of(call.query("outcome")),
+        state => state,
+    };
     let persona = PersonaId::parse(typed).ok();
     let outcomes = CHOICES.iter().find(|(name, ..)| *name == state);
     let filter = OverviewFilter {
@@ -69,6 +79,7 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         outcomes: outcomes
             .map(|(.., outcomes)| outcomes.to_vec())
             .unwrap_or_default(),
+        of_engine: Some(state == ENGINE),
         after: cursor(call.query("after")),
         limit: ROWS,
     };
@@ -101,6 +112,11 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         rows,
         next,
         personas: config.personas.iter().map(|one| one.id.as_str()).collect(),
+        addresses: config
+            .personas
+            .iter()
+            .map(|one| one.address.to_string())
+            .collect(),
         choices: CHOICES
             .iter()
             .map(|(name, words, _)| (*name, *words))
@@ -112,6 +128,17 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         is_first: call.query("after").is_empty(),
     };
     call.page("inbox.html", &page).await
+}
+
+/// Returns the choice that has an outcome, which the API names; empty: none has.
+fn choice_of(outcome: &str) -> &'static str {
+    let outcome = ThreadOutcome::parse(outcome);
+    let found = outcome.and_then(|outcome| {
+        CHOICES
+            .iter()
+            .find(|(.., outcomes)| outcomes.contains(&outcome))
+    });
+    found.map_or("", |(name, ..)| name)
 }
 
 /// Reads where a page begins.
@@ -127,11 +154,7 @@ async fn found(
     text: &str,
 ) -> Result<Vec<ThreadOverview>, PageError> {
     let (store, config) = (&call.context.store, &call.context.config);
-    let search = MessageSearch {
-        query: Some(text.to_owned()),
-        limit: FOUND_MAX,
-        ..MessageSearch::default()
-    };
+    let search = typed_search(text, config.zone(), FOUND_MAX);
     let all = config.personas.iter().map(|persona| &persona.id);
     let mut ids: Vec<ThreadId> = Vec::new();
     for id in all.filter(|id| persona.is_none_or(|persona| persona == *id)) {

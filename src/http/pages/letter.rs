@@ -133,19 +133,21 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         content_type: file.content_type.clone(),
         size_bytes: file.bytes.len(),
     });
+    let mut letter = letter_view(
+        ThreadMessage {
+            message,
+            attachments,
+        },
+        Vec::new(),
+    );
+    letter.show_draft(store).await?;
     let page = LetterPage {
         run: record.run,
         delivery_state: delivery
             .as_ref()
             .map(|mail| delivery_state(mail.state.as_str(), mail.possible_duplicate)),
         delivery,
-        letter: letter_view(
-            ThreadMessage {
-                message,
-                attachments,
-            },
-            Vec::new(),
-        ),
+        letter,
         persona: persona.to_string(),
         thread: thread.to_string(),
         text,

@@ -1,12 +1,14 @@
 //! One box for letters, calls of runs, memory and ids.
 
 use super::memory::{EntryAuthor, status_words};
-use crate::domain::{PersonaId, RunId};
+use crate::domain::{PersonaId, RunId, Timestamp};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::words::{StateWords, run_state};
 use crate::store::{MemoryEntry, MemoryFilter, MessageSearch, RunSummary, StoreError};
 use axum::response::Response;
+use chrono::{NaiveDate, NaiveTime};
+use chrono_tz::Tz;
 use serde::Serialize;
 
 /// Most letters of one persona, and most entries of memory that are looked at and shown.
@@ -89,11 +91,7 @@ async fn found(
     persona: &PersonaId,
     text: &str,
 ) -> Result<Vec<FoundLetter>, PageError> {
-    let search = MessageSearch {
-        query: Some(text.to_owned()),
-        limit: LETTERS_MAX,
-        ..MessageSearch::default()
-    };
+    let search = typed_search(text, call.context.config.zone(), LETTERS_MAX);
     let found = call
         .context
         .store
@@ -111,6 +109,37 @@ async fn found(
         received_at: found.received_at.to_string(),
     };
     Ok(found.into_iter().map(letter).collect())
+}
+
+/// Reads what somebody typed: words, and `from:nora`, `subject:refund`, `since:2026-11-01`, `before:2026-12-01` among them. Days
+/// begin in `zone`.
+pub(super) fn typed_search(text: &str, zone: Tz, limit: u32) -> MessageSearch {
+    let mut search = MessageSearch {
+        limit,
+        ..MessageSearch::default()
+    };
+    let mut words: Vec<&str> = Vec::new();
+    let add = |field: &mut Option<String>, word: &str| {
+        let field = field.get_or_insert_default();
+        field.push(' ');
+        field.push_str(word);
+    };
+    let day = |word: &str| {
+        let day: NaiveDate = word.parse().ok()?;
+        let midnight = day.and_time(NaiveTime::MIN).and_local_timezone(zone);
+        Some(Timestamp::from(midnight.earliest()?.to_utc()))
+    };
+    for word in text.split_whitespace() {
+        match word.split_once(':') {
+            Some(("from", sender)) if !sender.is_empty() => add(&mut search.from, sender),
+            Some(("subject", of)) if !of.is_empty() => add(&mut search.subject, of),
+            Some(("since", at)) if day(at).is_some() => search.since = day(at),
+            Some(("before", at)) if day(at).is_some() => search.before = day(at),
+            _ => words.push(word),
+        }
+    }
+    search.query = (!words.is_empty()).then(|| words.join(" "));
+    search
 }
 
 fn small_words(text: &str) -> Vec<String> {
@@ -192,4 +221,22 @@ async fn remembered(call: &Call, text: &str) -> Result<Vec<FoundEntry>, PageErro
         }
     };
     Ok(entries.into_iter().map(shown).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_has_filters_among_its_words_and_days_begin_in_the_owners_zone() {
+        let typed =
+            "from:nora refund from:lind subject:order since:2026-11-01 before:soon re: 12:30";
+        let read = typed_search(typed, chrono_tz::Europe::Berlin, 9);
+        assert_eq!(read.from.as_deref(), Some(" nora lind"));
+        assert_eq!(read.subject.as_deref(), Some(" order"));
+        assert_eq!(read.query.as_deref(), Some("refund before:soon re: 12:30"));
+        assert_eq!(read.since, Timestamp::parse("2026-10-31T23:00:00Z"));
+        assert_eq!((read.before, read.limit), (None, 9));
+        assert_eq!(typed_search("from:nora", Tz::UTC, 9).query, None);
+    }
 }

@@ -1,12 +1,13 @@
 //! A thread: its letters in order, and beside each what the engine did about it.
 
+use super::approvals::DraftForm;
 use super::strip::{StripView, strip_view};
 use crate::domain::{MessageId, ThreadId};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::words::{StateWords, message_state};
 use crate::replay::{self, MessageRecord};
-use crate::store::{AttachmentInfo, ThreadMessage, ThreadOverview, ThreadSummary};
+use crate::store::{AttachmentInfo, Store, ThreadMessage, ThreadOverview, ThreadSummary};
 use axum::response::Response;
 use serde::Serialize;
 
@@ -54,6 +55,9 @@ pub(in crate::http) struct LetterView {
     pub remedy: Option<String>,
     /// `true`: a rule has filed it, and the owner may have it answered.
     pub may_answer: bool,
+    is_draft: bool,
+    /// The draft that it is, while it waits.
+    pub draft: Option<DraftForm>,
     pub attachments: Vec<AttachmentInfo>,
     pub runs: Vec<StripView>,
 }
@@ -78,7 +82,9 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
             .into_iter()
             .partition(|strip| strip.trigger_message == message.message.id);
         strips = others;
-        letters.push(letter_view(message, own.iter().map(strip_view).collect()));
+        let mut letter = letter_view(message, own.iter().map(strip_view).collect());
+        letter.show_draft(store).await?;
+        letters.push(letter);
     }
     let siblings = store
         .threads_of_conversation(&thread.conversation, SIBLINGS_MAX)
@@ -94,6 +100,21 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     call.page("thread.html", &page).await
 }
 
+impl LetterView {
+    /// Shows the draft as it is now, with its form, where the letter is one that waits.
+    pub async fn show_draft(&mut self, store: &Store) -> Result<(), PageError> {
+        if self.is_draft
+            && let Some(record) = store.draft_of_message(&self.id).await?
+        {
+            let draft = DraftForm::from(record);
+            self.text.clone_from(&draft.text);
+            self.outcome = Some(StateWords::new("a draft for you", "wait"));
+            self.draft = Some(draft);
+        }
+        Ok(())
+    }
+}
+
 /// Returns a letter as pages show it.
 pub(in crate::http) fn letter_view(found: ThreadMessage, runs: Vec<StripView>) -> LetterView {
     let message: MessageRecord = replay::message_record(found.message, found.attachments.clone());
@@ -104,6 +125,8 @@ pub(in crate::http) fn letter_view(found: ThreadMessage, runs: Vec<StripView>) -
         .count()
         .saturating_sub(fresh.lines().count());
     LetterView {
+        is_draft: message.disposition == "withheld:draft",
+        draft: None,
         outcome: message_state(&message.disposition, !runs.is_empty()),
         remedy: message.filed().map(|(_, remedy)| remedy),
         may_answer: message.filed().is_some(),

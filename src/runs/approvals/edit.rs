@@ -48,7 +48,7 @@ pub fn edit(
     (config, store): (&Config, &Store),
     (record, trigger): (&DraftRecord, Trigger),
     new: &NewText<'_>,
-    by: String,
+    (by, via): (String, &'static str),
 ) -> Result<DraftEdit, EditError> {
     check(new)?;
     if record.mail.event.is_some() {
@@ -92,6 +92,7 @@ pub fn edit(
         mail: Box::new(mail),
         edited_sha256: record.view.sha256.clone(),
         by,
+        via,
     })
 }
 

@@ -2,7 +2,7 @@
 //! owner was shown before counts for it.
 
 use super::list::{ApprovalView, view};
-use crate::domain::{ApprovalState, PersonaId, Timestamp};
+use crate::domain::{ApprovalState, MessageId, PersonaId, Timestamp};
 use crate::store::db::{self, Scope};
 use crate::store::journal::outbound::{MessageOutcome, NewOutbound};
 use crate::store::mail::audit_log::audit;
@@ -58,8 +58,9 @@ pub struct DraftEdit {
     pub mail: Box<NewOutbound>,
     /// Digest of the draft that was edited.
     pub edited_sha256: String,
-    /// User who edited it.
+    /// User who edited it, and the door: `cli` or `web`.
     pub by: String,
+    pub via: &'static str,
 }
 
 impl DraftRecord {
@@ -76,7 +77,20 @@ fn bytes_of(mail: &NewOutbound) -> &[u8] {
     }
 }
 
+pub(in crate::store) const DRAFT_OF_MESSAGE: &str =
+    "SELECT id FROM approvals WHERE draft_id = $1 AND state = 'open'";
+
 impl Store {
+    /// Returns the open draft that a message of a thread shows.
+    pub async fn draft_of_message(&self, message: &MessageId) -> Result<Option<DraftRecord>> {
+        let id = db::query_scalar(DRAFT_OF_MESSAGE).bind(message.as_str());
+        let id: Option<String> = id.fetch_optional(self.readers()).await?;
+        match id {
+            Some(id) => Ok(Some(self.draft(&id).await?)),
+            None => Ok(None),
+        }
+    }
+
     /// Returns drafts in a state, the newest first.
     pub async fn drafts(
         &self,
@@ -159,7 +173,8 @@ impl Store {
                     .bind(mail_json)
                     .bind(bytes_of(&edit.mail));
                 replace.execute(&mut *conn).await?;
-                audit(conn, None, ("approval", &id), "edited:cli", now).await
+                let action = format!("edited:{}", edit.via);
+                audit(conn, None, ("approval", &id), &action, now).await
             })
         })
         .await

@@ -22,6 +22,9 @@ pub struct OverviewFilter {
     pub persona: Option<PersonaId>,
     /// Empty: any.
     pub outcomes: Vec<ThreadOutcome>,
+    /// `Some(true)`: only threads of nothing but mails of the engine to its owners, their answers and commands, and bounces;
+    /// `Some(false)`: only others.
+    pub of_engine: Option<bool>,
     /// Only threads behind this one in the list.
     pub after: Option<(Timestamp, ThreadId)>,
     pub limit: u32,
@@ -46,7 +49,7 @@ pub struct ThreadOverview {
     pub sender: Option<String>,
     /// Trust of that letter's sender.
     pub trust: Option<Trust>,
-    /// Beginning of the new text of its newest message.
+    /// Beginning of the new text of its newest letter, or of its newest message if no letter came.
     pub beginning: String,
     pub messages: u32,
     /// Disposition of the newest message: `run`, `sent`, `filed:<rule>`, `withheld:<rule>`.
@@ -72,15 +75,20 @@ pub struct LastRun {
 }
 
 pub(in crate::store) const OVERVIEW_IDS: &str = "
-    SELECT t.id, t.updated_at FROM threads t WHERE (t.updated_at, t.id) < ($1, $2) ORDER BY t.updated_at DESC, t.id DESC LIMIT $3";
+    SELECT t.id, t.updated_at FROM threads t WHERE (t.updated_at, t.id) < ($1, $2)
+      AND ($4 = 'all' OR ($4 = 'engine') <> EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = t.id
+        AND m.disposition NOT IN ('notice', 'filed:approval_answer', 'filed:command', 'filed:bounce')))
+    ORDER BY t.updated_at DESC, t.id DESC LIMIT $3";
 pub(in crate::store) const OVERVIEW_IDS_OF: &str = "
-    SELECT t.id, t.updated_at FROM threads t WHERE t.persona_id = $4 AND (t.updated_at, t.id) < ($1, $2)
+    SELECT t.id, t.updated_at FROM threads t WHERE t.persona_id = $5 AND (t.updated_at, t.id) < ($1, $2)
+      AND ($4 = 'all' OR ($4 = 'engine') <> EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = t.id
+        AND m.disposition NOT IN ('notice', 'filed:approval_answer', 'filed:command', 'filed:bounce')))
     ORDER BY t.updated_at DESC, t.id DESC LIMIT $3";
 pub(in crate::store) const OVERVIEWS: &str = "
     SELECT t.id, t.conversation_id, t.persona_id, t.subject, t.created_at, t.updated_at,
       (SELECT count(*) FROM messages m WHERE m.thread_id = t.id) AS messages,
       (SELECT coalesce(sum(r.cost_micros), 0) FROM runs r WHERE r.thread_id = t.id) AS cost_micros,
-      i.sender, i.trust, n.disposition, n.run_id AS written_by, substr(coalesce(n.fresh_text, n.text_body), 1, 240) AS beginning,
+      i.sender, i.trust, n.disposition, n.run_id AS written_by, substr(coalesce(i.fresh_text, i.text_body, n.fresh_text, n.text_body), 1, 240) AS beginning,
       r.id AS run_id, r.state AS run_state, r.stop_reason, r.error_class, r.next_attempt_at
     FROM threads t
     LEFT JOIN messages n ON n.seq = (SELECT m.seq FROM messages m WHERE m.thread_id = t.id ORDER BY m.seq DESC LIMIT 1)
@@ -135,13 +143,23 @@ impl Store {
             true => filter.limit.saturating_add(1),
             false => LOOKED_AT_MAX,
         };
+        let of_engine = match filter.of_engine {
+            None => "all",
+            Some(true) => "engine",
+            Some(false) => "people",
+        };
+        let sql = match &filter.persona {
+            None => OVERVIEW_IDS,
+            Some(_) => OVERVIEW_IDS_OF,
+        };
+        let rows = db::query(sql)
+            .bind(at)
+            .bind(id)
+            .bind(looked_at)
+            .bind(of_engine);
         let rows = match &filter.persona {
-            None => db::query(OVERVIEW_IDS).bind(at).bind(id).bind(looked_at),
-            Some(persona) => db::query(OVERVIEW_IDS_OF)
-                .bind(at)
-                .bind(id)
-                .bind(looked_at)
-                .bind(persona.as_str()),
+            None => rows,
+            Some(persona) => rows.bind(persona.as_str()),
         };
         let rows = rows.fetch_all(self.readers()).await?;
         let key = |row: &Row| -> Result<(Timestamp, ThreadId)> {

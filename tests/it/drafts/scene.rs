@@ -48,6 +48,6 @@ pub async fn edits(scene: &Scene, id: &str, subject: &str, text: &str) -> Result
     let record = store.draft(id).await.expect("a draft");
     let new = NewText { subject, text };
     let of = (&record, Trigger::Email);
-    let edit = edit((&config, store), of, &new, "uid 0".to_owned()).expect("an edit");
+    let edit = edit((&config, store), of, &new, ("uid 0".to_owned(), "cli")).expect("an edit");
     store.edit_draft(id, edit).await
 }

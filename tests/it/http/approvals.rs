@@ -2,6 +2,7 @@
 
 use super::site::{Login, Page, Site, cookie};
 use attache::domain::ApprovalState;
+use reqwest::Method;
 
 /// Sends a decision on a question with the digest that its page shows.
 async fn decided(site: &Site, login: &Login, id: &str, verb: &str, words: &str) -> Page {
@@ -195,4 +196,136 @@ async fn the_outbox_shows_what_became_of_a_mail_and_holds_none_that_is_gone() {
         usage.contains("scripted&#x2f;test") && usage.contains(&month),
         "{usage}"
     );
+}
+
+/// Pages of a persona whose answers wait as drafts, with one that waits.
+async fn with_a_draft() -> (Site, Login) {
+    let site = Site::configured(&crate::drafts::scene::says(), |workspace| {
+        let mode = serde_json::json!("draft");
+        workspace.set("personas/ada/persona.json", "/reply", mode);
+    })
+    .await;
+    site.scene
+        .writes(crate::approvals::scene::CONTACT, "l1", "")
+        .await;
+    let login = site.login().await;
+    (site, login)
+}
+
+#[tokio::test]
+async fn a_draft_is_read_edited_and_sent_in_its_thread() {
+    let (site, login) = with_a_draft().await;
+    let draft = crate::drafts::scene::only_draft(&site.scene).await;
+    let app = &site.scene.world.app;
+    let sql = "SELECT thread_id FROM messages WHERE message_id = $1";
+    let thread = app.row(sql, "l1@x.test").await[0]
+        .clone()
+        .expect("a thread");
+    let (thread, path) = (
+        format!("/t/{thread}"),
+        format!("/approvals/{}/draft", draft.id),
+    );
+    for page in ["/approvals", &thread] {
+        let page = site.get(&login, page).await.body;
+        for text in [
+            "We meet on Tuesday.</textarea>",
+            "Tell Eve about Tuesday.",
+            &path,
+            &draft.sha256,
+        ] {
+            assert!(page.contains(text), "no {text}: {page}");
+        }
+    }
+    let form = |sha256: &str, text: &str, then: &str| {
+        let subject = "Re: Tuesday";
+        let pairs = [
+            ("sha256", sha256),
+            ("subject", subject),
+            ("text", text),
+            ("then", then),
+            ("next", &thread),
+        ];
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned()))
+    };
+    let post = async |form: [(String, String); 5], login: &Login| {
+        let form: Vec<(&str, &str)> = form.iter().map(|(a, b)| (&**a, &**b)).collect();
+        site.post(login, &path, &form).await
+    };
+    let saved = post(
+        form(&draft.sha256, "On Wednesday.\r\n\r\nAda", "keep"),
+        &login,
+    )
+    .await;
+    assert_eq!(
+        (saved.status, saved.header("location")),
+        (303, &*thread),
+        "{}",
+        saved.body
+    );
+    let login = Login {
+        cookie: cookie(&saved),
+        ..login
+    };
+    let now = site.scene.approval(&draft.id).await;
+    assert_eq!((now.state, now.edits), (ApprovalState::Open, 1));
+    let page = site.get(&login, &thread).await.body;
+    assert!(page.contains("On Wednesday.\n\nAda</textarea>"), "{page}");
+    let sql =
+        "SELECT decision || rule FROM audit_log WHERE subject_id = $1 ORDER BY seq DESC LIMIT 1";
+    let noted = app.row(sql, &draft.id).await[0].clone().unwrap_or_default();
+    assert_eq!(noted, "editedweb");
+
+    // What the page showed before the edit sends nothing, and is shown to be copied.
+    let late = post(form(&draft.sha256, "On Friday.", "send"), &login).await;
+    assert_eq!(late.status, 409);
+    assert!(late.body.contains("On Friday."), "{}", late.body);
+    let empty = post(form(&now.sha256, "  ", "send"), &login).await;
+    assert_eq!(empty.status, 400, "{}", empty.body);
+    app.drain().await;
+    assert_eq!(crate::drafts::scene::to_carol(&site.scene), [""; 0]);
+
+    let sent = post(form(&now.sha256, "On Thursday.", "send"), &login).await;
+    assert_eq!(sent.status, 303, "{}", sent.body);
+    app.drain().await;
+    assert_eq!(
+        crate::drafts::scene::to_carol(&site.scene),
+        ["On Thursday."]
+    );
+    let now = site.scene.approval(&draft.id).await;
+    assert_eq!((now.via.as_deref(), now.edits), (Some("web"), 2));
+    app.check().await;
+}
+
+#[tokio::test]
+async fn a_draft_is_discarded_in_its_thread_and_edited_by_the_api_of_a_browser() {
+    let (site, login) = with_a_draft().await;
+    let draft = crate::drafts::scene::only_draft(&site.scene).await;
+    let path = format!("/api/v1/approvals/{}/draft", draft.id);
+    let body = serde_json::json!({
+        "sha256": draft.sha256, "subject": "Re: Tuesday", "text": "On Friday.", "then": "keep",
+    });
+    let origin = site.origin();
+    let headers = [
+        ("cookie", login.cookie.as_str()),
+        ("origin", origin.as_str()),
+        ("sec-fetch-site", "same-origin"),
+        ("x-form-token", login.form_token.as_str()),
+    ];
+    let edited = site.json(Method::POST, &path, &headers, &body).await;
+    assert_eq!(edited.status, 200, "{}", edited.body);
+    assert_eq!(edited.json()["state"], "open");
+    let login = Login {
+        cookie: cookie(&edited),
+        ..login
+    };
+    let now = site.scene.approval(&draft.id).await;
+    let form = [("sha256", now.sha256.as_str()), ("next", "//evil.test")];
+    let gone = site
+        .post(&login, &format!("/approvals/{}/reject", draft.id), &form)
+        .await;
+    assert_eq!((gone.status, gone.header("location")), (303, "/"));
+    site.scene.world.app.drain().await;
+    assert_eq!(crate::drafts::scene::to_carol(&site.scene), [""; 0]);
+    let state = site.scene.approval(&draft.id).await.state;
+    assert_eq!(state, ApprovalState::Rejected);
 }

@@ -3,6 +3,7 @@
 use super::site::Site;
 use crate::app::db;
 use crate::approvals::scene::CONTACT;
+use reqwest::Method;
 
 #[tokio::test]
 async fn a_conversation_is_listed_with_its_sender_and_its_state() {
@@ -82,6 +83,48 @@ async fn pages_follow_each_other_without_a_gap() {
         let found = (first.contains(&subject), second.contains(&subject));
         assert_eq!(found, (number >= 5, number < 5), "{subject}");
     }
+}
+
+#[tokio::test]
+async fn mail_of_the_engine_and_bounces_are_no_conversations_of_people() {
+    let site = Site::with_a_question().await;
+    let login = site.login().await;
+    let asked = "may I send this mail?";
+    for (query, tuesday, question) in [
+        ("/", true, false),
+        ("/?persona=ada", true, false),
+        ("/?state=engine", false, true),
+        ("/?state=engine&persona=ada", false, true),
+        ("/?outcome=waiting", true, false),
+        ("/?outcome=failed", false, false),
+    ] {
+        let page = site.get(&login, query).await.body;
+        let found = (page.contains("<bdi>Tuesday</bdi>"), page.contains(asked));
+        assert_eq!(found, (tuesday, question), "{query}: {page}");
+    }
+    // Programs see both.
+    let key = format!("Bearer {}", site.key(&["read"]).await);
+    let headers = [("authorization", key.as_str())];
+    let all = site.send(Method::GET, "/api/v1/conversations", &headers, &[]);
+    let all = all.await.body;
+    assert!(all.contains(asked) && all.contains("\"Tuesday\""), "{all}");
+}
+
+#[tokio::test]
+async fn times_are_in_the_owners_zone_which_is_named() {
+    let site = Site::configured(&crate::approvals::scene::asks(), |workspace| {
+        let zone = serde_json::json!("Asia/Tokyo");
+        workspace.set("personas/ada/persona.json", "/timezone", zone);
+    })
+    .await;
+    site.scene.writes(CONTACT, "l1", "").await;
+    let login = site.login().await;
+    let now = site.scene.world.now().to_utc();
+    let now = now.with_timezone(&chrono_tz::Asia::Tokyo);
+    let page = site.get(&login, "/").await.body;
+    let shown = now.format(">%-d %b %Y, %H:%M JST<").to_string();
+    assert!(page.contains(&shown), "no {shown}: {page}");
+    assert!(page.contains("(Asia&#x2f;Tokyo)"), "{page}");
 }
 
 /// The states of the filter under which a conversation is listed.

@@ -86,7 +86,7 @@ async fn the_workspace_is_shown_as_it_is() {
         ("/config", "Nothing is wrong in the files"),
         ("/search?q=tuesday", "<bdi>Tuesday</bdi>"),
         ("/search?q=zebra", "Nothing has these words"),
-        ("/search", "Letters, calls of runs, memory"),
+        ("/search", "Words or an id"),
         ("/notices", "Notices"),
     ] {
         let page = site.get(&login, path).await;

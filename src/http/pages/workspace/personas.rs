@@ -124,9 +124,28 @@ fn settings(persona: &Persona) -> Vec<(String, String)> {
                 Value::String(text) => text,
                 value => value.to_string(),
             };
-            (name.replace('_', " "), value)
+            worded(&name, value)
         })
         .collect()
+}
+
+/// Says a setting in words; one that is not known here is named as its file names it.
+fn worded(name: &str, value: String) -> (String, String) {
+    let (name, value) = match (name, value.as_str()) {
+        ("reply", "final") => ("Answers", "sent at once"),
+        ("reply", "draft") => ("Answers", "drafts for your yes"),
+        ("reply", "tool_only") => ("Answers", "sent by tools alone"),
+        ("plan", "none") => ("Plans", "not asked for"),
+        ("plan", "ask") => ("Plans", "put before you first"),
+        ("pdf_files", "scans") => ("PDF files for the model", "those without text"),
+        ("pdf_files", "always") => ("PDF files for the model", "all"),
+        ("pdf_files", "never") => ("PDF files for the model", "none"),
+        ("shell", "true") => ("Shell commands", "allowed"),
+        ("shell", "false") => ("Shell commands", "off"),
+        ("timezone", _) => return ("Time zone".to_owned(), value),
+        _ => return (name.replace('_', " "), value),
+    };
+    (name.to_owned(), value.to_owned())
 }
 
 /// Returns the text of a plain file; a link or a pipe is not followed.
