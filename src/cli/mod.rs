@@ -92,67 +92,87 @@ pub fn worker(arguments: &[OsString]) -> Option<std::process::ExitCode> {
     }
 }
 
-/// Every command, in the order of `--help`.
-static COMMANDS: &[&dyn Command] = &[
-    // Setup.
-    &init::Init,
-    &setup::SetupCommand,
-    &config::ConfigCommand,
-    &persona::PersonaCommand,
-    &workspace::WorkspaceCommand,
-    &schedule::ScheduleCommand,
-    &providers::ProvidersCommand,
-    // Work.
-    &demo::Demo,
-    &serve::Serve,
-    &nodes::NodesCommand,
-    &reload::Reload,
-    &ingest::Ingest,
-    &import::Import,
-    &migrate::MigrateCommand,
-    &drain::Drain,
-    &ask::Ask,
-    &chat::Chat,
-    // Inspection.
-    &tail::TailCommand,
-    &top::TopCommand,
-    &status::StatusCommand,
-    &threads::ThreadsCommand,
-    &runs::RunsCommand,
-    &usage::UsageCommand,
-    &replay::ReplayCommand,
-    &outbox::OutboxCommand,
-    &notices::NoticesCommand,
-    &mailboxes::MailboxesCommand,
-    // Maintenance.
-    &doctor::Doctor,
-    &backup::Backup,
-    &restore::RestoreCommand,
-    &upgrade::UpgradeCommand,
-    &export::Export,
-    &gc::Gc,
-    &erase::EraseCommand,
-    &objects::ObjectsCommand,
-    // Permission.
-    &approvals::ApprovalsCommand,
-    &drafts::DraftsCommand,
-    &memory::MemoryCommand,
-    &policy::PolicyCommand,
-    &hooks::HooksCommand,
-    &tools::ToolsCommand,
-    &skills::SkillsCommand,
-    // The kill switch.
-    &halt::HaltCommand,
-    &halt::ResumeCommand,
-    // For browsers and programs.
-    &web::WebCommand,
-    &webhooks::WebhooksCommand,
-    // For agents.
-    &mcp::McpCommand,
-    // For packages.
-    &packaging::Completions,
-    &packaging::Man,
+/// Every command, in the groups and the order of `--help`.
+static COMMANDS: &[(&str, &[&dyn Command])] = &[
+    (
+        "Start",
+        &[
+            &demo::Demo,
+            &setup::SetupCommand,
+            &init::Init,
+            &config::ConfigCommand,
+            &serve::Serve,
+            &ask::Ask,
+            &chat::Chat,
+            &web::WebCommand,
+        ],
+    ),
+    (
+        "Every day",
+        &[
+            &status::StatusCommand,
+            &threads::ThreadsCommand,
+            &approvals::ApprovalsCommand,
+            &drafts::DraftsCommand,
+            &notices::NoticesCommand,
+            &outbox::OutboxCommand,
+            &memory::MemoryCommand,
+            &schedule::ScheduleCommand,
+            &halt::HaltCommand,
+            &halt::ResumeCommand,
+        ],
+    ),
+    (
+        "Look back",
+        &[
+            &runs::RunsCommand,
+            &replay::ReplayCommand,
+            &tail::TailCommand,
+            &top::TopCommand,
+            &usage::UsageCommand,
+        ],
+    ),
+    (
+        "Personas and what they may do",
+        &[
+            &persona::PersonaCommand,
+            &workspace::WorkspaceCommand,
+            &providers::ProvidersCommand,
+            &policy::PolicyCommand,
+            &hooks::HooksCommand,
+            &tools::ToolsCommand,
+            &skills::SkillsCommand,
+            &mcp::McpCommand,
+        ],
+    ),
+    (
+        "Operate",
+        &[
+            &doctor::Doctor,
+            &reload::Reload,
+            &nodes::NodesCommand,
+            &mailboxes::MailboxesCommand,
+            &webhooks::WebhooksCommand,
+            &ingest::Ingest,
+            &import::Import,
+            &migrate::MigrateCommand,
+            &drain::Drain,
+            &backup::Backup,
+            &restore::RestoreCommand,
+            &upgrade::UpgradeCommand,
+            &export::Export,
+            &gc::Gc,
+            &erase::EraseCommand,
+            &objects::ObjectsCommand,
+            &packaging::Completions,
+            &packaging::Man,
+        ],
+    ),
 ];
+
+fn commands() -> impl Iterator<Item = &'static dyn Command> {
+    COMMANDS.iter().flat_map(|(_, group)| group.iter().copied())
+}
 
 /// One command of `attache`.
 ///
@@ -330,10 +350,7 @@ fn complained(error: &anyhow::Error, json: bool) -> Exit {
 
 async fn dispatch(matches: &ArgMatches, program: String) -> anyhow::Result<Exit> {
     let (name, args) = matches.subcommand().unwrap_or(("", matches));
-    let Some(command) = COMMANDS
-        .iter()
-        .find(|command| command.clap().get_name() == name)
-    else {
+    let Some(command) = commands().find(|command| command.clap().get_name() == name) else {
         return Err(Failure::new(Exit::Usage, format!("no command `{name}`")).into());
     };
     let filter = matches
@@ -367,7 +384,26 @@ pub fn command() -> clap::Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .args(global_args())
-        .subcommands(COMMANDS.iter().map(|command| command.clap()))
+        .subcommands(commands().map(|command| command.clap()))
+        .help_template(format!(
+            "{{about}}\n\n{{usage-heading}} {{usage}}\n{}\nOptions:\n{{options}}",
+            listed()
+        ))
+}
+
+/// Lists the commands by their groups.
+fn listed() -> String {
+    let mut text = String::new();
+    for (group, commands) in COMMANDS {
+        text.push_str(&format!("\n{group}:\n"));
+        for command in *commands {
+            let command = command.clap();
+            let about = command.get_about().map(ToString::to_string);
+            let name = command.get_name();
+            text.push_str(&format!("  {name:11}  {}\n", about.unwrap_or_default()));
+        }
+    }
+    text
 }
 
 /// Heading of the options that every command takes, so that a command's own options stand together.

@@ -101,6 +101,17 @@ impl Screen {
     pub fn line(&self, text: impl AsRef<str>) -> Result<(), Unwritten> {
         self.raw(&format!("{}\n", printable(text.as_ref())))
     }
+    /// Prints a line of a list that has no table: on a terminal its ids by their ends, and no wider than the terminal.
+    pub fn fitted(&self, text: &str) -> Result<(), Unwritten> {
+        if !self.terminal {
+            return self.line(text);
+        }
+        let mut line = table::short_ids(&printable(text));
+        if let Some(width) = self.width {
+            table::cut(&mut line, width);
+        }
+        self.raw(&format!("{line}\n"))
+    }
     /// Prints a piece of a text, as [`Screen::line`] does, without a line end.
     pub fn piece(&self, text: &str) -> Result<(), Unwritten> {
         self.raw(&printable(text))
@@ -218,7 +229,7 @@ impl Screen {
             .unwrap_or(0);
         let lines = fields.iter().map(|(label, value)| {
             let value = one_line(value);
-            let value = self.moment(&value);
+            let value = self.moments(&value);
             self.broken(&format!("{label:width$}  {value}"), &" ".repeat(width + 2)) + "\n"
         });
         self.raw(&lines.collect::<String>())

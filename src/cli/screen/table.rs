@@ -5,7 +5,7 @@
 
 use super::text::one_line;
 use super::times;
-use anstyle::Style;
+use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table, presets};
 
 pub const BOLD: Style = Style::new().bold();
@@ -13,10 +13,24 @@ pub const BOLD: Style = Style::new().bold();
 const GAP: usize = 2;
 /// Minimum width to which a column is cut.
 const CELL_MIN: usize = 10;
+/// Minimum width of a column with addresses, as long as another column can be cut.
+const ADDRESS_MIN: usize = 20;
 /// Minimum width of the main column, as long as another column can be cut.
 const MAIN_MIN: usize = 28;
 /// Number of characters of an id that lists show: its random end; its beginning is the time.
 pub const ID_TAIL: usize = 8;
+
+/// Columns whose words are coloured, and the words: what failed, and what waits.
+const STATES: [&str; 4] = ["STATE", "OUTCOME", "STATUS", "RESULT"];
+const BAD: [&str; 6] = [
+    "failed",
+    "undelivered",
+    "rejected",
+    "refused",
+    "broken",
+    "faulty",
+];
+const WAITING: [&str; 6] = ["wait", "held", "open", "paused", "proposed", "draft"];
 
 /// The headings of a table, and the priority of its columns.
 #[derive(Debug, Clone)]
@@ -89,6 +103,9 @@ impl Column<'_> {
             .iter()
             .any(|cell| is_id(cell) || is_tail(cell) || times::is_local(cell))
     }
+    fn has_addresses(&self) -> bool {
+        self.cells.iter().any(|cell| cell.contains('@'))
+    }
     /// `true` when all cells are empty, `0` or `-`.
     fn is_blank(&self) -> bool {
         self.cells
@@ -97,12 +114,14 @@ impl Column<'_> {
     }
 }
 
-/// Formats rows under their headings. A table wider than `width` first loses text that is not
-/// needed or can be inferred (the heads of ids, seconds, the year, columns without content), then
-/// optional columns, then the ends of its widest cells, the main column's last.
+/// Formats rows under their headings, with ids by their ends and times to the minute. A table wider than `width` first loses
+/// text that can be inferred (the year, columns without content), then optional columns, then the ends of its widest cells, the
+/// main column's last.
 pub fn quiet(columns: &Columns<'_>, rows: &[Vec<String>], width: Option<usize>) -> String {
-    let cell =
-        |row: &Vec<String>, at: usize| row.get(at).map(|cell| times::localised(&one_line(cell)));
+    let cell = |row: &Vec<String>, at: usize| {
+        row.get(at)
+            .map(|cell| times::localised_words(&one_line(cell)))
+    };
     let headings = columns.headings.iter().enumerate();
     let mut table: Vec<Column<'_>> = headings
         .map(|(at, heading)| Column {
@@ -114,6 +133,10 @@ pub fn quiet(columns: &Columns<'_>, rows: &[Vec<String>], width: Option<usize>) 
                 .collect(),
         })
         .collect();
+    for column in &mut table {
+        shorten_ids(&mut column.cells);
+        times::drop_seconds(&mut column.cells);
+    }
     if let Some(width) = width {
         fit(&mut table, &columns.optional, width);
     }
@@ -138,39 +161,90 @@ fn drawn(columns: &[Column<'_>], rows: usize, width: usize) -> String {
         line
     });
     let heading = lines.next().unwrap_or_default();
-    let rest = lines.map(|line| format!("{line}\n")).collect::<String>();
-    format!("{BOLD}{heading}{BOLD:#}\n{rest}")
+    let rest = lines
+        .enumerate()
+        .map(|(row, line)| painted(columns, row, &line) + "\n");
+    format!("{BOLD}{heading}{BOLD:#}\n{}", rest.collect::<String>())
+}
+
+/// Colours the states of a row.
+fn painted(columns: &[Column<'_>], row: usize, line: &str) -> String {
+    let (mut shown, mut rest) = (String::new(), line);
+    for column in columns {
+        let cell = column.cells.get(row).map_or("", String::as_str);
+        let style = match STATES.contains(&column.heading) {
+            true => style_of(cell),
+            false => None,
+        };
+        // Where a line was cut, or a character is wider than one, nothing is coloured that is not the state itself.
+        if let Some(style) = style
+            && let Some(after) = rest.strip_prefix(cell)
+        {
+            shown.push_str(&format!("{style}{cell}{style:#}"));
+            rest = after;
+        }
+        let width = column.width() + GAP;
+        let done = line.chars().count() - rest.chars().count();
+        let end = columns_before(columns, column) + width;
+        let missing = end.saturating_sub(done);
+        let at = rest.char_indices().nth(missing);
+        let (gap, behind) = rest.split_at(at.map_or(rest.len(), |(at, _)| at));
+        shown.push_str(gap);
+        rest = behind;
+    }
+    shown + rest
+}
+
+/// Characters of a line before a column.
+fn columns_before(columns: &[Column<'_>], column: &Column<'_>) -> usize {
+    let before = columns.iter().take_while(|one| !std::ptr::eq(*one, column));
+    before.map(|one| one.width() + GAP).sum()
+}
+
+fn style_of(state: &str) -> Option<Style> {
+    let is_one_of = |words: &[&str]| words.iter().any(|word| state.starts_with(word));
+    let colour = match () {
+        () if is_one_of(&BAD) => AnsiColor::Red,
+        () if is_one_of(&WAITING) => AnsiColor::Yellow,
+        () => return None,
+    };
+    Some(colour.on_default())
 }
 
 fn fit(table: &mut Vec<Column<'_>>, optional: &[&str], width: usize) {
-    for shorter in [shorten_ids, times::drop_seconds, times::drop_year] {
-        if overflow(table, width) > 0 {
-            table
-                .iter_mut()
-                .for_each(|column| shorter(&mut column.cells));
-        }
-    }
     if overflow(table, width) > 0 {
+        table
+            .iter_mut()
+            .for_each(|column| times::drop_year(&mut column.cells));
         table.retain(|column| column.is_main || !column.is_blank());
     }
     // A readable main column has priority over optional columns.
     for heading in optional {
         let mut tried = table.clone();
-        narrow(&mut tried, width, MAIN_MIN);
+        narrow(&mut tried, width, (MAIN_MIN, ADDRESS_MIN));
         if overflow(&tried, width) == 0 {
             break;
         }
         table.retain(|column| column.heading != *heading);
     }
-    narrow(table, width, MAIN_MIN);
-    narrow(table, width, CELL_MIN);
+    for least in [
+        (MAIN_MIN, ADDRESS_MIN),
+        (ADDRESS_MIN, ADDRESS_MIN),
+        (CELL_MIN, CELL_MIN),
+    ] {
+        narrow(table, width, least);
+    }
 }
 
 /// Cuts the widest cells, step by step, so that two long columns share the loss.
-fn narrow(table: &mut [Column<'_>], width: usize, main_min: usize) {
+fn narrow(table: &mut [Column<'_>], width: usize, (main_min, address_min): (usize, usize)) {
     loop {
         let overflow = overflow(table, width);
-        let least = |column: &Column<'_>| if column.is_main { main_min } else { CELL_MIN };
+        let least = |column: &Column<'_>| match column.is_main {
+            true => main_min,
+            false if column.has_addresses() => address_min,
+            false => CELL_MIN,
+        };
         let cuttable = table
             .iter_mut()
             .filter(|column| !column.is_fixed() && column.cells_width() > least(column));
@@ -210,6 +284,19 @@ fn shorten_ids(cells: &mut [String]) {
             .filter(|cell| is_id(cell))
             .for_each(|cell| *cell = cell.split_off(cell.len() - ID_TAIL));
     }
+}
+
+/// Shows every id of a line by its end.
+pub(super) fn short_ids(line: &str) -> String {
+    let is_end = |c: char| c.is_whitespace() || ",;()".contains(c);
+    let words = line.split_inclusive(is_end).map(|word| {
+        let bare = word.trim_end_matches(is_end);
+        match is_id(bare) {
+            true => &word[bare.len() - ID_TAIL..],
+            false => word,
+        }
+    });
+    words.collect()
 }
 
 /// Reports whether a cell has the format of a UUID.
@@ -276,11 +363,11 @@ mod tests {
         let lines = shown.lines().skip(1).collect::<Vec<_>>();
         assert_eq!(
             lines[0],
-            "decaa857  11-21 00:55+01:00  concierge  bob@guest…  A very long subject about m…"
+            "decaa857  11-21 00:55+01:00  concierge  bob@guests.example  A very long subject…"
         );
         assert_eq!(
             lines[1],
-            "cc08a2b9  11-21 00:55+01:00  concierge  bob@guest…  Short"
+            "cc08a2b9  11-21 00:55+01:00  concierge  bob@guests.example  Short"
         );
         for width in 1..160 {
             let shown = quiet(&columns(), &rows(), Some(width));
@@ -303,7 +390,7 @@ mod tests {
         assert!(all.contains("RUNS"), "{all}");
         let shown = quiet(&columns().optional(&["RUNS", "HELD"]), &rows, Some(80));
         assert!(
-            !shown.contains("RUNS") && shown.contains("A very long subject about m"),
+            !shown.contains("RUNS") && shown.contains("A very long subject"),
             "{shown}"
         );
         let with = quiet(
@@ -315,13 +402,48 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_fits_or_has_no_width_keeps_everything() {
+    fn a_table_that_fits_or_has_no_width_keeps_all_columns_and_the_year() {
         for width in [None, Some(250)] {
             let shown = quiet(&columns(), &rows(), width);
-            for kept in ["91a1-a7c9decaa857", "00:55:03+01:00", "HELD", "breakfasts"] {
+            assert!(!shown.contains("01a1fb99"), "{shown}");
+            for kept in ["decaa857", "2026-11-21 00:55+01:00", "HELD", "breakfasts"] {
                 assert!(shown.contains(kept), "{kept} is gone in {shown}");
             }
         }
+    }
+
+    #[test]
+    fn what_failed_is_red_and_what_waits_is_yellow_and_nothing_else_changes() {
+        let states = [
+            "failed",
+            "waiting_approval",
+            "succeeded",
+            "failed to say so",
+        ];
+        let rows = states.map(|state| ["müsli", state, "failed"].map(str::to_owned).to_vec());
+        let columns = Columns::of(&["SUBJECT", "STATE", "WHY"]);
+        for width in 5..40 {
+            let shown = quiet(&columns, &rows, Some(width));
+            let bare = shown.replace("\u{1b}[31m", "").replace("\u{1b}[33m", "");
+            let bare = bare.replace("\u{1b}[1m", "").replace("\u{1b}[0m", "");
+            let wide = bare.lines().map(|line| line.chars().count()).max();
+            assert!(wide <= Some(width), "{width}: {shown:?}");
+        }
+        let shown = quiet(&columns, &rows, Some(80));
+        let lines: Vec<&str> = shown.lines().skip(1).collect();
+        assert!(
+            lines[0].starts_with("müsli    \u{1b}[31mfailed\u{1b}[0m "),
+            "{lines:?}"
+        );
+        assert!(lines[0].ends_with("  failed"), "{lines:?}");
+        assert!(lines[1].contains("\u{1b}[33mwaiting_approval\u{1b}[0m"));
+        assert_eq!(lines[2], "müsli    succeeded         failed");
+    }
+
+    #[test]
+    fn ids_in_lines_are_shown_by_their_ends() {
+        let line = "run 01a1fb99-8145-7284-91a1-a7c9decaa857, no-id (01a1fb99-8145-7284-91a1-a7c9decaa858)";
+        assert_eq!(short_ids(line), "run decaa857, no-id (decaa858)");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Instants for display on a terminal: in its time zone, and shortened where columns are scarce.
 //!
 //! Rows and `--json` hold UTC. A time that already has an offset, such as a responsibility's, keeps
-//! it.
+//! it. Both read `2026-11-21 01:55`, with seconds only outside of tables.
 
 use chrono::{DateTime, Local};
 
@@ -19,8 +19,8 @@ const OTHER: [&str; 6] = [
     "00-00 00:00-00:00",
 ];
 
-/// Converts a stored instant to the terminal's zone, without an offset. Any other text is returned
-/// unchanged.
+/// Converts a stored instant to the terminal's zone, without an offset, and formats one with an offset alike. Any other text is
+/// returned unchanged.
 pub fn localised(text: &str) -> String {
     let stored = DateTime::parse_from_rfc3339(text)
         .ok()
@@ -30,6 +30,10 @@ pub fn localised(text: &str) -> String {
             .with_timezone(&Local)
             .format("%Y-%m-%d %H:%M:%S")
             .to_string(),
+        None if has_shape(text, &OTHER[..2]) => {
+            let (date, time, offset) = (&text[..10], &text[11..16], &text[19..]);
+            format!("{date} {time}{offset}")
+        }
         None => text.to_owned(),
     }
 }
@@ -49,13 +53,10 @@ pub fn is_local(cell: &str) -> bool {
     has_shape(cell, &OWN) || has_shape(cell, &OTHER)
 }
 
-/// Shortens `2026-11-21 01:55:03` to `2026-11-21 01:55`, also before an offset such as `+01:00`.
+/// Shortens `2026-11-21 01:55:03` to `2026-11-21 01:55`.
 pub fn drop_seconds(cells: &mut [String]) {
-    for cell in cells
-        .iter_mut()
-        .filter(|cell| has_shape(cell, &OWN[..1]) || has_shape(cell, &OTHER[..2]))
-    {
-        *cell = format!("{} {}{}", &cell[..10], &cell[11..16], &cell[19..]);
+    for cell in cells.iter_mut().filter(|cell| has_shape(cell, &OWN[..1])) {
+        cell.truncate(16);
     }
 }
 
@@ -98,7 +99,11 @@ mod tests {
             .earliest()
             .expect("an instant");
         assert_eq!(back.to_utc().to_rfc3339(), "2026-11-21T00:55:03+00:00");
-        for kept in ["2026-11-23T09:00:00+01:00", "2026-11-23", "concierge", ""] {
+        assert_eq!(
+            localised("2026-11-23T09:00:00+01:00"),
+            "2026-11-23 09:00+01:00"
+        );
+        for kept in ["2026-11-23", "concierge", ""] {
             assert_eq!(localised(kept), kept);
         }
         let line = "queued 2026-11-21T00:55:03.759Z (next 2026-11-21T00:55:03.759Z), x=2026-11-21T00:55:03.759Z";
@@ -111,7 +116,7 @@ mod tests {
     #[test]
     fn times_get_shorter_and_those_of_others_keep_their_zone() {
         let mut cells =
-            ["2026-11-21 01:55:03", "2026-11-23T09:00:00+01:00", "never"].map(str::to_owned);
+            ["2026-11-21 01:55:03", "2026-11-23 09:00+01:00", "never"].map(str::to_owned);
         drop_seconds(&mut cells);
         assert_eq!(
             cells,

@@ -23,7 +23,7 @@ pub fn show(context: &CommandContext, line: &FeedLine) -> anyhow::Result<()> {
     }
     let at = screen.moment(&at);
     let text = format!("{number:>6}  {at}  {persona:<10} {kind:<20} {subject}  {detail}");
-    Ok(screen.line(text.trim_end())?)
+    Ok(screen.fitted(text.trim_end())?)
 }
 
 /// Cells of an event: number, time, persona, kind, subject of the thread, details. Control characters are visible.

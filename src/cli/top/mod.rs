@@ -137,8 +137,8 @@ fn show(context: &CommandContext, state: &TopState) -> anyhow::Result<()> {
     for run in &state.at_work {
         let subject = shortened(&one_line(&run.subject), SUBJECT_CHARS_MAX);
         let model = run.model.as_deref().unwrap_or("-");
-        screen.line(format!(
-            "  {}  {}  {}  {model}  {subject}",
+        screen.fitted(&format!(
+            "  {}  {}  {}  {subject}  {model}",
             run.state, run.id, run.persona
         ))?;
     }
