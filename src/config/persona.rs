@@ -11,7 +11,9 @@ use super::values::net::address_hint;
 use super::values::words::words_schema;
 use super::values::zones::zone_hint;
 use crate::config::file::{ConfigFile, child};
-use crate::domain::{Address, PdfFiles, PersonaId, PlanMode, ReplyMode, RunOptions, RunSettings};
+use crate::domain::{
+    Address, AnswerTo, PdfFiles, PersonaId, PlanMode, ReplyMode, RunOptions, RunSettings,
+};
 use crate::policy::PolicyRule;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
@@ -48,6 +50,11 @@ pub struct TypedPersona {
     #[serde(default)]
     #[schemars(schema_with = "reply_schema")]
     reply: TypedReply,
+    /// Recipients of its answers to letters. `sender`: the sender alone; `all`: those in `To` and `Cc` get a copy, if the sender is
+    /// a contact and is known to have written these fields.
+    #[serde(default)]
+    #[schemars(schema_with = "reply_to_schema")]
+    reply_to: TypedAnswerTo,
     /// Context profile of its letters, a key of `configs/context.json`. Default: `thread`.
     profile: Option<String>,
     /// JSON Schema that its answers to letters must fit: a `.json` file below its folder.
@@ -140,6 +147,21 @@ fn reply_schema(_: &mut SchemaGenerator) -> Schema {
     words_schema(ReplyMode::ALL, ReplyMode::as_str, Some(ReplyMode::Final))
 }
 
+/// [`AnswerTo`] with its default.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(transparent)]
+struct TypedAnswerTo(AnswerTo);
+
+impl Default for TypedAnswerTo {
+    fn default() -> Self {
+        Self(AnswerTo::Sender)
+    }
+}
+
+fn reply_to_schema(_: &mut SchemaGenerator) -> Schema {
+    words_schema(AnswerTo::ALL, AnswerTo::as_str, Some(AnswerTo::Sender))
+}
+
 /// [`PdfFiles`] with its default: a scan tells a model nothing otherwise, and its pages go where the letter's text goes.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(transparent)]
@@ -224,6 +246,8 @@ pub struct Persona {
     pub address: Address,
     pub aliases: Vec<Address>,
     pub reply: ReplyMode,
+    /// Recipients of its answers to letters.
+    pub reply_to: AnswerTo,
     /// Options of its letters.
     pub letters: LetterRules,
     /// Provider instead of the one in `configs/inference.json`.
@@ -336,6 +360,7 @@ pub fn resolve(
         address,
         aliases,
         reply: typed.reply.0,
+        reply_to: typed.reply_to.0,
         letters,
         provider: typed.provider.clone(),
         model: typed.model.clone(),

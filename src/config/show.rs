@@ -54,6 +54,7 @@ pub fn effective(config: &Config) -> Map<String, Value> {
     let mcp_server = &config.security.mcp_server;
     let shown = json!({
         "access": access, "authentication": authentication, "send_allow": send_allow,
+        "reply_to_of": config.security.reply_to_of,
         "mcp_server": mcp_server,
     });
     files.insert(SECURITY_FILE.to_owned(), shown);
@@ -88,6 +89,7 @@ pub fn show_persona(persona: &Persona) -> Value {
         "address": persona.address.to_string(),
         "aliases": persona.aliases.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "reply": persona.reply.as_str(),
+        "reply_to": persona.reply_to.as_str(),
         "profile": profile,
         "output_schema": output_schema,
         "letters": letters,

@@ -59,6 +59,16 @@ word_enum!(
     }
 );
 
+word_enum!(
+    /// Who gets the answer to a letter.
+    AnswerTo {
+        /// Its sender.
+        Sender = "sender",
+        /// Its sender, and those in its `To` and `Cc` as copies, as far as the sender is known to have written these.
+        All = "all",
+    }
+);
+
 /// Separator between a persona's local part and the token of a question.
 const TAG: &str = "+a.";
 

@@ -44,6 +44,8 @@ word_enum!(
         UnusualDay = "unusual_day",
         /// A correspondent or a thread has reached its limit of answers.
         LimitReached = "limit_reached",
+        /// An answer went to the sender, and the letter's `Reply-To` names somebody else.
+        ReplyToUnused = "reply_to_unused",
         /// A responsibility's file cannot be used.
         ResponsibilityBroken = "responsibility_broken",
         /// Runs of a responsibility failed one after another, and it is paused.

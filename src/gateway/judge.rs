@@ -1,20 +1,16 @@
 //! Rules for senders, for recipients, and for letters that no automatic mail may answer. Pure.
 //!
-//! - `robots`: names and subjects of machines
-//!
 //! Absent on purpose: SPF, DKIM and DMARC, whose outcome is an argument, and the count of mails to
 //! one address, which only the transaction that stores a letter or queues a mail can know
 //! (`store/threads/correspondence.rs`).
 
-pub mod robots;
-
 use crate::config::{Access, Decision, Limits, Persona, Personas};
+use crate::domain::mail::robots::{self, SubjectMark};
 use crate::domain::{
     Address, AutomaticSigns, Email, Envelope, Identity, LoopToken, Mailbox, OwnMail,
 };
 use crate::gateway::intake_contract::{RecipientVerdict, SenderVerdict};
 use crate::mutants::is_off;
-use robots::SubjectMark;
 
 /// Letters that no automatic mail may answer, in the order in which the rules are checked.
 ///
@@ -119,6 +115,8 @@ pub struct PolicyInput<'a> {
     pub envelope: &'a Envelope,
     pub email: &'a Email,
     pub identity: &'a Identity,
+    /// `true`: the mail of a program that the owner trusts to name whom it writes for.
+    pub is_form: bool,
     pub persona: &'a Persona,
     pub origin: Origin,
     pub conversation: MentionedMail,
@@ -250,7 +248,8 @@ pub fn automatic_mail_rule(input: &PolicyInput<'_>) -> Option<&'static str> {
 /// would end every exchange after the first mail.
 fn auto_submitted(input: &PolicyInput<'_>) -> bool {
     let token = input.email.automatic.auto_submitted.as_deref();
-    token.is_some_and(|token| token != "no") && !input.origin.is_a_personas()
+    let is_expected = |token: &str| input.is_form && token == "auto-generated";
+    token.is_some_and(|token| token != "no" && !is_expected(token)) && !input.origin.is_a_personas()
 }
 
 fn bulk_precedence(input: &PolicyInput<'_>) -> bool {
@@ -316,6 +315,10 @@ fn suppresses_replies(input: &PolicyInput<'_>) -> bool {
 }
 
 fn is_from_robot(input: &PolicyInput<'_>) -> bool {
+    // Forms write as `noreply`.
+    if input.is_form {
+        return false;
+    }
     // Mailman's `LIST-admin` is an envelope; in From it is a person's, such as `it-admin`.
     let bounces_to_list = input.envelope.mail_from.as_ref().is_some_and(|from| {
         from.local().to_ascii_lowercase().ends_with("-admin")

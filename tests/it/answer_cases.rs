@@ -10,11 +10,11 @@ use std::path::Path;
 
 /// Cases that do not hold yet, or are held elsewhere, with the reason.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("cc-kept", "no setting yet"),
+    ("cc-kept", "a signed letter; `addressees`"),
     ("imap-id-before-select", "needs a server; not said yet"),
     ("mcp-empty-result", "needs a server; not so yet"),
     ("mcp-error-says-ok", "needs a server; not so yet"),
-    ("reply-to-of-a-form", "no setting yet"),
+    ("reply-to-of-a-form", "a signed letter; `addressees`"),
     (
         "surrogates-split",
         "a stream; `providers::transport::surrogates`",

@@ -38,6 +38,7 @@ fn judged(mail_from: Option<&str>, email: &Email, records: &Records) -> Option<&
         ..Identity::unverified("")
     };
     judge::automatic_mail_rule(&PolicyInput {
+        is_form: false,
         envelope: &envelope,
         email,
         identity: &identity,

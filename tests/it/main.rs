@@ -22,6 +22,7 @@ mod tools;
 mod answers;
 mod said;
 mod answer_cases;
+mod addressees;
 mod prompts;
 mod structured;
 mod summaries;

@@ -25,6 +25,9 @@ pub struct TypedSecurity {
     /// Further recipients of `send_email`: exact addresses or `*@domain`. Owners and the
     /// participants of a thread are always permitted.
     send_allow: Option<Vec<String>>,
+    /// Senders whose mail a form writes for others: exact addresses or `*@domain`. The answer goes to the `Reply-To` that such a
+    /// sender has signed, and nothing is known about whoever it names.
+    reply_to_of: Option<Vec<String>>,
     mcp_server: Option<TypedMcpServerSettings>,
 }
 
@@ -53,6 +56,8 @@ pub struct Security {
     pub authentication: Authentication,
     /// Further recipients of `send_email`: exact addresses or `*@domain`.
     pub send_allow: Vec<String>,
+    /// Senders whose mail a form writes for others: exact addresses or `*@domain`.
+    pub reply_to_of: Vec<String>,
     /// `None`: other agents get nothing.
     pub mcp_server: Option<McpServerSettings>,
 }
@@ -79,20 +84,6 @@ pub enum Decision {
 pub fn resolve(file: &ConfigFile<TypedSecurity>, ctx: &mut CheckContext<'_>) -> Security {
     let none = TypedAccess::default();
     let access = file.typed.access.as_ref().unwrap_or(&none);
-    let send_allow = file.typed.send_allow.clone().unwrap_or_default();
-    for (index, text) in send_allow.iter().enumerate() {
-        let legal = match text.strip_prefix("*@") {
-            Some(name) => domain(name).is_some(),
-            None => Address::parse(text).is_ok(),
-        };
-        if !legal {
-            let problem = file.problem_at(
-                &child("/send_allow", index),
-                format!("`{text}` is not a recipient"),
-            );
-            ctx.report(problem.hint("write an address or `*@domain`"));
-        }
-    }
     Security {
         access: Access {
             mode: access.mode,
@@ -105,13 +96,46 @@ pub fn resolve(file: &ConfigFile<TypedSecurity>, ctx: &mut CheckContext<'_>) -> 
             file.typed.authentication.as_ref(),
             ctx,
         ),
-        send_allow,
+        send_allow: listed(
+            file,
+            ("/send_allow", "recipient"),
+            file.typed.send_allow.as_deref(),
+            ctx,
+        ),
+        reply_to_of: listed(
+            file,
+            ("/reply_to_of", "sender"),
+            file.typed.reply_to_of.as_deref(),
+            ctx,
+        ),
         mcp_server: file
             .typed
             .mcp_server
             .as_ref()
             .map(|typed| mcp_server::resolve(&file.document, typed, ctx)),
     }
+}
+
+/// Resolves a list of addresses and `*@domain`.
+fn listed(
+    file: &ConfigFile<TypedSecurity>,
+    (pointer, what): (&str, &str),
+    typed: Option<&[String]>,
+    ctx: &mut CheckContext<'_>,
+) -> Vec<String> {
+    let typed = typed.unwrap_or_default();
+    for (index, text) in typed.iter().enumerate() {
+        let legal = match text.strip_prefix("*@") {
+            Some(name) => domain(name).is_some(),
+            None => Address::parse(text).is_ok(),
+        };
+        if !legal {
+            let message = format!("`{text}` is not a {what}");
+            let problem = file.problem_at(&child(pointer, index), message);
+            ctx.report(problem.hint("write an address or `*@domain`"));
+        }
+    }
+    typed.to_vec()
 }
 
 fn resolve_patterns(

@@ -146,6 +146,15 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
+    /// Returns the strict address in a text that [`Mailbox`] was formatted as.
+    pub fn address_in(text: &str) -> Option<Address> {
+        let spec = match text.strip_suffix('>') {
+            Some(named) => named.rsplit_once('<')?.1,
+            None => text,
+        };
+        Address::parse(spec).ok()
+    }
+
     /// Returns the strict address, when `spec` is a legal one.
     pub fn address(&self) -> Option<Address> {
         Address::parse(&self.spec).ok()

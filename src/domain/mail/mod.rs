@@ -4,7 +4,8 @@
 //! - `identity`: what its sender proved. `label`: what a text is worth, and who may read it.
 //! - `command`: commands of an owner in the first line. `filed`: rules that store a letter without a run.
 //! - `mail_providers`: domains at which everybody may have a mailbox.
-//! - `report`: bounces and their addresses. `loop_token`: mail of our own that comes back.
+//! - `report`: bounces and their addresses. `loop_token`: mail of our own that comes back. `robots`: names and subjects of
+//!   machines.
 
 pub mod address;
 pub mod command;
@@ -15,3 +16,4 @@ pub mod label;
 pub mod loop_token;
 pub mod mail_providers;
 pub mod report;
+pub mod robots;

@@ -172,6 +172,8 @@ enum Lowered {
     Unaddressed,
     /// Its words may be another's reading of the signed body.
     OtherReadings,
+    /// Somebody filled in a form.
+    Form,
 }
 
 /// A judged letter, from which each addressed persona gets a copy.
@@ -262,8 +264,8 @@ impl Draft<'_> {
             hops,
             from_owner,
             command,
-            reply_limits: email
-                .sender()
+            reply_limits: self
+                .correspondent()
                 .filter(|_| is_answerable && !from_owner)
                 .map(reply_limits),
         }
@@ -336,6 +338,7 @@ impl Draft<'_> {
             envelope: self.envelope,
             email,
             identity: &self.identity,
+            is_form: self.is_form(),
             persona,
             origin,
             conversation: self.records.conversation,
@@ -371,6 +374,7 @@ impl Draft<'_> {
         let lowered = match self.lowered_by(trust) {
             Some(Lowered::Unaddressed) => Some("lowered:not_addressed".to_owned()),
             Some(Lowered::OtherReadings) => Some("lowered:unsigned_content".to_owned()),
+            Some(Lowered::Form) => Some("lowered:form".to_owned()),
             None => None,
         };
         self.decisions.iter().cloned().chain(lowered).collect()
@@ -379,6 +383,7 @@ impl Draft<'_> {
     /// Why this copy is trusted less than its sender.
     fn lowered_by(&self, trust: Trust) -> Option<Lowered> {
         let reason = match self.identity.coverage.content {
+            _ if self.is_form() => Lowered::Form,
             true => Lowered::Unaddressed,
             false => Lowered::OtherReadings,
         };
@@ -406,6 +411,20 @@ impl Draft<'_> {
                 .as_ref()
                 .map(Address::to_string)
                 .unwrap_or_default(),
+            [form] if self.filled_in_by().is_some() => {
+                let through = |person: &Mailbox| Mailbox {
+                    name: format!("{} via {}", person.name, form.spec)
+                        .trim_start()
+                        .to_owned(),
+                    spec: person.spec.clone(),
+                };
+                email
+                    .reply_to
+                    .first()
+                    .map(through)
+                    .unwrap_or_default()
+                    .to_string()
+            }
             named => formatted(named).join(", "),
         };
         Content {
@@ -435,12 +454,13 @@ impl Draft<'_> {
             Some(Lowered::OtherReadings) => {
                 ", but Content-Type and Content-Transfer-Encoding are not, and others would make other words of it"
             }
+            Some(Lowered::Form) => ", but anybody may have filled in its form",
             None => "",
         };
         let basis = format!("{}{but}", identity.basis);
         let mut metadata = json!({
-            "sender": email.sender().map(|address| address.to_string()),
-            "counterparty": email.sender().map(|address| Account::of(trust.as_str()).key(&address)),
+            "sender": self.correspondent().map(|address| address.to_string()),
+            "counterparty": self.correspondent().map(|address| Account::of(trust.as_str()).key(&address)),
             "reply_to": self.reply_to().map(|address| address.to_string()),
             "sent_at": email.date.map(|date| date.to_string()),
             "generated_message_id": email.message_id.is_none(),

@@ -7,7 +7,8 @@
 
 use super::draft::Draft;
 use crate::config::Persona;
-use crate::domain::{Address, ConversationId, Mailbox, ThreadId, Trust};
+use crate::domain::mail::robots::is_robot;
+use crate::domain::{Address, ConversationId, Mailbox, ThreadId, Trust, is_listed};
 use crate::store::{Company, Place};
 
 /// Maximum people of one letter that become participants; a longer list is a mailing list without
@@ -21,9 +22,43 @@ impl Draft<'_> {
             .any(|address| self.is_self(persona, &address))
     }
 
-    /// Trust of the letter for this persona: an owner's letter to another recipient is no order,
+    /// Reports whether a program wrote the letter for somebody else: its sender is proven, and listed in `reply_to_of`.
+    pub(super) fn is_form(&self) -> bool {
+        let is_proven = [Trust::Unknown, Trust::Contact].contains(&self.identity.trust);
+        let listed = &self.intake.config.security.reply_to_of;
+        let sender = self.understood.email.sender();
+        is_proven && sender.is_some_and(|sender| is_listed(listed, &sender))
+    }
+
+    /// The person for whom a form wrote the letter: its only `Reply-To`, if the form has signed that and it is neither ours nor
+    /// a machine nor denied.
+    pub(super) fn filled_in_by(&self) -> Option<Address> {
+        let [only] = self.understood.email.reply_to.as_slice() else {
+            return None;
+        };
+        let config = &self.intake.config;
+        let is_usable = self.is_form() && self.identity.coverage.reply_to;
+        only.address().filter(|person| {
+            is_usable
+                && config.personas.by_address(person).is_none()
+                && !config.personas.may_be_out_of_service(person)
+                && !config.security.access.denies(person)
+                && !is_robot(person.local())
+        })
+    }
+
+    /// The correspondent: the sender, or the person for whom a form wrote.
+    pub(super) fn correspondent(&self) -> Option<Address> {
+        let sender = || self.understood.email.sender();
+        self.filled_in_by().or_else(sender)
+    }
+
+    /// Trust of the letter for this persona: anybody can fill in a form. An owner's letter to another recipient is no order,
     /// whichever server hands it over, and neither are words that may be another's reading of it.
     pub(super) fn trust_of(&self, persona: &Persona) -> Trust {
+        if self.is_form() {
+            return Trust::Unauthenticated;
+        }
         let is_addressed = self.identity.is_direct || self.is_addressed_to(persona);
         if is_addressed && self.identity.coverage.content {
             self.identity.trust
@@ -49,12 +84,12 @@ impl Draft<'_> {
     pub(super) fn place(&self, persona: &Persona) -> Place {
         let (clock, email) = (self.intake.clock.as_ref(), &self.understood.email);
         let list = email.list_id.as_ref().map(|id| format!("list:{id}"));
-        let sender = email.sender();
-        let is_authenticated = self.identity.trust > Trust::Unauthenticated;
+        let (sender, is_form) = (self.correspondent(), self.is_form());
+        let is_authenticated = self.identity.trust > Trust::Unauthenticated && !is_form;
         let is_allowed = |sender: &Address| self.intake.config.security.access.allows(sender);
         let is_believed = sender
             .as_ref()
-            .is_some_and(|s| self.identity.is_believable(is_allowed(s)));
+            .is_some_and(|s| !is_form && self.identity.is_believable(is_allowed(s)));
         // An unauthenticated sender with the address X is not the participant X (decision D-22).
         let unproven = sender
             .as_ref()

@@ -2,8 +2,9 @@
 //! any other letter costs no read.
 
 use crate::config::Config;
+use crate::domain::mail::robots;
 use crate::domain::{Email, PersonaId};
-use crate::gateway::judge::{MentionedMail, Records, robots};
+use crate::gateway::judge::{MentionedMail, Records};
 use crate::store::{Result, Store};
 
 pub(super) async fn of(store: &Store, config: &Config, email: Option<&Email>) -> Result<Records> {

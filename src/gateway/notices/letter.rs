@@ -181,6 +181,13 @@ fn further_headline(kind: NoticeKind, count: u64, (of, subject): (&str, &str)) -
         NoticeKind::TextMissing => format!("{subject} is gone, and {} for it", waiting(count)),
         NoticeKind::McpServerFailed => format!("the MCP server {} failed", quoted(subject)),
         NoticeKind::WebhookDisabled => format!("the webhook {} is off", quoted(subject)),
+        NoticeKind::ReplyToUnused if is_one => {
+            format!(
+                "an answer{of} went to {}, not to its Reply-To",
+                quoted(subject)
+            )
+        }
+        NoticeKind::ReplyToUnused => format!("answers{of} went past a Reply-To, {count} times"),
         NoticeKind::BackupFailed => "no good backup could be made".to_owned(),
         NoticeKind::WebhookFailed => {
             format!("events did not reach the webhook {}", quoted(subject))

@@ -115,6 +115,9 @@ fn remedy(kind: NoticeKind) -> &'static str {
         NoticeKind::ResponsibilityProposed => {
             "Read its file; with `enabled: true` it fires, and without the file it is gone."
         }
+        NoticeKind::ReplyToUnused => {
+            "Whoever the Reply-To names has no answer: write to them, or name the form in `reply_to_of`."
+        }
         NoticeKind::LetterFiled => "A letter can be answered on its page.",
         NoticeKind::ConfigFaulty => {
             "The configuration says what is wrong; what was good before stays in force."

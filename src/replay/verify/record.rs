@@ -29,7 +29,7 @@ pub struct Record {
     pub contexts: Vec<AsOf>,
     /// Texts of the messages that it wrote.
     pub mails: Vec<String>,
-    /// Recipients in To of the last of them; empty where it had none.
+    /// Recipients in To and Cc of the last of them; empty where it had none.
     pub people: Vec<String>,
     /// Options of the run.
     pub run_options: RunOptionsInForce,
@@ -292,7 +292,9 @@ fn in_order(mut calls: Vec<RecordedCall>) -> Vec<RecordedCall> {
 fn people(mail: &StoredMessage) -> Vec<String> {
     let recipients: serde_json::Value =
         serde_json::from_str(&mail.recipients_json).unwrap_or_default();
-    let to = recipients["to"].as_array().into_iter().flatten();
-    to.filter_map(|address| address.as_str().map(str::to_owned))
+    let named = ["to", "cc"].map(|field| recipients[field].as_array().into_iter().flatten());
+    let named = named.into_iter().flatten();
+    named
+        .filter_map(|address| address.as_str().map(str::to_owned))
         .collect()
 }

@@ -139,6 +139,7 @@ fn draft_to(mail: &NewOutbound, agent: Option<&Address>) -> MailDraft {
     match agent {
         Some(agent) => MailDraft {
             to: vec![agent.clone()],
+            cc: Vec::new(),
             ..draft_of(mail)
         },
         None => draft_of(mail),
@@ -147,15 +148,19 @@ fn draft_to(mail: &NewOutbound, agent: Option<&Address>) -> MailDraft {
 
 /// Returns the mail as a draft, for its facts and its view.
 fn draft_of(mail: &NewOutbound) -> MailDraft {
-    let recipients = match &mail.outcome {
-        MessageOutcome::Send { delivery, .. } => delivery.recipients.as_slice(),
-        MessageOutcome::Withhold(_) => &[],
+    let recipients: Value = match &mail.outcome {
+        MessageOutcome::Send { .. } => serde_json::from_str(&mail.content.recipients_json).ok(),
+        MessageOutcome::Withhold(_) => None,
+    }
+    .unwrap_or_default();
+    let people = |field: &str| {
+        let listed = recipients[field].as_array().into_iter().flatten();
+        let texts = listed.filter_map(Value::as_str);
+        texts.filter_map(|text| Address::parse(text).ok()).collect()
     };
     MailDraft {
-        to: recipients
-            .iter()
-            .filter_map(|text| Address::parse(text).ok())
-            .collect(),
+        to: people("to"),
+        cc: people("cc"),
         subject: mail.content.subject.clone(),
         body: mail.content.text_body.clone(),
         is_reply: mail.place.is_none(),

@@ -1,16 +1,27 @@
-//! Recipients of a run's final text: the sender of the letter, or the addresses of the
-//! responsibility or of the rule for the letter; and the reasons to withhold it.
+//! Recipients of a run's final text: the sender of the letter, with copies by `reply_to`, or the
+//! addresses of the responsibility or of the rule for the letter; and the reasons to withhold it.
 
 use super::send_limits;
-use crate::domain::{Address, DeliverTo, ReplyMode, Trigger, Trust, Withheld, is_listed};
+use crate::domain::mail::robots::is_robot;
+use crate::domain::{
+    Address, AnswerTo, DeliverTo, Mailbox, ReplyMode, Trigger, Trust, Withheld, is_listed,
+};
 use crate::runs::error::RunError;
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::store::StoredMessage;
 use crate::tools::Answered;
+use std::collections::BTreeSet;
+
+/// Most people who get a copy of an answer. A letter to more is an announcement, and only its sender is answered.
+const COPIES_MAX: usize = 20;
 
 /// Destination of a final text.
 pub struct ReplyDestination {
     pub to: Vec<Address>,
+    /// People of the letter who get a copy.
+    pub cc: Vec<Address>,
+    /// Address in the `Reply-To` of the letter, if its sender gets the answer instead.
+    pub unused_reply_to: Option<String>,
     /// Letter that it answers.
     pub letter: Option<Answered>,
     /// Consecutive mails written by personas, including this one.
@@ -27,6 +38,8 @@ pub async fn destination(
     let config = &ctx.deps.config;
     let new_mail = |to: Vec<Address>| ReplyDestination {
         to,
+        cc: Vec::new(),
+        unused_reply_to: None,
         letter: None,
         hops: send_limits::hops(ctx),
         withheld: None,
@@ -42,8 +55,10 @@ pub async fn destination(
                 true => config.security.send_allow.as_slice(),
                 false => &[],
             };
-            let to = writer(&letter, send_allow).into_iter().collect();
+            let to = Vec::from_iter(writer(&letter, send_allow));
             ReplyDestination {
+                cc: copies(ctx, &to, &letter).await?,
+                unused_reply_to: unused_reply_to(&ctx.subject.message, &to),
                 letter: Some(letter),
                 ..new_mail(to)
             }
@@ -101,10 +116,73 @@ async fn into_thread(ctx: &ToolCallContext<'_>) -> Result<ReplyDestination, RunE
     let to = people_of(ctx).await?;
     Ok(ReplyDestination {
         to,
+        cc: Vec::new(),
+        unused_reply_to: None,
         letter: letter.as_ref().map(as_answered),
         hops,
         withheld: None,
     })
+}
+
+/// Returns the people of a letter who get a copy of its answer: those in the fields that its sender is known to have written,
+/// who are still in its thread and may read all that the run has read. No persona of ours, no machine, nobody twice.
+async fn copies(
+    ctx: &ToolCallContext<'_>,
+    to: &[Address],
+    letter: &Answered,
+) -> Result<Vec<Address>, RunError> {
+    // A stranger could have us write to anybody.
+    let is_known = ctx.label.follows_send_allow();
+    if ctx.persona.reply_to == AnswerTo::Sender || !is_known {
+        return Ok(Vec::new());
+    }
+    let config = &ctx.deps.config;
+    let readers = people_of(ctx).await?;
+    let mut seen: BTreeSet<String> = to.iter().chain(&letter.sender).map(Address::key).collect();
+    let mut people = proven_recipients(&ctx.subject.message);
+    people.retain(|address| {
+        seen.insert(address.key())
+            && config.personas.by_address(address).is_none()
+            && !is_robot(address.local())
+            && !config.security.access.denies(address)
+            && readers.iter().any(|reader| reader.key() == address.key())
+            && (ctx.label.readers.permit(address) || is_owner(ctx, address))
+    });
+    match people.len() > COPIES_MAX {
+        true => Ok(Vec::new()),
+        false => Ok(people),
+    }
+}
+
+/// Returns the first address in the `Reply-To` of a letter, unless a mailbox that it names gets the answer.
+fn unused_reply_to(message: &StoredMessage, to: &[Address]) -> Option<String> {
+    let recipients: serde_json::Value =
+        serde_json::from_str(&message.recipients_json).unwrap_or_default();
+    let named = recipients["reply_to"].as_array().into_iter().flatten();
+    let named: Vec<Address> = named
+        .filter_map(|one| Mailbox::address_in(one.as_str()?))
+        .collect();
+    let is_used = |named: &Address| to.iter().any(|to| to.counted_key() == named.counted_key());
+    match named.iter().any(is_used) {
+        true => None,
+        false => named.first().map(Address::to_string),
+    }
+}
+
+/// Returns everybody in the `To` and `Cc` of a letter, as far as its sender is known to have written these fields.
+fn proven_recipients(message: &StoredMessage) -> Vec<Address> {
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap_or_default();
+    let (metadata, recipients) = (json(&message.metadata_json), json(&message.recipients_json));
+    let covered = metadata["identity"]["covers"].as_array();
+    let is_covered =
+        |field: &str| covered.is_some_and(|fields| fields.iter().any(|covered| covered == field));
+    let mut people = Vec::new();
+    for field in ["to", "cc"] {
+        let named = recipients[field].as_array().filter(|_| is_covered(field));
+        let named = named.into_iter().flatten().filter_map(|one| one.as_str());
+        people.extend(named.filter_map(Mailbox::address_in));
+    }
+    people
 }
 
 /// Returns every address in the run's thread that mail can be sent to, except the persona's own.
@@ -132,13 +210,12 @@ pub async fn people_of(ctx: &ToolCallContext<'_>) -> Result<Vec<Address>, RunErr
 
 /// Checked when the file is read and again here: owners and `send_allow` may have changed since.
 fn is_allowed(ctx: &ToolCallContext<'_>, address: &Address) -> bool {
-    let config = &ctx.deps.config;
-    let is_owner = config
-        .gateway
-        .owners
-        .iter()
-        .any(|owner| owner.key() == address.key());
-    is_owner || is_listed(&config.security.send_allow, address)
+    is_owner(ctx, address) || is_listed(&ctx.deps.config.security.send_allow, address)
+}
+
+fn is_owner(ctx: &ToolCallContext<'_>, address: &Address) -> bool {
+    let owners = &ctx.deps.config.gateway.owners;
+    owners.iter().any(|owner| owner.key() == address.key())
 }
 
 /// Returns the letter that this run is for, as far as an answer needs it; or the question of an agent, which is answered

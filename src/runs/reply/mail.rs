@@ -10,7 +10,9 @@ use crate::domain::{
 use crate::mime::{self, Automatic, ComposeError, Outgoing, OutgoingAttachment, OutgoingCalendar};
 use crate::runs::error::RunError;
 use crate::runs::tool_calls::context::ToolCallContext;
-use crate::store::{Content, DeliveryKind, MessageOutcome, NewDelivery, NewOutbound, Place};
+use crate::store::{
+    Content, DeliveryKind, MailReservation, MessageOutcome, NewDelivery, NewOutbound, Place,
+};
 use crate::tools::{Answered, DraftAttachment, MailDraft, MailPolicy};
 use serde_json::json;
 
@@ -33,7 +35,10 @@ pub async fn mail_policy(ctx: &ToolCallContext<'_>) -> Result<MailPolicy, RunErr
 /// Makes a draft a mail with frozen bytes, queued with its delivery. The caller counts it.
 pub fn outbound(ctx: &ToolCallContext<'_>, draft: MailDraft) -> Result<NewOutbound, RunError> {
     let letter = destination::answered(ctx).filter(|_| draft.is_reply);
-    let mut mail = freeze(ctx, draft, letter, send_limits::hops(ctx), None)?;
+    let everybody = draft.to.iter().chain(&draft.cc).chain(&draft.bcc);
+    let reservation = send_limits::reservation(ctx, everybody);
+    let hops = send_limits::hops(ctx);
+    let mut mail = freeze(ctx, draft, reservation, (letter, hops), None)?;
     if let MessageOutcome::Send { reservation, .. } = &mut mail.outcome {
         let max = ctx.deps.config.inference.budget.mails_max;
         reservation.mails_of_run_max = Some(u32::try_from(max).unwrap_or(u32::MAX));
@@ -55,6 +60,8 @@ pub async fn final_reply(
     }
     let ReplyDestination {
         to,
+        cc,
+        unused_reply_to,
         letter,
         hops,
         withheld,
@@ -63,19 +70,23 @@ pub async fn final_reply(
     let is_reply = letter.is_some();
     let draft = MailDraft {
         to,
+        cc,
         subject,
         body: text.to_owned(),
         is_reply,
         ..MailDraft::default()
     };
     let is_elsewhere = destination::is_elsewhere(ctx, deliver_to);
-    let mail = freeze(ctx, draft, letter, hops, withheld)?;
+    // Copies count for nobody: somebody who is copied in often must not use up the answers to others.
+    let reservation = send_limits::reservation(ctx, draft.to.iter());
+    let mail = freeze(ctx, draft, reservation, (letter, hops), withheld)?;
     // The answer of a scheduled run belongs to the run's own thread; what a letter makes others read does not belong to its
     // sender's.
     Ok(Some(match is_elsewhere {
         true => mail,
         false => NewOutbound {
             place: None,
+            unused_reply_to,
             ..mail
         },
     }))
@@ -86,15 +97,14 @@ pub async fn final_reply(
 fn freeze(
     ctx: &ToolCallContext<'_>,
     draft: MailDraft,
-    letter: Option<Answered>,
-    hops: u32,
+    reservation: MailReservation,
+    (letter, hops): (Option<Answered>, u32),
     withheld: Option<Withheld>,
 ) -> Result<NewOutbound, RunError> {
     let clock = ctx.deps.clock.as_ref();
     let id = MessageId::new(clock.new_id());
-    let everybody = || draft.to.iter().chain(&draft.cc).chain(&draft.bcc);
-    let recipients: Vec<String> = everybody().map(Address::to_string).collect();
-    let reservation = send_limits::reservation(ctx, everybody());
+    let everybody = draft.to.iter().chain(&draft.cc).chain(&draft.bcc);
+    let recipients: Vec<String> = everybody.map(Address::to_string).collect();
     let is_reply = draft.is_reply;
     let event = draft
         .calendar
@@ -144,6 +154,7 @@ fn freeze(
         hops,
         outcome,
         event,
+        unused_reply_to: None,
     })
 }
 

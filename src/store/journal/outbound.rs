@@ -8,6 +8,7 @@ use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
 use crate::store::mail::audit_log;
 use crate::store::mail::filed;
 use crate::store::mail::messages::{self, Content, MessageRow};
+use crate::store::notices::events;
 use crate::store::threads::correspondence;
 use crate::store::threads::place::Place;
 use crate::store::threads::placement;
@@ -33,6 +34,9 @@ pub struct NewOutbound {
     /// What the mail does to an event, once it is queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<EventWrite>,
+    /// Address in the `Reply-To` of the letter that is answered, if the mail goes to its sender instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unused_reply_to: Option<String>,
 }
 
 /// Outcome of a message that a run writes.
@@ -124,6 +128,10 @@ pub(in crate::store) async fn insert(
             deliveries::is_queued(&send.fetch_one(&mut *conn).await?, delivery)?;
             if let Some(event) = &mail.event {
                 calendar::apply_mail(conn, (persona, &mail.id), event, now).await?;
+            }
+            if let (Some(reply_to), Some(to)) = (&mail.unused_reply_to, delivery.recipients.first())
+            {
+                events::reply_to_unused(conn, (persona, &mail.id), (to, reply_to), now).await?;
             }
         }
         None => {

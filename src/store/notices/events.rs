@@ -6,7 +6,10 @@
 //! else.
 
 use crate::clock::Clock;
-use crate::domain::{ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, Trigger};
+use crate::domain::{
+    ErrorClass, MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, Timestamp,
+    Trigger,
+};
 use crate::store::db::{self, Connection, Scope, Sql};
 use crate::store::journal::step::{Executor, Step};
 use crate::store::notices::emit::{NewNotice, emit};
@@ -138,6 +141,35 @@ pub(in crate::store) async fn step_recorded(
         persona: Some(persona),
     };
     emit(conn, &new, clock.now()).await?;
+    Ok(())
+}
+
+/// Emits that an answer goes to the sender of its letter, although its `Reply-To` names somebody else: once for each such pair.
+pub(in crate::store) async fn reply_to_unused(
+    conn: &mut Connection,
+    (persona, mail): (&PersonaId, &MessageId),
+    (to, reply_to): (&str, &str),
+    now: Timestamp,
+) -> Result<()> {
+    let new = NewNotice {
+        // No two notices are about one mail that leaves.
+        id: NoticeId::new(mail.to_string()),
+        persona: Some(persona.clone()),
+        kind: NoticeKind::ReplyToUnused,
+        detail: String::new(),
+        subject: NoticeSubject::Correspondent,
+        subject_id: to.to_owned(),
+        occurrence: format!("{persona}:{reply_to}"),
+        summary: format!(
+            "the answer {mail} of {persona} went to {}, and the Reply-To of its letter names {}, who has no answer",
+            quoted(to),
+            quoted(reply_to)
+        ),
+        hint: "write to them yourself, if they wait for an answer; if the sender is a form, add it to `reply_to_of` in \
+               `configs/security.json`: then answers go to the Reply-To, which the sender must sign"
+            .to_owned(),
+    };
+    emit(conn, &new, now).await?;
     Ok(())
 }
 
