@@ -89,6 +89,7 @@ pub use inference::spending::{Spending, spending};
 pub use inference::think::Think;
 pub use inference::tool_timeouts::{TOOL_TIMEOUT, TOOL_TIMEOUT_MAX, ToolTimeouts};
 pub use keeping::{KeepingSettings, RetentionAges, ScheduledBackup, objects_of};
+pub use letters::outgoing::PersonaMail;
 pub use letters::{LetterRule, LetterRules};
 pub use load::{
     ReadAgain, load, load_again, load_beside_secrets, load_for_one, load_foreign, load_snapshot,

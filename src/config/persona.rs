@@ -4,15 +4,16 @@ use super::inference::budgets::{PersonaBudget, TypedPersonaBudget};
 use super::inference::fallback::{ModelChoice, TypedChoice};
 use super::inference::run_settings::{TypedOwnTimeouts, TypedSettings};
 use super::inference::{budgets, fallback, instances, run_settings};
+use super::letters::outgoing::{self, PersonaMail, TypedPersonaMail};
 use super::letters::{self, LetterRules, TypedLetterRule, TypedLetters};
 use super::skills::PinnedSkill;
 use super::values::check_context::CheckContext;
 use super::values::net::address_hint;
 use super::values::words::words_schema;
 use super::values::zones::zone_hint;
-use crate::config::file::{ConfigFile, child};
+use crate::config::file::{ConfigFile, TypedDuration, child};
 use crate::domain::{
-    Address, AnswerTo, PdfFiles, PersonaId, PlanMode, ReplyMode, RunOptions, RunSettings,
+    Address, AnswerTo, PdfFiles, PersonaId, PlanMode, QuoteMode, ReplyMode, RunOptions, RunSettings,
 };
 use crate::policy::PolicyRule;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -55,6 +56,14 @@ pub struct TypedPersona {
     #[serde(default)]
     #[schemars(schema_with = "reply_to_schema")]
     reply_to: TypedAnswerTo,
+    /// Text below its mails, behind `-- `: as typed, or the path of a `.md` or `.txt` file below its folder. Default: none.
+    signature: Option<String>,
+    /// What of a letter is quoted below its answer. `none`: nothing; `last`: what the letter says, without what it quotes itself.
+    #[serde(default)]
+    #[schemars(schema_with = "quote_schema")]
+    quote: TypedQuote,
+    /// Time for which its mails wait in the outbox, where they can be cancelled, up to `24h`. Default: `0s`.
+    undo: Option<TypedDuration>,
     /// Context profile of its letters, a key of `configs/context.json`. Default: `thread`.
     profile: Option<String>,
     /// JSON Schema that its answers to letters must fit: a `.json` file below its folder.
@@ -158,6 +167,21 @@ impl Default for TypedAnswerTo {
     }
 }
 
+/// [`QuoteMode`] with its default.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(transparent)]
+struct TypedQuote(QuoteMode);
+
+impl Default for TypedQuote {
+    fn default() -> Self {
+        Self(QuoteMode::None)
+    }
+}
+
+fn quote_schema(_: &mut SchemaGenerator) -> Schema {
+    words_schema(QuoteMode::ALL, QuoteMode::as_str, Some(QuoteMode::None))
+}
+
 fn reply_to_schema(_: &mut SchemaGenerator) -> Schema {
     words_schema(AnswerTo::ALL, AnswerTo::as_str, Some(AnswerTo::Sender))
 }
@@ -246,8 +270,8 @@ pub struct Persona {
     pub address: Address,
     pub aliases: Vec<Address>,
     pub reply: ReplyMode,
-    /// Recipients of its answers to letters.
-    pub reply_to: AnswerTo,
+    /// How its mails look, and when they leave.
+    pub mail: PersonaMail,
     /// Options of its letters.
     pub letters: LetterRules,
     /// Provider instead of the one in `configs/inference.json`.
@@ -354,13 +378,19 @@ pub fn resolve(
         tools: typed.tools.named(),
     };
     let letters = letters::resolve((&file.document, of_letters), (id, &own, mail_domain), ctx);
+    let mail = TypedPersonaMail {
+        reply_to: typed.reply_to.0,
+        signature: typed.signature.as_deref(),
+        quote: typed.quote.0,
+        undo: typed.undo,
+    };
     Some(Persona {
         id: id.clone(),
         name: typed.name.clone().unwrap_or_default(),
         address,
         aliases,
         reply: typed.reply.0,
-        reply_to: typed.reply_to.0,
+        mail: outgoing::resolve((&file.document, mail), id, ctx),
         letters,
         provider: typed.provider.clone(),
         model: typed.model.clone(),

@@ -89,7 +89,6 @@ pub fn show_persona(persona: &Persona) -> Value {
         "address": persona.address.to_string(),
         "aliases": persona.aliases.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "reply": persona.reply.as_str(),
-        "reply_to": persona.reply_to.as_str(),
         "profile": profile,
         "output_schema": output_schema,
         "letters": letters,
@@ -109,6 +108,7 @@ pub fn show_persona(persona: &Persona) -> Value {
     budget["tool_calls_max"] = persona.settings.tool_calls_max.into();
     budget["duration_max"] = persona.settings.duration_max.map(spell).into();
     if let Some(members) = shown.as_object_mut() {
+        members.extend(persona.mail.show());
         members.extend(run_settings::show(&persona.settings));
     }
     shown

@@ -69,6 +69,16 @@ word_enum!(
     }
 );
 
+word_enum!(
+    /// What stands below the answer to a letter.
+    QuoteMode {
+        /// Nothing of the letter.
+        None = "none",
+        /// What the letter itself said, without what it quotes.
+        Last = "last",
+    }
+);
+
 /// Separator between a persona's local part and the token of a question.
 const TAG: &str = "+a.";
 

@@ -30,7 +30,8 @@ mod trace;
 pub mod usage;
 
 pub use approval::{
-    AnswerTo, ApprovalKind, ApprovalState, PlanMode, ReplyMode, approval_address, approval_token,
+    AnswerTo, ApprovalKind, ApprovalState, PlanMode, QuoteMode, ReplyMode, approval_address,
+    approval_token,
 };
 pub use breaker::{Breaker, BreakerState, Tolerance};
 pub use budget::{

@@ -67,6 +67,7 @@ pub fn compose(
         references,
         automatic: draft.automatic,
         body_markdown: draft.body_markdown,
+        footer: mime::LetterFooter::default(),
         calendar: None,
         attachments: Vec::new(),
     };
@@ -81,6 +82,8 @@ pub fn compose(
             .gateway
             .bounce_address
             .of_engine_mail(&persona.address),
+        undo_ms: 0,
+        not_before: None,
         recipients: outgoing.to.iter().map(Address::to_string).collect(),
         bytes: signers.seal(bytes, &outgoing.from, outgoing.date)?,
     };

@@ -8,10 +8,12 @@
 use super::headers::fields::one_line;
 use super::headers::filename::UniqueFilenames;
 use super::headers::wire;
-use super::text::dialect::{letter_to_html, letter_to_plain};
+use super::text::dialect::{LetterFooter, footed_html, footed_plain};
 use super::transfer::plain_lines;
 use crate::domain::{Address, Timestamp, sha256_hex};
-use lettre::message::header::{ContentDisposition, ContentTransferEncoding, ContentType};
+use lettre::message::header::{
+    ContentDisposition, ContentTransferEncoding, ContentType, Header, HeaderName, HeaderValue,
+};
 use lettre::message::{Body, MultiPart, SinglePart};
 
 /// Kind of automatic mail by RFC 3834 section 5. Every mail of the engine is one of the two.
@@ -68,6 +70,8 @@ pub struct Outgoing {
     /// Sealed loop token, the value of [`LOOP_FIELD`].
     pub loop_token: Option<String>,
     pub body_markdown: String,
+    /// What is added below the text.
+    pub footer: LetterFooter,
     /// Shown by calendar programs beside the text (RFC 6047 section 2.4).
     pub calendar: Option<OutgoingCalendar>,
     pub attachments: Vec<OutgoingAttachment>,
@@ -176,7 +180,8 @@ pub(super) fn is_safe_id(id: &str) -> bool {
 
 fn content(mail: &Outgoing) -> MultiPart {
     let text = plain_lines(&mail.body_markdown);
-    let (plain, html) = (letter_to_plain(&text), letter_to_html(&text));
+    let plain = footed_plain(&text, &mail.footer);
+    let html = footed_html(&text, &mail.footer);
     let boundary = boundary(mail);
     let alternative = MultiPart::alternative()
         .boundary(format!("alt-{boundary}"))
@@ -202,7 +207,10 @@ fn content(mail: &Outgoing) -> MultiPart {
 /// Returns a boundary derived from everything between the boundaries, so that no text can contain
 /// its own boundary.
 fn boundary(mail: &Outgoing) -> String {
-    let written = [mail.message_id.as_bytes(), mail.body_markdown.as_bytes()];
+    let (signature, original) = (&mail.footer.signature, &mail.footer.original);
+    let mut written = vec![mail.message_id.as_bytes(), mail.body_markdown.as_bytes()];
+    written.extend(signature.iter().map(String::as_bytes));
+    written.extend(original.iter().map(|original| original.text.as_bytes()));
     let calendar = mail.calendar.iter().map(|part| part.text.as_bytes());
     let files = mail.attachments.iter().map(|file| file.bytes.as_slice());
     let parts = written.into_iter().chain(calendar).chain(files);
@@ -251,25 +259,49 @@ pub(super) fn attachment_part(file: &OutgoingAttachment, filename: &str) -> Sing
     let body = Body::new_with_encoding(file.bytes.clone(), encoding)
         .unwrap_or_else(|unencoded| Body::dangerous_pre_encoded(unencoded, encoding));
     SinglePart::builder()
-        .header(content_type(&file.content_type))
+        .header(NamedType::of(&file.content_type, filename))
         .header(ContentDisposition::attachment(filename))
         .body(body)
 }
 
+/// `Content-Type` with the name of the file. Programs that do not read the name of `Content-Disposition` where that is written by
+/// RFC 2231, as older ones of Microsoft, read this one, which is written by RFC 2047 for them.
+#[derive(Clone)]
+struct NamedType(String);
+
+impl NamedType {
+    fn of(declared: &str, filename: &str) -> Self {
+        let name = wire::unstructured(filename, "name".len());
+        let name = name.replace('\\', "\\\\").replace('"', "\\\"");
+        Self(format!("{};\r\n name=\"{name}\"", content_type(declared)))
+    }
+}
+
+impl Header for NamedType {
+    fn name() -> HeaderName {
+        HeaderName::new_from_ascii_str("Content-Type")
+    }
+    fn parse(text: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Self(text.to_owned()))
+    }
+    fn display(&self) -> HeaderValue {
+        HeaderValue::dangerous_new_pre_encoded(Self::name(), self.0.clone(), self.0.clone())
+    }
+}
+
 /// Returns the media type of an attachment: RFC 2046 section 5.2.1 forbids base64 for messages, and
 /// a receiver would parse a multipart.
-fn content_type(declared: &str) -> ContentType {
-    let lower = declared.trim().to_ascii_lowercase();
+fn content_type(declared: &str) -> String {
+    let mut lower = declared.trim().to_ascii_lowercase();
+    if lower.contains("name=") {
+        lower.truncate(lower.find(';').unwrap_or(lower.len()));
+    }
     let is_plain = lower.len() <= 100 && lower.bytes().all(|b| b.is_ascii_graphic());
     let is_container = lower.starts_with("message/") || lower.starts_with("multipart/");
-    let wanted = if is_plain && !is_container {
-        lower.as_str()
-    } else {
-        OCTETS
-    };
-    ContentType::parse(wanted)
-        .or_else(|_| ContentType::parse(OCTETS))
-        .unwrap_or(ContentType::TEXT_PLAIN)
+    match is_plain && !is_container && ContentType::parse(&lower).is_ok() {
+        true => lower,
+        false => OCTETS.to_owned(),
+    }
 }
 
 const OCTETS: &str = "application/octet-stream";

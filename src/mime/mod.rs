@@ -42,7 +42,9 @@ pub use one_reading::{FixedFields, has_one_reading};
 pub use parse::{ParsedLetter, parse, parse_letter};
 pub use report::read_report;
 pub use text::charsets::decoded;
-pub use text::dialect::{letter_to_html, letter_to_plain};
+pub use text::dialect::{
+    LetterFooter, QuotedOriginal, footed_html, footed_plain, letter_to_html, letter_to_plain,
+};
 pub use text::hosts::named_hosts;
 pub use text::html::html_to_text;
 pub use text::quotes::{fresh_text, own_words, split as split_quotes, with_unknown};

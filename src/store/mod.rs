@@ -98,7 +98,7 @@ pub use commands::sender_notes::{NewSenderNote, NoteCandidate, SenderNoteKind};
 pub use deliveries::delivery_state::{DeliveryKind, DeliveryState, RecipientState};
 pub use deliveries::outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
 pub use deliveries::outcomes::{DeliveryOutcome, RecipientOutcome};
-pub use deliveries::queue::{ClaimedDelivery, NewDelivery, RecoveredDeliveries};
+pub use deliveries::queue::{ClaimedDelivery, NewDelivery, RecoveredDeliveries, SEND_LATER_MAX};
 pub use deliveries::transport::{TransportHealth, TransportNote, TransportState};
 pub use erasure::columns::{COLUMNS as ERASED_COLUMNS, ErasedColumns, INDEXES as ERASED_INDEXES};
 pub use erasure::progress::OpenErasure;

@@ -117,6 +117,7 @@ fn mail() -> Vec<u8> {
         loop_token: None,
         automatic: Automatic::Replied,
         body_markdown: "From seven to ten. \n\n\n.\nBest  regards,\t\nAda\n\n\n".to_owned(),
+        footer: attache::mime::LetterFooter::default(),
         calendar: None,
         attachments: Vec::new(),
     };

@@ -23,6 +23,7 @@ mod answers;
 mod said;
 mod answer_cases;
 mod addressees;
+mod manners;
 mod prompts;
 mod structured;
 mod summaries;

@@ -35,7 +35,7 @@ pub fn persona(id: &str, addresses: &[&str]) -> Persona {
         address: addresses.next().unwrap(),
         aliases: addresses.collect(),
         reply: ReplyMode::Final,
-        reply_to: attache::domain::AnswerTo::Sender,
+        mail: attache::config::PersonaMail::default(),
         letters: attache::config::LetterRules::default(),
         provider: None,
         model: None,

@@ -5,10 +5,10 @@ mod editor;
 use super::args::{id_arg, limit_arg, number, persona_of, text, user};
 use super::screen::{self, Columns};
 use super::{Command, CommandContext, Exit, Failure};
-use crate::domain::ApprovalState;
+use crate::domain::{ApprovalState, Timestamp};
 use crate::runs::approvals::edit::{NewText, edit};
 use crate::store::{
-    ApprovalVerdict, ApprovalView, DecisionOutcome, DraftRecord, NewDecision, Store,
+    ApprovalVerdict, ApprovalView, DecisionOutcome, DraftRecord, NewDecision, SEND_LATER_MAX, Store,
 };
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -37,6 +37,9 @@ impl Command for DraftsCommand {
             .long("hash")
             .value_name("SHA256")
             .help("Send only if this is the digest of the draft, as `show` prints it");
+        let at = Arg::new("at").long("at").value_name("TIME").help(
+            "Send it then, such as 2026-12-24T09:00:00+01:00, at most 30 days ahead; `attache outbox cancel` calls it back",
+        );
         clap::Command::new("drafts")
             .about("Read, edit, send or discard mails that a persona wrote for you to send")
             .subcommand_required(true)
@@ -54,7 +57,8 @@ impl Command for DraftsCommand {
                 clap::Command::new("send")
                     .about("Send a draft, exactly as shown")
                     .arg(id_arg())
-                    .arg(hash),
+                    .arg(hash)
+                    .arg(at),
             )
             .subcommand(
                 clap::Command::new("discard")
@@ -228,6 +232,7 @@ async fn edit_draft(context: &CommandContext, args: &ArgMatches) -> anyhow::Resu
         let new = NewText {
             subject: new_subject,
             text: &new_text,
+            at: None,
         };
         let edit = edit((&config, &store), (&record, trigger), &new, (user(), "cli"));
         let edit = edit
@@ -266,11 +271,54 @@ async fn decide(
 ) -> anyhow::Result<Exit> {
     let store = context.store_of_engine().await?;
     let record = found(&store, text(args, "id")).await?;
-    let (words, hash) = match verdict {
+    let (words, mut hash) = match verdict {
         ApprovalVerdict::Approve => ("", args.get_one::<String>("hash").cloned()),
         _ => (text(args, "reason"), None),
     };
+    let at = match verdict {
+        ApprovalVerdict::Approve => args.get_one::<String>("at"),
+        _ => None,
+    };
+    let record = match at {
+        Some(typed) if hash.as_ref().is_none_or(|hash| *hash == record.view.sha256) => {
+            let record = dated(context, &store, &record, typed).await?;
+            hash = Some(record.view.sha256.clone());
+            record
+        }
+        _ => record,
+    };
     decided(context, &store, &record, (verdict, words, hash)).await
+}
+
+/// Gives a draft the instant at which it is to leave. Its bytes have another date then, so it is an edit.
+async fn dated(
+    context: &CommandContext,
+    store: &Store,
+    record: &DraftRecord,
+    typed: &str,
+) -> anyhow::Result<DraftRecord> {
+    let now = store.clock().now();
+    let at = Timestamp::parse(typed.trim());
+    let at = at.filter(|at| *at > now && *at <= now.plus(SEND_LATER_MAX));
+    let at = at.ok_or_else(|| {
+        Failure::new(
+            Exit::Usage,
+            format!("`{typed}` is no instant within the next 30 days"),
+        )
+        .hint("write it with its offset, such as `2026-12-24T09:00:00+01:00`")
+    })?;
+    let trigger = store.run_summary(&record.view.run).await?.trigger;
+    let new = NewText {
+        subject: &record.mail.content.subject,
+        text: &record.mail.content.text_body,
+        at: Some(at),
+    };
+    let config = context.config()?;
+    let edit = edit((&config, store), (record, trigger), &new, (user(), "cli"));
+    let edit =
+        edit.map_err(|error| Failure::new(Exit::Usage, format!("nothing was changed: {error}")))?;
+    store.edit_draft(&record.view.id, edit).await?;
+    Ok(store.draft(&record.view.id).await?)
 }
 
 async fn decided(

@@ -45,7 +45,7 @@ pub async fn show(
         ("State", state(&delivery)),
         ("Tries", delivery.attempts.to_string()),
         ("Next try", time(delivery.next_attempt_at)),
-        ("Queued at", delivery.created_at.to_string()),
+        ("Queued for", delivery.created_at.to_string()),
         ("Finished at", time(delivery.finished_at)),
         ("Message", delivery.message_id.to_string()),
         (

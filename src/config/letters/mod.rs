@@ -3,6 +3,7 @@
 //!
 //! Anybody can write any tag, so a rule is no permission: it chooses among what the owner wrote down.
 
+pub mod outgoing;
 mod recipient;
 mod settings;
 

@@ -232,6 +232,7 @@ impl OwnerQuestions {
             }),
             automatic: Automatic::Generated,
             body_markdown: mail.body,
+            footer: mime::LetterFooter::default(),
             calendar: None,
             attachments: Vec::new(),
         };
@@ -263,6 +264,8 @@ impl OwnerQuestions {
                     .gateway
                     .bounce_address
                     .of_engine_mail(&mail.persona.address),
+                undo_ms: 0,
+                not_before: None,
                 recipients: vec![mail.to.to_string()],
                 bytes,
             },

@@ -169,6 +169,7 @@ pub(in crate::http) async fn rewrite(call: Call) -> Result<Response, PageError> 
     let new = NewText {
         subject: call.field("subject"),
         text: text.trim(),
+        at: None,
     };
     let content = &record.mail.content;
     let is_changed = new.subject != content.subject || new.text != content.text_body.trim();

@@ -40,6 +40,8 @@ pub struct NewText<'a> {
     pub subject: &'a str,
     /// Markdown.
     pub text: &'a str,
+    /// Instant at which it is to leave, once it is sent; `None`: as it was.
+    pub at: Option<Timestamp>,
 }
 
 /// Returns the edit of a draft that gives it this subject and text. Errors: a text that is none, or a mail that cannot be
@@ -80,14 +82,15 @@ pub fn edit(
         },
     });
     delivery.bytes = bytes;
+    delivery.not_before = new.at.or(delivery.not_before);
     let call_json = canonical(&call);
     Ok(DraftEdit {
         call_sha256: sha256_hex(&[call_json.as_bytes()]),
         call_json,
         view_text: view::of_edited(
             &record.view.view,
-            &outgoing.subject,
-            &outgoing.body_markdown,
+            (&outgoing.subject, &outgoing.body_markdown, new.at),
+            &outgoing.footer,
         ),
         mail: Box::new(mail),
         edited_sha256: record.view.sha256.clone(),
@@ -144,14 +147,18 @@ fn outgoing(
             content_type: found.content_type,
             bytes: found.bytes,
         });
-    let now: Timestamp = store.clock().now();
+    let MessageOutcome::Send { delivery, .. } = &record.mail.outcome else {
+        return Err(EditError::Unreadable);
+    };
+    let later = new.at.or(delivery.not_before);
+    let date = later.unwrap_or_else(|| store.clock().now());
     Ok(Outgoing {
         loop_token: Some(key.seal(&LoopToken {
             hops: record.mail.hops,
             message_id: content.rfc_message_id.clone(),
         })),
         message_id: content.rfc_message_id.clone(),
-        date: now,
+        date,
         from_name: persona.name.clone(),
         from: persona.address.clone(),
         to: people("to"),
@@ -166,6 +173,7 @@ fn outgoing(
             }
         },
         body_markdown: new.text.trim().to_owned(),
+        footer: record.mail.footer.clone(),
         calendar: None,
         attachments: attachments.collect(),
     })

@@ -117,6 +117,7 @@ fn shown(ctx: &ToolCallContext<'_>, approval: &NewApproval) -> NewOutbound {
         hops,
         outcome: MessageOutcome::Withhold(Withheld::Draft),
         event: None,
+        footer: mime::LetterFooter::default(),
         unused_reply_to: None,
         id,
     }

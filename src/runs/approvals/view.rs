@@ -1,7 +1,8 @@
 //! Text of a question: recipients first, then the mail or the call, then the reason. Nothing of it is folded before the
 //! recipients, and no character can hide another.
 
-use crate::domain::{Address, Trigger, sha256_hex};
+use crate::domain::{Address, Timestamp, Trigger, sha256_hex};
+use crate::mime::LetterFooter;
 use crate::policy::{PolicyDecision, PolicyEffect};
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::text::visible;
@@ -18,33 +19,65 @@ const TAIL_BYTES: usize = 1024;
 const FIELD_CHARS_MAX: usize = 300;
 
 /// Returns the view of a mail.
-pub fn of_mail(draft: &MailDraft, subject: &str, mail: &MailPolicy) -> String {
+pub fn of_mail(
+    draft: &MailDraft,
+    (subject, footer): (&str, &LetterFooter),
+    mail: &MailPolicy,
+) -> String {
     let head = head(draft, subject, mail);
-    format!("{head}\n{}", body(&draft.body, BODY_BYTES_MAX))
+    format!(
+        "{head}\n{}",
+        body(&whole(&draft.body, footer), BODY_BYTES_MAX)
+    )
 }
 
 /// Returns the view of a draft.
-pub fn of_draft(draft: &MailDraft, subject: &str, mail: &MailPolicy) -> String {
+pub fn of_draft(
+    draft: &MailDraft,
+    (subject, footer): (&str, &LetterFooter),
+    mail: &MailPolicy,
+) -> String {
     let head = head(draft, subject, mail);
-    format!("{head}\n{}", body(&draft.body, DRAFT_BYTES_MAX))
+    format!(
+        "{head}\n{}",
+        body(&whole(&draft.body, footer), DRAFT_BYTES_MAX)
+    )
+}
+
+/// Returns a text with what is added below it.
+fn whole(text: &str, footer: &LetterFooter) -> String {
+    format!("{text}{}", footer.below(text))
 }
 
 /// Returns the view of an edited draft: recipients, attachments and reason of the earlier view, with another subject and text.
-pub fn of_edited(earlier: &str, subject: &str, text: &str) -> String {
+pub fn of_edited(
+    earlier: &str,
+    (subject, text, at): (&str, &str, Option<Timestamp>),
+    footer: &LetterFooter,
+) -> String {
     let (head, rest) = earlier.split_once("\n\n").unwrap_or((earlier, ""));
     let mut view = String::new();
     for known in head.lines() {
         match known.starts_with(SUBJECT) {
             true => line(&mut view, &format!("{SUBJECT}{}", field(subject))),
+            false if at.is_some() && known.starts_with(LEAVES) => {}
             false => line(&mut view, known),
         }
     }
+    if let Some(at) = at {
+        line(&mut view, &format!("{LEAVES}{at}"));
+    }
     let reason = rest.rfind(REASON).map_or("", |at| &rest[at..]);
-    format!("{view}\n{}{reason}", body(text, DRAFT_BYTES_MAX))
+    format!(
+        "{view}\n{}{reason}",
+        body(&whole(text, footer), DRAFT_BYTES_MAX)
+    )
 }
 
 /// Beginning of the line of the subject, and of the reason.
 const SUBJECT: &str = "Subject: ";
+/// Beginning of the line of the instant at which it leaves.
+const LEAVES: &str = "Leaves: ";
 const REASON: &str = "\n\n--\n";
 
 fn head(draft: &MailDraft, subject: &str, mail: &MailPolicy) -> String {
@@ -62,6 +95,9 @@ fn head(draft: &MailDraft, subject: &str, mail: &MailPolicy) -> String {
         }
     }
     line(&mut text, &format!("{SUBJECT}{}", field(subject)));
+    if let Some(at) = draft.at {
+        line(&mut text, &format!("{LEAVES}{at}"));
+    }
     for attachment in &draft.attachments {
         let (name, size) = (field(&attachment.filename), attachment.bytes.len());
         let digest = sha256_hex(&[&attachment.bytes]);
@@ -218,8 +254,9 @@ mod tests {
             }),
             ..MailDraft::default()
         };
-        let view = of_mail(&answer("BEGIN:VCALENDAR"), "Tasting", &mail);
+        let subject = ("Tasting", &LetterFooter::default());
+        let view = of_mail(&answer("BEGIN:VCALENDAR"), subject, &mail);
         assert!(view.contains("\nCalendar: REPLY  (sha256 "), "{view}");
-        assert_ne!(view, of_mail(&answer("BEGIN:VTODO"), "Tasting", &mail));
+        assert_ne!(view, of_mail(&answer("BEGIN:VTODO"), subject, &mail));
     }
 }

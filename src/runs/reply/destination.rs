@@ -133,7 +133,7 @@ async fn copies(
 ) -> Result<Vec<Address>, RunError> {
     // A stranger could have us write to anybody.
     let is_known = ctx.label.follows_send_allow();
-    if ctx.persona.reply_to == AnswerTo::Sender || !is_known {
+    if ctx.persona.mail.reply_to == AnswerTo::Sender || !is_known {
         return Ok(Vec::new());
     }
     let config = &ctx.deps.config;

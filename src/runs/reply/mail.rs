@@ -1,14 +1,17 @@
 //! Makes mails of drafts: identity, threading headers and frozen bytes.
 
 use super::destination::{self, ReplyDestination};
-use super::send_limits;
+use super::{original, send_limits};
 use crate::config::BounceAddress;
 use crate::domain::{
     Address, ConversationId, DeliverTo, DeliveryId, ErrorClass, MessageId, ThreadId, Trigger,
     Trust, Withheld, bounce_address,
 };
-use crate::mime::{self, Automatic, ComposeError, Outgoing, OutgoingAttachment, OutgoingCalendar};
+use crate::mime::{
+    self, Automatic, ComposeError, LetterFooter, Outgoing, OutgoingAttachment, OutgoingCalendar,
+};
 use crate::runs::error::RunError;
+use crate::runs::record::call_record::millis;
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::store::{
     Content, DeliveryKind, MailReservation, MessageOutcome, NewDelivery, NewOutbound, Place,
@@ -105,7 +108,7 @@ fn freeze(
     let id = MessageId::new(clock.new_id());
     let everybody = draft.to.iter().chain(&draft.cc).chain(&draft.bcc);
     let recipients: Vec<String> = everybody.map(Address::to_string).collect();
-    let is_reply = draft.is_reply;
+    let (is_reply, not_before) = (draft.is_reply, draft.at);
     let event = draft
         .calendar
         .as_ref()
@@ -138,6 +141,8 @@ fn freeze(
                 kind: DeliveryKind::Mail,
                 envelope_from: envelope_from(ctx).to_string(),
                 recipients,
+                undo_ms: millis(ctx.persona.mail.undo),
+                not_before,
                 bytes: sealed(ctx, &outgoing)?,
             };
             MessageOutcome::Send {
@@ -154,6 +159,7 @@ fn freeze(
         hops,
         outcome,
         event,
+        footer: outgoing.footer,
         unused_reply_to: None,
     })
 }
@@ -166,10 +172,11 @@ fn outgoing(
     (id, hops): (&MessageId, u32),
 ) -> Outgoing {
     let message_id = mime::new_message_id(id.as_str(), ctx.persona.address.domain());
+    let original = original::quoted(ctx, &draft).filter(|_| letter.is_some());
     Outgoing {
         loop_token: Some(send_limits::loop_token(ctx, &message_id, hops)),
         message_id,
-        date: ctx.deps.clock.now(),
+        date: draft.at.unwrap_or_else(|| ctx.deps.clock.now()),
         from_name: ctx.persona.name.clone(),
         from: ctx.persona.address.clone(),
         subject: match &letter {
@@ -190,6 +197,10 @@ fn outgoing(
         to: draft.to,
         cc: draft.cc,
         body_markdown: draft.body,
+        footer: LetterFooter {
+            signature: ctx.persona.mail.signature.clone(),
+            original,
+        },
         calendar: draft.calendar.map(|calendar| OutgoingCalendar {
             method: calendar.method,
             text: calendar.text,

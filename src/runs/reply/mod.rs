@@ -2,6 +2,7 @@
 
 pub mod destination;
 pub mod mail;
+pub mod original;
 pub mod last_text;
 pub mod send_limits;
 pub mod summary;

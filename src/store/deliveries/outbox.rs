@@ -41,6 +41,7 @@ pub struct Delivery {
     pub next_attempt_at: Option<Timestamp>,
     /// `true`: a recipient may have the mail twice.
     pub possible_duplicate: bool,
+    /// Instant from which it may leave: when it was queued, or later by `undo` or a wish.
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
     pub recipients: Vec<DeliveryRecipient>,

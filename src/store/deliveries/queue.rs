@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::time::Duration;
 
+/// Longest time ahead for which a mail may be queued.
+pub const SEND_LATER_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// Bytes that one claim may load into memory; a single larger mail is claimed alone.
 const CLAIM_BYTES_MAX: i64 = 32 * 1024 * 1024;
 
@@ -31,9 +34,24 @@ pub struct NewDelivery {
     pub envelope_from: String,
     /// Envelope recipients, at least one.
     pub recipients: Vec<String>,
+    /// Time for which it waits to be called back, in milliseconds.
+    #[serde(default)]
+    pub undo_ms: u64,
+    /// Instant before which it does not leave; `None`: at once.
+    #[serde(default)]
+    pub not_before: Option<Timestamp>,
     /// Composed mail, frozen: every attempt sends exactly these bytes. Kept apart from the other fields.
     #[serde(skip)]
     pub bytes: Vec<u8>,
+}
+
+impl NewDelivery {
+    /// Returns the instant of the first attempt. Its age counts from there, and so does the time until it is given up.
+    fn first_attempt_at(&self, now: Timestamp) -> Timestamp {
+        let undone_until = now.plus(Duration::from_millis(self.undo_ms));
+        self.not_before
+            .map_or(undone_until, |wanted| wanted.max(undone_until))
+    }
 }
 
 /// A delivery that this engine has to send now.
@@ -101,7 +119,7 @@ pub(in crate::store) fn with_delivery(
         .bind(delivery.run_id.as_ref().map(RunId::as_str))
         .bind(&delivery.envelope_from)
         .bind(&delivery.bytes)
-        .bind(now.to_string())
+        .bind(delivery.first_attempt_at(now).to_string())
         .bind(json_list(delivery.recipients.iter().map(String::as_str)))
         .bind(delivery.kind.as_str())
         .bind(
@@ -353,6 +371,8 @@ mod tests {
             recipients: ["a@b.test", "c@d.test", "a@b.test"]
                 .map(str::to_owned)
                 .to_vec(),
+            undo_ms: 0,
+            not_before: None,
             bytes: b"Subject: x\r\n\r\nhi\r\n".to_vec(),
         }
     }

@@ -1,6 +1,7 @@
 //! Mails of a run: stored and queued, or stored and withheld, in one transaction of its journal.
 
 use crate::domain::{MessageId, PersonaId, RunId, ThreadId, Timestamp, Withheld};
+use crate::mime::LetterFooter;
 use crate::store::calendar::record::EventWrite;
 use crate::store::calendar::write as calendar;
 use crate::store::db::{self, Connection, Sql};
@@ -34,6 +35,9 @@ pub struct NewOutbound {
     /// What the mail does to an event, once it is queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<EventWrite>,
+    /// What the mail has below its text.
+    #[serde(default, skip_serializing_if = "LetterFooter::is_empty")]
+    pub footer: LetterFooter,
     /// Address in the `Reply-To` of the letter that is answered, if the mail goes to its sender instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unused_reply_to: Option<String>,

@@ -13,13 +13,16 @@ use std::time::Duration;
 const AHEAD_MAX: Duration = Duration::from_secs(24 * 3600);
 static CLOCK_WAS_WRONG: &str = "the clock was wrong when it came due";
 
+/// A mail that waits on purpose, by `undo` or for a wanted instant, keeps it: it must not leave early.
 pub(in crate::store) const MOVE_DELIVERIES: &str = "
     UPDATE deliveries SET next_attempt_at = strftime('%Y-%m-%dT%H:%M:%fZ', next_attempt_at, $2)
-    WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND next_attempt_at > $1";
+    WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND next_attempt_at > $1
+      AND (attempts > 0 OR NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = deliveries.message_id AND m.received_at < deliveries.created_at))";
 pub(in crate::store) const MOVE_RECIPIENTS: &str = "
     UPDATE delivery_recipients SET next_attempt_at = strftime('%Y-%m-%dT%H:%M:%fZ', next_attempt_at, $2)
     WHERE next_attempt_at > $1 AND delivery_id IN (
-      SELECT id FROM deliveries WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued')";
+      SELECT id FROM deliveries WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued'
+        AND (attempts > 0 OR NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = deliveries.message_id AND m.received_at < deliveries.created_at)))";
 pub(in crate::store) const MOVE_RUNS: &str = "
     UPDATE runs SET next_attempt_at = strftime('%Y-%m-%dT%H:%M:%fZ', next_attempt_at, $2)
     WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') AND state = 'waiting_retry'
@@ -40,7 +43,8 @@ pub(in crate::store) const PULL_CURSORS: &str = "
     WHERE cursor_at > $1 AND removed_at IS NULL";
 pub(in crate::store) const BOUND_DELIVERIES: &str = "
     UPDATE deliveries SET next_attempt_at = $1
-    WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND next_attempt_at > $2";
+    WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND next_attempt_at > $2
+      AND (attempts > 0 OR NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = deliveries.message_id AND m.received_at < deliveries.created_at))";
 
 impl Store {
     /// Brings waiting rows forward by `back`, because the wall clock was set back by that much.

@@ -164,7 +164,7 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
         CASE WHEN CAST(m.metadata_json ->> '$.letters.count' AS BIGINT) > 0
           THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END AS letters,
         CASE WHEN m.direction = 'outbound' THEN (SELECT json_group_array(recipient) FROM delivery_recipients
-          WHERE state = 'failed' AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost,
+          WHERE state IN ('failed', 'cancelled') AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost,
         length(m.text_body) - length(replace(m.text_body, '\n', '')) - length(m.fresh_text)
           + length(replace(m.fresh_text, '\n', '')) AS left_out,
         (SELECT json_group_array(f.filename ORDER BY f.id) FROM attachments f WHERE f.message_id = m.id) AS files
@@ -204,7 +204,7 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
         CASE WHEN CAST(m.metadata_json ->> '$.letters.count' AS BIGINT) > 0
           THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END AS letters,
         CASE WHEN m.direction = 'outbound' THEN (SELECT json_group_array(recipient) FROM delivery_recipients
-          WHERE state = 'failed' AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost,
+          WHERE state IN ('failed', 'cancelled') AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost,
         length(m.text_body) - length(replace(m.text_body, '\n', '')) - length(m.fresh_text)
           + length(replace(m.fresh_text, '\n', '')) AS left_out,
         (SELECT json_group_array(f.filename ORDER BY f.id) FROM attachments f WHERE f.message_id = m.id) AS files

@@ -283,6 +283,8 @@ pub struct MailDraft {
     pub calendar: Option<DraftCalendar>,
     /// `true`: it answers the triggering letter: threading headers and a `Re:` subject are added.
     pub is_reply: bool,
+    /// Instant before which it does not leave; `None`: at once.
+    pub at: Option<Timestamp>,
     /// `true`: it is to wait as a draft for its owner, whatever the policy allows.
     pub waits: bool,
 }

@@ -6,7 +6,9 @@
 mod attachments;
 mod recipients;
 
+use crate::domain::Timestamp;
 use crate::mutants::is_off;
+use crate::store::SEND_LATER_MAX;
 use crate::tools::contract::arguments::read_args;
 use crate::tools::files::folder::on_disk;
 use crate::tools::{
@@ -49,6 +51,8 @@ struct SendEmailArgs {
     attachments: Option<OneOrMany>,
     /// true: into this thread; false: a new one. Default: true only to the sender.
     reply: Option<bool>,
+    /// Send it later: `2026-12-24T09:00:00+01:00`, at most 30 days ahead.
+    at: Option<String>,
     /// true: leave it as a draft for your owner.
     draft: Option<bool>,
 }
@@ -104,6 +108,10 @@ impl Tool for SendEmail {
             let is_reply = is_reply(args.reply, &recipients, call.env.mail()?)?;
             let subject = checked_subject(args.subject.as_deref(), is_reply)?;
             check_body(&args.body)?;
+            let at = args
+                .at
+                .as_deref()
+                .map(|typed| send_time(typed, call.clock.now()));
             let attachments = match args.attachments {
                 None => Vec::new(),
                 Some(paths) => {
@@ -126,6 +134,7 @@ impl Tool for SendEmail {
                 attachments,
                 is_reply,
                 calendar: None,
+                at: at.transpose()?,
                 waits: args.draft == Some(true),
             };
             Ok(ToolOutcome {
@@ -209,6 +218,23 @@ fn checked_subject(typed: Option<&str>, is_reply: bool) -> Result<String, ToolEr
     }
 }
 
+/// Returns the instant at which a mail is to leave.
+fn send_time(typed: &str, now: Timestamp) -> Result<Timestamp, ToolError> {
+    let bad = |hint: String| ToolError::mendable("bad_time", hint);
+    let example = "write it with its offset, such as `2026-12-24T09:00:00+01:00`";
+    let at = Timestamp::parse(typed.trim())
+        .ok_or_else(|| bad(format!("`at` is no instant; {example}")))?;
+    if at <= now {
+        return Err(bad(format!(
+            "`at` is past, it is {now}; leave it out to send the mail now"
+        )));
+    }
+    if at > now.plus(SEND_LATER_MAX) {
+        return Err(bad("`at` is more than 30 days ahead".to_owned()));
+    }
+    Ok(at)
+}
+
 fn check_body(body: &str) -> Result<(), ToolError> {
     if body.trim().is_empty() {
         return Err(ToolError::mendable(
@@ -244,6 +270,9 @@ pub(in crate::tools) fn described(draft: &MailDraft) -> Value {
         if !list.is_empty() {
             result[field] = json!(addresses(list));
         }
+    }
+    if let Some(at) = draft.at {
+        result["at"] = json!(at);
     }
     if !draft.attachments.is_empty() {
         let attached = draft

@@ -46,7 +46,11 @@ pub async fn edits(scene: &Scene, id: &str, subject: &str, text: &str) -> Result
     let names = attache::cli::name_catalog();
     let config = attache::config::load(app.workspace.path(), &names).expect("a configuration");
     let record = store.draft(id).await.expect("a draft");
-    let new = NewText { subject, text };
+    let new = NewText {
+        subject,
+        text,
+        at: None,
+    };
     let of = (&record, Trigger::Email);
     let edit = edit((&config, store), of, &new, ("uid 0".to_owned(), "cli")).expect("an edit");
     store.edit_draft(id, edit).await

@@ -26,6 +26,7 @@ fn mail() -> Outgoing {
         automatic: Automatic::Replied,
         loop_token: Some("hops=1; seal=0; id=0190-a@engine.test".into()),
         body_markdown: "Hello **Bo**,\n\n- one\n- two\n\n.\nBest,\nAda".into(),
+        footer: attache::mime::LetterFooter::default(),
         calendar: None,
         attachments: vec![],
     }
@@ -348,5 +349,61 @@ proptest! {
             let is_numbered = attachment.filename.contains(" (");
             prop_assert!(safe.is_empty() || is_numbered || attachment.filename == safe, "{:?} {:?}", attachment, safe);
         }
+    }
+}
+
+/// Older programs of Microsoft know no name by RFC 2231, so each name stands in `Content-Type` once more, by RFC 2047.
+#[test]
+fn names_of_files_are_written_for_old_programs_too() {
+    for (name, written) in [
+        ("menu.pdf", "name=\"menu.pdf\""),
+        (
+            "Menü für Gäste.pdf",
+            "name=\"=?utf-8?B?TWVuw7wgZsO8ciBHw6RzdGUucGRm?=\"",
+        ),
+        (
+            "Preisliste 2026 (final).xlsx",
+            "name=\"Preisliste 2026 (final).xlsx\"",
+        ),
+        (
+            "日本語のとても長い名前のファイルです、本当に長いです.docx",
+            "name=\"=?utf-8?B?",
+        ),
+        ("a;b=c.txt", "name=\"a;b=c.txt\""),
+        ("=?utf-8?q?x?=.txt", "name=\"=_utf-8_q_x_=.txt\""),
+        ("it's.csv", "name=\"it's.csv\""),
+        ("😁.png", "name=\"=?utf-8?B?8J+YgS5wbmc=?=\""),
+        ("résumé\u{301}.doc", "name=\"=?utf-8?B?"),
+        ("мой файл.zip", "name=\"=?utf-8?B?"),
+        (&"ä".repeat(110), "name=\"=?utf-8?B?"),
+    ] {
+        let outgoing = Outgoing {
+            attachments: vec![file(name, "application/pdf", b"x")],
+            ..mail()
+        };
+        let wire = compose(&outgoing).expect("a mail");
+        field_names(&wire);
+        let text = String::from_utf8(wire.clone()).expect("ASCII");
+        assert!(text.contains(written), "{name}: {text}");
+        assert!(
+            text.contains("Content-Type: application/pdf;\r\n name="),
+            "{text}"
+        );
+        let safe = safe_filename(name);
+        assert_eq!(read(&wire).attachments[0].filename, safe, "{text}");
+        // And without the newer one.
+        let old: String = text
+            .split_inclusive("\r\n")
+            .scan(false, |cut, line| {
+                let is_field = !line.starts_with([' ', '\t']);
+                *cut = line.starts_with("Content-Disposition") || (*cut && !is_field);
+                Some(if *cut { "" } else { line })
+            })
+            .collect();
+        let old = old.replace(
+            "Content-Type: application/pdf;",
+            "Content-Disposition: attachment\r\nContent-Type: application/pdf;",
+        );
+        assert_eq!(read(old.as_bytes()).attachments[0].filename, safe, "{old}");
     }
 }

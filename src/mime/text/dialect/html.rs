@@ -2,7 +2,7 @@
 //! dark background would swallow.
 
 use super::inline::{Inline, Style};
-use super::{Alignment, LetterPart, read};
+use super::{Alignment, LetterFooter, LetterPart, read_footed};
 use std::fmt::Write as _;
 
 const PAGE: &str = "<!DOCTYPE html>\n<html>\n<head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
@@ -22,8 +22,13 @@ const SIGNATURE: &str = "margin:0;color:#777";
 
 /// Renders a letter as a whole HTML document. Its direction is that of its first letter: an Arabic answer begins at the right.
 pub fn letter_to_html(text: &str) -> String {
+    footed_html(text, &LetterFooter::default())
+}
+
+/// Renders a letter as [`letter_to_html`] does, with what is added below it.
+pub fn footed_html(text: &str, footer: &LetterFooter) -> String {
     let mut html = format!("{PAGE}<div dir=\"auto\" style=\"{LETTER}\">\n");
-    blocks(&mut html, &read(text));
+    blocks(&mut html, &read_footed(text, footer));
     html.push_str("</div>\n</body>\n</html>\n");
     html
 }
@@ -40,6 +45,22 @@ fn blocks(html: &mut String, found: &[LetterPart]) {
             LetterPart::Signature(text) => {
                 let text = escaped_lines(&format!("-- \n{text}"));
                 element(html, "p", SIGNATURE, &text);
+            }
+            LetterPart::Closing(inner) => {
+                put(html, format_args!("<div style=\"{SIGNATURE}\">-- <br>\n"));
+                blocks(html, inner);
+                html.push_str("</div>\n");
+            }
+            LetterPart::Original(original) => {
+                let head = escaped_lines(&original.attribution);
+                let text = escaped_lines(&original.text);
+                put(
+                    html,
+                    format_args!(
+                        "<div class=\"gmail_quote\"><div>{head}</div>\n\
+                         <blockquote type=\"cite\" style=\"{QUOTE}\">{text}</blockquote></div>\n"
+                    ),
+                );
             }
             LetterPart::Rule => put(html, format_args!("<hr style=\"{RULE}\">\n")),
             LetterPart::Quote(inner) => {

@@ -11,10 +11,52 @@ mod html;
 mod inline;
 mod plain;
 
-pub use html::letter_to_html;
-pub use plain::letter_to_plain;
+pub use html::{footed_html, letter_to_html};
+pub use plain::{footed_plain, letter_to_plain};
 
+use crate::text::plural;
 use inline::Inline;
+use serde::{Deserialize, Serialize};
+
+/// What the engine adds below the text of a letter.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LetterFooter {
+    /// Signature, in the dialect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
+    /// The letter that is answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub original: Option<QuotedOriginal>,
+}
+
+/// A letter below its answer, as common programs quote it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotedOriginal {
+    /// `On …, … wrote:`.
+    pub attribution: String,
+    /// Its text; nothing in it is markup.
+    pub text: String,
+}
+
+impl LetterFooter {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns what is added to this text, for its owner: the signature, and that a letter is quoted.
+    pub fn below(&self, text: &str) -> String {
+        if is_data(&read(text)) {
+            return String::new();
+        }
+        let signature = self.signature.iter();
+        let signature = signature.map(|signature| format!("\n\n-- \n{signature}"));
+        let original = self.original.iter().map(|original| {
+            let lines = plural(original.text.lines().count(), "line");
+            format!("\n\n{}\n> [the letter, {lines}]", original.attribution)
+        });
+        signature.chain(original).collect()
+    }
+}
 
 /// One part of a letter. Lines of a paragraph are parted by `\n`: who presses Enter means a new line.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,6 +78,10 @@ enum LetterPart {
     Rule,
     /// What follows `-- ` on a line of its own (RFC 3676, section 4.3).
     Signature(String),
+    /// The signature of the footer.
+    Closing(Vec<LetterPart>),
+    /// The letter of the footer.
+    Original(QuotedOriginal),
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -63,6 +109,26 @@ const SIGNATURE_LINES_MAX: usize = 10;
 const FRAME: &str = "letter";
 /// Of the name behind an opening fence.
 const LANGUAGE_BYTES_MAX: usize = 20;
+
+/// An answer that is data alone is for a program, and has nothing below it.
+fn is_data(found: &[LetterPart]) -> bool {
+    matches!(found, [LetterPart::Code { is_words: false, .. }])
+}
+
+/// Reads a letter and what is added to it. The signature of the footer takes the place of one that the text ends with.
+fn read_footed(text: &str, footer: &LetterFooter) -> Vec<LetterPart> {
+    let mut found = read(text);
+    if is_data(&found) {
+        return found;
+    }
+    if let Some(signature) = &footer.signature {
+        found.retain(|part| !matches!(part, LetterPart::Signature(_)));
+        let lines: Vec<&str> = signature.lines().collect();
+        found.push(LetterPart::Closing(blocks(&lines, 0)));
+    }
+    found.extend(footer.original.clone().map(LetterPart::Original));
+    found
+}
 
 /// Reads a letter. Takes time in proportion to its length.
 fn read(text: &str) -> Vec<LetterPart> {

@@ -2,7 +2,7 @@
 //! a typed letter; backticks round code are among them.
 
 use super::inline::{Inline, Style};
-use super::{Alignment, LetterPart, read};
+use super::{Alignment, LetterFooter, LetterPart, read_footed};
 use unicode_width::UnicodeWidthStr;
 
 /// Columns of a cell that are filled up.
@@ -10,7 +10,12 @@ const CELL_WIDTH_MAX: usize = 60;
 
 /// Renders a letter as plain text. Lines are not wrapped.
 pub fn letter_to_plain(text: &str) -> String {
-    let found = read(text);
+    footed_plain(text, &LetterFooter::default())
+}
+
+/// Renders a letter as [`letter_to_plain`] does, with what is added below it.
+pub fn footed_plain(text: &str, footer: &LetterFooter) -> String {
+    let found = read_footed(text, footer);
     // An answer that is data alone is for a program.
     let mut plain = match found.as_slice() {
         [LetterPart::Code { text, .. }] => text.clone(),
@@ -33,6 +38,18 @@ fn blocks(found: &[LetterPart]) -> Vec<String> {
             }
             LetterPart::Code { text, .. } => {
                 all.extend(text.split('\n').map(|line| indented(line, "    ")));
+            }
+            LetterPart::Closing(inner) => {
+                all.push("-- ".to_owned());
+                all.extend(blocks(inner));
+            }
+            LetterPart::Original(original) => {
+                all.push(original.attribution.clone());
+                all.extend(original.text.lines().map(|line| match line {
+                    "" => ">".to_owned(),
+                    deeper if deeper.starts_with('>') => format!(">{deeper}"),
+                    line => format!("> {line}"),
+                }));
             }
             LetterPart::Rule => all.push("---".to_owned()),
             LetterPart::Quote(inner) => {
