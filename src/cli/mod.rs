@@ -384,7 +384,7 @@ pub fn command() -> clap::Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .args(global_args())
-        .subcommands(commands().map(|command| command.clap()))
+        .subcommands(commands().map(Command::clap))
         .help_template(format!(
             "{{about}}\n\n{{usage-heading}} {{usage}}\n{}\nOptions:\n{{options}}",
             listed()

@@ -67,6 +67,16 @@ fn to_many(world: &World, (from, id): (&str, &str), to: &str, cc: &str) -> Strin
     letter.replace("To: ada@engine.test", &format!("To: {to}"))
 }
 
+/// From, the domain that signs, `To`, `Cc`, the signed fields, and the number of copies.
+type CopiesRow<'r> = (
+    &'r str,
+    &'static str,
+    &'r str,
+    &'r str,
+    &'r Vec<&'r str>,
+    usize,
+);
+
 #[tokio::test]
 async fn proven_people_of_a_contacts_letter_get_copies_and_nobody_else() {
     let world = world(&json!({ "reply_to": "all" }), &json!({})).await;
@@ -84,7 +94,7 @@ async fn proven_people_of_a_contacts_letter_get_copies_and_nobody_else() {
     let (twenty, more) = (crowd(20), crowd(21));
     let (no_to, no_cc) = (without("To"), without("Cc"));
     let all = ALL.to_vec();
-    let table: Vec<(&str, &'static str, &str, &str, &Vec<&str>, usize)> = vec![
+    let table: Vec<CopiesRow<'_>> = vec![
         // A contact who signed everything.
         ("carol1@partner.test", "partner.test", to, cc, &all, 3),
         // Nothing to copy.

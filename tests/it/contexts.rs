@@ -300,3 +300,26 @@ async fn a_letter_of_the_past_has_a_frame_and_cannot_make_another() {
         app.check().await;
     }
 }
+
+/// The notes of a new persona cost nothing.
+#[tokio::test]
+async fn notes_in_which_nothing_stands_are_left_out() {
+    for (notes, is_shown) in [
+        ("Nothing yet.", false),
+        ("# Open\n\nNothing yet.\n", false),
+        ("# Open\n\n# Done\n", false),
+        ("# Open\n\nNothing yet. Ask Bob.\n", true),
+        ("- Bob likes tea.", true),
+    ] {
+        let workspace = Workspace::new(&json!({ "rules": [{ "say": "Yes." }] }));
+        workspace.write("personas/ada/active.md", notes);
+        let app = workspace.start().await;
+        let run = app
+            .run_of(&proven_note("a@guest.example", "", "Hello."))
+            .await;
+        app.drain().await;
+        let request = app.prompts(&run).await.remove(0).to_string();
+        assert_eq!(request.contains("<notes>"), is_shown, "{notes}");
+        app.check().await;
+    }
+}

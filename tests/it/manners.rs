@@ -200,7 +200,7 @@ async fn sends(app: &TestApp, id: &str, text: &str, at: Option<Timestamp>) {
         at,
     };
     let of = (&record, Trigger::Email);
-    let edit = edit((&config, store), of, &new, "uid 0".to_owned()).expect("an edit");
+    let edit = edit((&config, store), of, &new, ("uid 0".to_owned(), "cli")).expect("an edit");
     store.edit_draft(id, edit).await.expect("edited");
     let decision = NewDecision {
         verdict: ApprovalVerdict::Approve,

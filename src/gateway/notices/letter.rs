@@ -62,6 +62,11 @@ pub fn body(pending: &PendingNotices, zone: Tz, page: &dyn Fn(&str) -> Option<St
 }
 
 fn capitalised(text: &str) -> String {
+    let first = text.split(' ').next().unwrap_or_default();
+    // The name of a file, or an address.
+    if first.contains(['/', '.', '@', '`', '_']) {
+        return text.to_owned();
+    }
     let mut chars = text.chars();
     let first = chars.next().map(|c| c.to_uppercase().to_string());
     first.unwrap_or_default() + chars.as_str()

@@ -3,6 +3,7 @@
 use super::Fault;
 use super::record::{Record, RecordedCall};
 use crate::config::Config;
+use crate::context::prompt::shown_result;
 use crate::domain::sha256_hex;
 use crate::store::StepKind;
 use crate::text::shortened;
@@ -207,7 +208,7 @@ fn said_otherwise(record: &Record, call: usize, replayed: &str) -> Option<String
         .enumerate()
         .filter(|(_, step)| step.kind == StepKind::Result);
     for (place, step) in results {
-        if is_new(&step.payload_json) {
+        if is_new(&shown_result(&step.payload_json)) {
             return Some(format!("step {place} (result of {})", step.tool_name));
         }
     }

@@ -57,9 +57,38 @@ const TURN_ENDS: &[&str] = &[
     "[/inst]",
 ];
 
-/// Returns the first turn of a text that has marks of a chat template.
+/// Begins of a turn of the person who asks, each with the begin of the turn that answers it, in lower case.
+const ASKING_TURNS: &[(&str, &str)] = &[
+    ("<|im_start|>user", "<|im_start|>assistant"),
+    ("<|im_start|>system", "<|im_start|>assistant"),
+    (
+        "<|start_header_id|>user<|end_header_id|>",
+        "<|start_header_id|>assistant<|end_header_id|>",
+    ),
+    ("<|user|>", "<|assistant|>"),
+    ("<|system|>", "<|assistant|>"),
+    ("<start_of_turn>user", "<start_of_turn>model"),
+    ("<|turn>user", "<|turn>model"),
+    ("<｜user｜>", "<｜assistant｜>"),
+    ("[inst]", "[/inst]"),
+    ("### instruction", "### response:"),
+    ("user:", "\nassistant:"),
+    ("human:", "\nassistant:"),
+];
+
+/// Returns the first turn of a text that has marks of a chat template; where a model repeats the question first, the answer.
 fn without_turns(text: &str) -> String {
     let low = text.to_ascii_lowercase();
+    let begin = low.trim_start_matches(is_blank).trim_start_matches("<s>");
+    let begin = begin.trim_start_matches(is_blank);
+    let mut asking = ASKING_TURNS.iter();
+    let answer = asking.find_map(|(asks, answers)| {
+        let at = low.rfind(answers).filter(|_| begin.starts_with(asks))?;
+        text.get(at + answers.len()..)
+    });
+    if let Some(answer) = answer.filter(|answer| !answer.trim_matches(is_blank).is_empty()) {
+        return without_turns(answer);
+    }
     let mut at = 0;
     loop {
         at += low[at..].len() - low[at..].trim_start_matches(is_blank).len();

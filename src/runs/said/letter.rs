@@ -174,6 +174,11 @@ fn is_echo(text: &str, asked: &str) -> bool {
             .collect()
     };
     let (said, asked) = (words(text), words(asked));
+    // "See you on Sunday" answers "See you on Sunday". A question answers nothing.
+    let is_question = text.trim_end_matches(is_blank).ends_with(['?', '？']);
+    if is_question && said.len() > 2 && said == asked {
+        return true;
+    }
     said.len() >= ECHOED_MIN
         && said.len() <= asked.len()
         && asked.join(" ").contains(&said.join(" "))
@@ -316,6 +321,17 @@ mod tests {
             "Dear Anna,\nyes.<|im_end|>\n<|im_start|>user\nAnd the price?<|im_end|>",
             "<|start_header_id|>assistant<|end_header_id|>\n\nDear Anna,\nyes.<|eot_id|>",
             "<start_of_turn>model\nDear Anna,\nyes.<end_of_turn>",
+            "[INST] When can we come? [/INST] Dear Anna,\nyes.",
+            "<s>[INST] When can we come? [/INST]\nDear Anna,\nyes.</s>",
+            "<|im_start|>system\nYou are Ada.<|im_end|>\n<|im_start|>user\nWhen?<|im_end|>\n<|im_start|>assistant\nDear Anna,\nyes.<|im_end|>",
+            "<|im_start|>user\nWhen?<|im_end|>\n<|im_start|>assistant\nDear Anna,\nyes.",
+            "<|start_header_id|>user<|end_header_id|>\n\nWhen?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nDear Anna,\nyes.<|eot_id|>",
+            "<|user|>\nWhen?<|end|>\n<|assistant|>\nDear Anna,\nyes.<|end|>",
+            "<start_of_turn>user\nWhen?<end_of_turn>\n<start_of_turn>model\nDear Anna,\nyes.<end_of_turn>",
+            "<｜User｜>When?<｜Assistant｜>Dear Anna,\nyes.",
+            "### Instruction:\nWhen?\n\n### Response:\nDear Anna,\nyes.",
+            "User: When?\nAssistant: Dear Anna,\nyes.",
+            "Human: When?\nAssistant: Dear Anna,\nyes.",
             "<s>Dear Anna,\nyes.</s>",
             "Dear Anna,\nyes.</s>",
             "Assistant: Dear Anna,\nyes.",
@@ -394,6 +410,15 @@ mod tests {
             read("We would like to rent two bicycles on Saturday.", asked),
             LastText::NoLetter(NoLetter::Echo)
         );
+        for echo in [
+            "When is breakfast?",
+            "<letter>\nWhen is breakfast?\n</letter>",
+        ] {
+            let found = read(echo, "When is breakfast?");
+            assert_eq!(found, LastText::NoLetter(NoLetter::Echo), "{echo}");
+        }
+        let sunday = "See you on Sunday!";
+        assert_eq!(read(sunday, sunday), LastText::Letter(sunday.to_owned()));
     }
 
     #[test]

@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn faults_name_the_field_and_what_would_be_right() {
-        let mail = "required: to, body; optional: cc, bcc, subject, attachments, reply, draft";
+        let mail = "required: to, body; optional: cc, bcc, subject, attachments, reply, at, draft";
         let cases = [
             (
                 json!({"to": "a@b.test"}),

@@ -99,7 +99,7 @@ impl Workspace {
             &format!("personas/{id}/PERSONA.md"),
             &format!("{name} answers letters."),
         );
-        self.write(&format!("personas/{id}/active.md"), "Nothing yet.");
+        self.write(&format!("personas/{id}/active.md"), "Nothing new.");
         self.write(
             &format!("personas/{id}/knowledge/house.md"),
             "# Breakfast\n\nFrom seven to ten.\n",

@@ -69,6 +69,11 @@ fn every_setting_is_shown_and_every_limit_can_be_typed() {
                 "temperature",
                 "max_tool_turns",
                 "timeouts",
+                // Of `mail`.
+                "reply_to",
+                "signature",
+                "quote",
+                "undo",
             ],
         ),
         (
@@ -85,8 +90,9 @@ fn every_setting_is_shown_and_every_limit_can_be_typed() {
         "folder",
         // Shown in `listeners`.
         "http_listeners",
-        // Shown by their own file.
+        // Shown by their own file, or by their members.
         "skills",
+        "mail",
         "signers",
         "bounce_address",
         "settings",

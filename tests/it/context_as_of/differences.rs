@@ -14,7 +14,7 @@ async fn lived() -> (TestApp, Vec<RunId>) {
 async fn one_byte_of_what_was_kept_names_its_resolver() {
     let cases: &[(&str, &str, &str)] = &[
         (
-            "UPDATE contents SET bytes = CAST('Nothing yes.' AS BLOB) WHERE bytes = CAST('Nothing yet.' AS BLOB)",
+            "UPDATE contents SET bytes = CAST('Nothing yes.' AS BLOB) WHERE bytes = CAST('Nothing new.' AS BLOB)",
             "active-memory",
             "personas/ada/active.md",
         ),
@@ -93,7 +93,7 @@ async fn what_is_not_kept_any_more_is_said() {
     let (app, runs) = lived().await;
     meddle(
         &app,
-        "DELETE FROM contents WHERE bytes = CAST('Nothing yet.' AS BLOB)",
+        "DELETE FROM contents WHERE bytes = CAST('Nothing new.' AS BLOB)",
     )
     .await;
     let cause = cause(&app, &runs[0]).await.expect("a difference");

@@ -34,7 +34,7 @@ async fn each_text_is_kept_once_under_its_digest() {
     );
     let count = |wanted: &str| texts.iter().filter(|(_, text)| text == wanted).count();
     assert_eq!(
-        (count("Ada answers letters."), count("Nothing yet.")),
+        (count("Ada answers letters."), count("Nothing new.")),
         (1, 1)
     );
     let before = texts.len();

@@ -65,7 +65,7 @@ async fn after_death_at(point: &str, hit: u32) -> (String, String, usize) {
     engine.kill().await;
     let memory = without_marks(&memory);
     // The first line is the owner's, and no run for others replaces it.
-    let memory = memory.trim_start_matches("Nothing yet.\n").trim_end();
+    let memory = memory.trim_start_matches("Nothing new.\n").trim_end();
     assert_eq!(committed, [memory], "what was committed is what was done");
     (
         memory.to_owned(),

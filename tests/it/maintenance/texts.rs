@@ -42,7 +42,7 @@ async fn texts_go_with_the_last_turn_naming_them_the_rest_verifies() {
     app.drain().await;
     let was = texts(&app).await;
     assert!(
-        has(&was, "Nothing yet.") && has(&was, "Bob likes the lake."),
+        has(&was, "Nothing new.") && has(&was, "Bob likes the lake."),
         "{was:#?}"
     );
     let turns = kind("turns");
@@ -62,7 +62,7 @@ async fn texts_go_with_the_last_turn_naming_them_the_rest_verifies() {
     assert_eq!(gone, said);
     let is = texts(&app).await;
     assert!(
-        !has(&is, "Nothing yet.") && has(&is, "Bob likes the lake."),
+        !has(&is, "Nothing new.") && has(&is, "Bob likes the lake."),
         "{is:#?}"
     );
     // Told to both: the persona, the configuration and its files.
@@ -86,15 +86,15 @@ async fn texts_go_with_the_last_turn_naming_them_the_rest_verifies() {
 
     // A text that was there, and is again, is stored again.
     app.workspace
-        .write("personas/ada/active.md", "Nothing yet.");
+        .write("personas/ada/active.md", "Nothing new.");
     let now = note("q9@guest.example", "", "And now?").replace(NOTE_DATE, IN_HUNDRED_DAYS);
     app.run_of(&now).await;
     app.drain().await;
-    assert!(has(&texts(&app).await, "Nothing yet."));
+    assert!(has(&texts(&app).await, "Nothing new."));
     app.check().await;
 }
 
-/// An old run that was told "Nothing yet.", and a young one whose letter has that text's digest for a word, and other words
+/// An old run that was told "Nothing new.", and a young one whose letter has that text's digest for a word, and other words
 /// of 64 characters. With the instant between them, and the young run.
 async fn with_words_like_digests() -> (TestApp, Timestamp, String) {
     let workspace =
@@ -117,7 +117,7 @@ async fn with_words_like_digests() -> (TestApp, Timestamp, String) {
     app.workspace
         .write("personas/ada/active.md", "Bob likes the lake.");
     let before = app.engine.store.clock().now();
-    let told = sha256_hex(&[b"Nothing yet."]);
+    let told = sha256_hex(&[b"Nothing new."]);
     let body = format!(
         "The digests are {told} and {} and {}.",
         "ab12".repeat(16),
@@ -144,7 +144,7 @@ async fn with_words_like_digests() -> (TestApp, Timestamp, String) {
 async fn a_word_like_a_digest_in_a_letter_names_no_text_for_the_audit() {
     let (app, before, _) = with_words_like_digests().await;
     app.check().await;
-    assert!(has(&texts(&app).await, "Nothing yet."));
+    assert!(has(&texts(&app).await, "Nothing new."));
     app.engine
         .store
         .prune_kind(kind("turns"), before, false)
@@ -152,7 +152,7 @@ async fn a_word_like_a_digest_in_a_letter_names_no_text_for_the_audit() {
         .expect("pruned");
     let is = texts(&app).await;
     assert!(
-        !has(&is, "Nothing yet.") && has(&is, "Bob likes the lake."),
+        !has(&is, "Nothing new.") && has(&is, "Bob likes the lake."),
         "{is:#?}"
     );
     app.check().await;
@@ -175,7 +175,7 @@ async fn a_word_in_a_letter_that_is_a_digest_exports_no_text() {
         says(&sha256_hex(&[b"Bob likes the lake."])),
         "{exported:#?}"
     );
-    assert!(!says(&sha256_hex(&[b"Nothing yet."])), "{exported:#?}");
+    assert!(!says(&sha256_hex(&[b"Nothing new."])), "{exported:#?}");
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn what_a_run_that_failed_was_told_stays() {
         .prune_kind(kind("turns"), before, false)
         .await
         .expect("pruned");
-    assert!(has(&texts(&app).await, "Nothing yet."));
+    assert!(has(&texts(&app).await, "Nothing new."));
 }
 
 #[tokio::test]

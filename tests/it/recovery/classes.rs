@@ -172,7 +172,7 @@ async fn memory(
         // engine than in another: the search goes on until the cut falls behind the file and
         // before the result.
         match app.trace(&run).await.as_slice() {
-            [call] if call == "call update_memory" && left != "Nothing yet." => {
+            [call] if call == "call update_memory" && left != "Nothing new." => {
                 break (app, run, left);
             }
             [_, _, ..] => at -= 1,
@@ -207,17 +207,17 @@ async fn a_memory_written_before_the_engine_died_is_not_written_again() {
         memory(json!({ "append": "Bob wants tea." }), |_| None).await;
     assert_eq!(trace, ["call update_memory", "ok update_memory"]);
     assert!(result.contains("\"changed\":true"), "{result}");
-    assert_eq!(memory, "Nothing yet.\nBob wants tea. (marked)\n");
+    assert_eq!(memory, "Nothing new.\nBob wants tea. (marked)\n");
     assert!(app.notices().is_empty());
 }
 
 #[tokio::test]
 async fn a_memory_that_is_as_before_is_written_after_all() {
-    let back = |_: &str| Some("Nothing yet.".to_owned());
+    let back = |_: &str| Some("Nothing new.".to_owned());
     let (_, trace, result, memory) = memory(json!({ "append": "Bob wants tea." }), back).await;
     assert_eq!(trace, ["call update_memory", "ok update_memory"]);
     assert!(result.contains("\"changed\":true"), "{result}");
-    assert_eq!(memory, "Nothing yet.\nBob wants tea. (marked)\n");
+    assert_eq!(memory, "Nothing new.\nBob wants tea. (marked)\n");
 }
 
 #[tokio::test]
@@ -230,7 +230,7 @@ async fn a_memory_that_another_changed_is_left_and_the_owner_told() {
     );
     assert_eq!(
         memory,
-        "Nothing yet.\nBob wants tea. (marked)\nCarl wants coffee.\n"
+        "Nothing new.\nBob wants tea. (marked)\nCarl wants coffee.\n"
     );
     assert_eq!(app.notices().len(), 1);
 }

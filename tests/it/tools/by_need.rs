@@ -71,6 +71,9 @@ fn plain_and(more: &[&str]) -> Vec<String> {
     all.names().filter(is_there).map(str::to_owned).collect()
 }
 
+/// Header lines and body of the first letter, what its run calls, and the tools that this brings.
+type ThreadCase<'c> = (&'c str, &'c str, &'c [(&'c str, Value)], &'c [&'c str]);
+
 const CAROL: &str = "carol@partner.example";
 
 #[tokio::test]
@@ -125,7 +128,7 @@ async fn a_file_an_invitation_an_entry_and_a_search_bring_their_tools_and_the_th
     );
     let remember =
         json!({ "text": "Carol comes at nine.", "kind": "fact", "source_quote": "I come at nine" });
-    let cases: [(&str, &str, &[(&str, Value)], &[&str]); 4] = [
+    let cases: [ThreadCase<'_>; 4] = [
         (file, with_file, &[], &["read_attachment"]),
         (
             event,

@@ -148,7 +148,7 @@ async fn a_forged_letter_in_the_past_closes_memory_and_send_allow() {
     for (is_forged, wanted) in [(true, CLOSED), (false, OPEN)] {
         let app = calling(&calls).start().await;
         app.workspace
-            .write("personas/ada/active.md", "Nothing yet.\n");
+            .write("personas/ada/active.md", "Nothing new.\n");
         app.run_of(&note("q1@guest.example", PROVEN, "Hello."))
             .await;
         if is_forged {

@@ -227,8 +227,8 @@ async fn the_last_answer_is_held_against_the_mail() {
 #[tokio::test]
 async fn a_byte_of_memory_is_named_by_its_resolver() {
     let found = found(
-        "UPDATE contents SET bytes = CAST(replace(CAST(bytes AS TEXT), 'Nothing yet', 'Nothing net') AS BLOB)
-         WHERE CAST(bytes AS TEXT) LIKE 'Nothing yet%' AND $1 <> ''",
+        "UPDATE contents SET bytes = CAST(replace(CAST(bytes AS TEXT), 'Nothing new', 'Nothing net') AS BLOB)
+         WHERE CAST(bytes AS TEXT) LIKE 'Nothing new%' AND $1 <> ''",
     )
     .await;
     assert_eq!((found.turn, found.attempt), (0, 1));

@@ -112,7 +112,13 @@ const LANGUAGE_BYTES_MAX: usize = 20;
 
 /// An answer that is data alone is for a program, and has nothing below it.
 fn is_data(found: &[LetterPart]) -> bool {
-    matches!(found, [LetterPart::Code { is_words: false, .. }])
+    matches!(
+        found,
+        [LetterPart::Code {
+            is_words: false,
+            ..
+        }]
+    )
 }
 
 /// Reads a letter and what is added to it. The signature of the footer takes the place of one that the text ends with.
