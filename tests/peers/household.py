@@ -132,6 +132,8 @@ class House:
         self.smarthost, self.probes = smarthost, 0
         self.log_path = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"attache-{os.getpid()}-{id(self)}.log"
         guest_house.write(self.folder)
+        # The scripted model calls what its script says, whoever writes.
+        self.edit("personas/concierge/persona.json", tools="all")
         often = {name: 1_000_000 for name in ("replies_per_hour_max", "replies_per_day_max", "alternations_max", "domain_runs_per_day_max")}
         self.edit("configs/gateway.json", listeners=[{"kind": "smtp", "address": "127.0.0.1:0"}],
                   limits={**often, **(limits or {})},

@@ -127,7 +127,7 @@ class Node(House):
             folder.mkdir(parents=True)
             (folder / "PERSONA.md").write_text("You answer guests.\n")
             budget = {"budget": {"day_usd_max": self.bounds[persona] / 1e6}} if persona in self.bounds else {}
-            (folder / "persona.json").write_text(json.dumps({"name": persona, "address": persona, "reply": "final", **budget}))
+            (folder / "persona.json").write_text(json.dumps({"name": persona, "address": persona, "reply": "final", "tools": "all", **budget}))
         secrets = self.folder / ".secrets"
         secrets.write_text(f"ATTACHE_DATABASE_URL={self.secret}\n")
         secrets.chmod(0o600)
