@@ -97,8 +97,8 @@ const COPULAS: [&str; 14] = [
     "again", "wieder",
 ];
 
-/// Reports whether a text tells a password: a word for one, and behind it, or behind `is` and a colon, a word that is no usual one:
-/// with a digit, a sign, or capitals inside of it. After a colon or an equals sign every word counts.
+/// Reports whether a text tells a password: a word for one, and behind it, or behind `is`, a word that is no usual one: in quotation
+/// marks, or with a digit or a sign in it. After a colon or an equals sign every word counts.
 pub fn names_password(text: &str) -> bool {
     let lower = text.to_lowercase().replace("mot de passe", "password");
     let lower = lower.replace("=", " = ").replace("código pin", "pin");
