@@ -45,8 +45,8 @@ impl Input {
             ));
         }
         if !self.knowledge.is_empty() {
-            let pieces = defuse(&self.knowledge.join("\n\n"));
-            framed.push_str(&format!("<knowledge>\n{pieces}\n</knowledge>\n\n"));
+            framed.push_str(&knowledge(&self.knowledge.join("\n\n")));
+            framed.push_str("\n\n");
         }
         if let Some(notes) = &self.notes {
             framed.push_str(&format!(
@@ -77,6 +77,11 @@ impl Input {
         let images = self.images.iter().map(|image| &image.file);
         images.chain(self.pdfs.iter().map(|pdf| &pdf.file))
     }
+}
+
+/// Renders knowledge in its frame.
+pub(super) fn knowledge(text: &str) -> String {
+    format!("<knowledge>\n{}\n</knowledge>", defuse(text))
 }
 
 /// Names the files of a kind behind the letter; empty where there are none.

@@ -192,6 +192,7 @@ async fn resolve_step(
         args: &args,
         is_optional: step.is_optional(),
         budget_tokens: step.budget_tokens.unwrap_or(allowed_tokens / 2),
+        room_tokens: report.budget_tokens.min(allowed_tokens),
         persona: sources.persona,
         reads: sources.reads,
         subject: sources.subject,
@@ -269,6 +270,7 @@ fn size(piece: &Piece) -> (usize, usize) {
         | Piece::System { text, .. }
         | Piece::Summary { text, .. }
         | Piece::ToSummarise { text, .. }
+        | Piece::WholeKnowledge(text)
         | Piece::Metadata(text)
         | Piece::Input(text) => text.len(),
         Piece::Image(image) => image.as_ref().map_or(0, |image| file_bytes(&image.file)),
@@ -307,6 +309,7 @@ fn digest(piece: &Piece) -> Option<String> {
         | Piece::System { text, .. }
         | Piece::Summary { text, .. }
         | Piece::ToSummarise { text, .. }
+        | Piece::WholeKnowledge(text)
         | Piece::Metadata(text)
         | Piece::Input(text) => Some(sha256_hex(&[text.as_bytes()])),
         Piece::Image(image) => image.as_ref().map(|image| image.file.digest.clone()),
@@ -340,7 +343,9 @@ fn label(piece: &Piece, subject: &Subject) -> TextLabel {
             ..TextLabel::default()
         },
         Piece::Image(_) | Piece::Pdf(_) => of_file(),
-        Piece::System { .. } | Piece::Metadata(_) => TextLabel::default(),
+        Piece::System { .. } | Piece::WholeKnowledge(_) | Piece::Metadata(_) => {
+            TextLabel::default()
+        }
     }
 }
 
@@ -361,7 +366,7 @@ fn trim(gathered: &mut Vec<PlacedPiece>, report: &mut ContextReport) {
             Piece::System {
                 required: false,
                 ..
-            }
+            } | Piece::WholeKnowledge(_)
         )
     });
     let excess = total(report).saturating_sub(report.budget_tokens);
@@ -460,6 +465,8 @@ fn build(subject: &Subject, gathered: Vec<PlacedPiece>) -> Context {
                 text,
                 required: true,
             } => context.system_sections.push(text),
+            // The same for every letter, so that it is cached with the rest of the system text.
+            Piece::WholeKnowledge(text) => context.system_sections.push(input::knowledge(&text)),
             // What changes from letter to letter stands behind the history, so that the vendor's
             // cache of the beginning serves the whole thread.
             Piece::System { text, .. } => context.input.knowledge.push(text),

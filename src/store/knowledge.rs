@@ -13,6 +13,11 @@ use std::collections::{BTreeMap, HashMap};
 const PLACES_MAX: i64 = 50_000;
 /// Most pieces that are scored.
 const CANDIDATES_MAX: usize = 256;
+/// Most files that the contents list, and most headings of one.
+const FILES_LISTED: usize = 60;
+const HEADINGS_LISTED: usize = 8;
+/// Most pieces whose headings are looked at. Knowledge with more is not small.
+const PIECES_LISTED: i64 = 400;
 /// Number of pieces before and after one in its file that count as beside it.
 const NEAR: i64 = 2;
 
@@ -43,8 +48,21 @@ pub struct KnowledgeHit {
     pub path: String,
     pub heading: String,
     pub body: String,
+    /// Its place in its file.
+    pub position: i64,
     /// The lower, the better; never above 0.
     pub rank: f64,
+}
+
+/// What a persona's knowledge holds: its files, and all of their pieces where they are few.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KnowledgeContents {
+    /// Paths in order, each with its outermost headings; the first [`FILES_LISTED`] files.
+    pub files: Vec<(String, Vec<String>)>,
+    /// Number of further files.
+    pub more_files: usize,
+    /// All pieces in the order of their files, with the rank 0; empty where they are longer than was asked for.
+    pub pieces: Vec<KnowledgeHit>,
 }
 
 pub(super) const KNOWLEDGE_FILES: &str = "
@@ -81,8 +99,17 @@ LIMIT $3",
 pub(super) const COUNT_KNOWLEDGE: &str = "
 SELECT count(*) FROM knowledge_chunks WHERE persona_id = $1";
 
+/// Where pieces begin to be read: their headings and lengths, in the order of their files.
+pub(super) const KNOWLEDGE_OUTLINE: &str = "
+SELECT path, heading, CAST(length(body) AS BIGINT) AS chars FROM knowledge_chunks
+WHERE persona_id = $1 ORDER BY path, chunk_index LIMIT $2";
+
+pub(super) const WHOLE_KNOWLEDGE: &str = "
+SELECT path, heading, chunk_index, body FROM knowledge_chunks
+WHERE persona_id = $1 ORDER BY path, chunk_index LIMIT $2";
+
 pub(super) const SHOW_KNOWLEDGE: &str = "
-SELECT c.seq, c.path, c.heading, c.body FROM jsonb_each($1) hit CROSS JOIN knowledge_chunks c
+SELECT c.seq, c.path, c.heading, c.chunk_index, c.body FROM jsonb_each($1) hit CROSS JOIN knowledge_chunks c
 WHERE c.seq = CAST(hit.value AS BIGINT) AND c.persona_id = $2 ORDER BY hit.key";
 
 /// A negative number merges segments of all levels, that many pages at most (fts5.html, section 6.8). The index of PostgreSQL
@@ -107,6 +134,54 @@ impl PersonaStore {
             })
         };
         rows.iter().map(file).collect()
+    }
+
+    /// Returns what the knowledge holds; all of its pieces if they have at most `chars_max` characters together.
+    pub async fn knowledge_contents(&self, chars_max: usize) -> Result<KnowledgeContents> {
+        let (persona, readers) = (self.persona.as_str(), self.store.readers());
+        let files = self.knowledge_state().await?;
+        let mut contents = KnowledgeContents {
+            more_files: files.len().saturating_sub(FILES_LISTED),
+            files: files
+                .into_iter()
+                .take(FILES_LISTED)
+                .map(|file| (file.path, Vec::new()))
+                .collect(),
+            pieces: Vec::new(),
+        };
+        let outline = db::query(KNOWLEDGE_OUTLINE).bind(persona);
+        let rows = outline.bind(PIECES_LISTED).fetch_all(readers).await?;
+        let mut chars = 0_usize;
+        for row in &rows {
+            let (path, heading): (String, String) = (row.try_get("path")?, row.try_get("heading")?);
+            let length: i64 = row.try_get("chars")?;
+            chars = chars.saturating_add(usize::try_from(length).unwrap_or(usize::MAX));
+            chars = chars.saturating_add(path.chars().count() + heading.chars().count());
+            let outermost = heading.split(" > ").next().unwrap_or_default();
+            if let Some((_, headings)) = contents.files.iter_mut().find(|(of, _)| *of == path)
+                && !outermost.is_empty()
+                && headings.len() < HEADINGS_LISTED
+                && !headings.iter().any(|known| known == outermost)
+            {
+                headings.push(outermost.to_owned());
+            }
+        }
+        let is_whole = rows.len() < usize::try_from(PIECES_LISTED).unwrap_or(usize::MAX);
+        if is_whole && chars <= chars_max {
+            let whole = db::query(WHOLE_KNOWLEDGE).bind(persona);
+            let rows = whole.bind(PIECES_LISTED).fetch_all(readers).await?;
+            let piece = |row: &Row| {
+                Ok(KnowledgeHit {
+                    path: row.try_get("path")?,
+                    heading: row.try_get("heading")?,
+                    body: row.try_get("body")?,
+                    position: row.try_get("chunk_index")?,
+                    rank: 0.0,
+                })
+            };
+            contents.pieces = rows.iter().map(piece).collect::<Result<_>>()?;
+        }
+        Ok(contents)
     }
 
     /// Replaces the indexed pieces of a file.
@@ -225,6 +300,7 @@ impl PersonaStore {
                 path: row.try_get("path")?,
                 heading: row.try_get("heading")?,
                 body: row.try_get("body")?,
+                position: row.try_get("chunk_index")?,
                 rank: -ranks.get(&seq).copied().unwrap_or_default(),
             })
         };

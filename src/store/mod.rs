@@ -113,7 +113,7 @@ pub use journal::packed::DigestedText;
 pub use journal::resume::JournalSoFar;
 pub use journal::step::{Executor, INTERRUPTED, NewCall, Step, StepKind, Unanswered};
 pub use journal::writer::{JournalEntry, RunFinished};
-pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};
+pub use knowledge::{KnowledgeChunk, KnowledgeContents, KnowledgeFile, KnowledgeHit};
 pub use list_page::ListPage;
 pub use mail::filed::FiledLetter;
 pub use mail::held::{HeldLetter, NewHeld};

@@ -100,8 +100,20 @@ impl RunDeps {
             .collect()
     }
 
-    /// What the resolver says to a letter.
+    /// What the resolver says to a letter where not all of the knowledge has room, without the list of files.
     async fn resolve(&self, subject: &str, text: &str, fresh_text: Option<&str>) -> Contribution {
+        let mut said = self.resolve_within(0, (subject, text, fresh_text)).await;
+        let (source, _) = said.pieces.remove(0);
+        assert!(source.starts_with("list of "), "{source}");
+        said
+    }
+
+    /// What the resolver says to a letter in a context of that many tokens.
+    async fn resolve_within(
+        &self,
+        room_tokens: usize,
+        (subject, text, fresh_text): (&str, &str, Option<&str>),
+    ) -> Contribution {
         let folder = self.workspace.path().join("personas/ada");
         let persona = Persona {
             folder,
@@ -147,6 +159,7 @@ impl RunDeps {
             args: &[],
             is_optional: false,
             budget_tokens: 1000,
+            room_tokens,
             persona: &persona,
             reads: &reads,
             subject: &subject,

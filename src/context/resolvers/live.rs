@@ -9,8 +9,8 @@ use super::record::ReadLog;
 use crate::config::Persona;
 use crate::domain::{MemoryCircle, MessageId, ThreadId, Timestamp};
 use crate::store::{
-    KnowledgeHit, MemoryEntry, PastMessage, PastStep, PersonaStore, ShownInstruction, StoreError,
-    SummarySoFar,
+    KnowledgeContents, KnowledgeHit, MemoryEntry, PastMessage, PastStep, PersonaStore,
+    ShownInstruction, StoreError, SummarySoFar,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -31,6 +31,7 @@ pub struct Live<'a> {
 struct SeenReads {
     log: ReadLog,
     knowledge: Answers<(Vec<String>, u32), Vec<KnowledgeHit>>,
+    contents: Answers<usize, KnowledgeContents>,
     memory: Answers<MemoryCircle, Vec<MemoryEntry>>,
     past: Answers<(ThreadId, (i64, u32), u32), Vec<PastMessage>>,
     summaries: Answers<(ThreadId, i64), SummarySoFar>,
@@ -137,6 +138,15 @@ impl Reads for Live<'_> {
             (terms.to_vec(), limit),
             self.store.search_knowledge(terms, limit),
             move |log, hits| log.knowledge(terms, limit, hits),
+        ))
+    }
+
+    fn knowledge_contents(&self, chars_max: usize) -> ReadFuture<'_, KnowledgeContents> {
+        Box::pin(self.once(
+            |seen| &mut seen.contents,
+            chars_max,
+            self.store.knowledge_contents(chars_max),
+            move |log, contents| log.knowledge_contents(chars_max, contents),
         ))
     }
 

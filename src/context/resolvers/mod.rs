@@ -114,6 +114,8 @@ pub struct ResolverCall<'a> {
     pub is_optional: bool,
     /// Estimated tokens that this step may contribute.
     pub budget_tokens: usize,
+    /// Estimated tokens of the whole context.
+    pub room_tokens: usize,
     pub persona: &'a Persona,
     pub reads: &'a dyn Reads,
     pub subject: &'a Subject,
@@ -240,6 +242,8 @@ pub enum Piece {
     /// A standing text. `required` ones are never dropped and make the system text; the others were
     /// chosen for the letter and stand with it.
     System { text: String, required: bool },
+    /// All of the persona's knowledge: it stands in the system text, since it is the same for every letter, and may go.
+    WholeKnowledge(String),
     /// The summary of the thread up to this message.
     Summary {
         text: String,
@@ -397,6 +401,7 @@ impl Piece {
             | Piece::System { text, .. }
             | Piece::Summary { text, .. }
             | Piece::ToSummarise { text, .. }
+            | Piece::WholeKnowledge(text)
             | Piece::Metadata(text)
             | Piece::Input(text) => estimate_tokens(text),
             Piece::History(exchanges) => exchanges.iter().map(|exchange| exchange.tokens).sum(),
@@ -412,6 +417,7 @@ impl Piece {
             | Piece::System { text, .. }
             | Piece::Summary { text, .. }
             | Piece::ToSummarise { text, .. }
+            | Piece::WholeKnowledge(text)
             | Piece::Metadata(text)
             | Piece::Input(text) => {
                 if let Some(cut) = cut_to_tokens(text, tokens) {
@@ -433,6 +439,7 @@ impl Piece {
             | Piece::System { text, .. }
             | Piece::Summary { text, .. }
             | Piece::ToSummarise { text, .. }
+            | Piece::WholeKnowledge(text)
             | Piece::Metadata(text)
             | Piece::Input(text) => text.is_empty(),
             // The report notes history that did not fit.

@@ -7,7 +7,8 @@
 use super::ResolveError;
 use crate::domain::{MemoryCircle, MessageId, ThreadId};
 use crate::store::{
-    KnowledgeHit, MemoryEntry, PastMessage, PastStep, ShownInstruction, StoreError, SummarySoFar,
+    KnowledgeContents, KnowledgeHit, MemoryEntry, PastMessage, PastStep, ShownInstruction,
+    StoreError, SummarySoFar,
 };
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
@@ -44,6 +45,8 @@ pub trait Reads: Files {
         terms: &'a [String],
         limit: u32,
     ) -> ReadFuture<'a, Vec<KnowledgeHit>>;
+    /// Returns what the persona's knowledge holds; all of its pieces if they have at most `chars_max` characters together.
+    fn knowledge_contents(&self, chars_max: usize) -> ReadFuture<'_, KnowledgeContents>;
     /// Reports whether the answers are those that a past run got.
     fn is_record(&self) -> bool {
         false

@@ -4,8 +4,8 @@
 use super::reads::BaseFolder;
 use crate::domain::{RunId, sha256_hex};
 use crate::store::{
-    KnowledgeHit, MemoryEntry, PastMessage, PastStep, ShownInstruction, SummarySoFar,
-    ThreadSummaryText,
+    KnowledgeContents, KnowledgeHit, MemoryEntry, PastMessage, PastStep, ShownInstruction,
+    SummarySoFar, ThreadSummaryText,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -27,6 +27,15 @@ pub enum ReadRecord {
         terms: Vec<String>,
         limit: u32,
         hits: Vec<RecordedHit>,
+    },
+    /// What the knowledge held, with all of its pieces where they were few.
+    KnowledgeContents {
+        chars_max: usize,
+        files: Vec<(String, Vec<String>)>,
+        #[serde(default, skip_serializing_if = "is_none")]
+        more_files: usize,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pieces: Vec<RecordedHit>,
     },
     /// Files of knowledge that were in no index, with the reason.
     KnowledgeLeftOut { files: Vec<(String, String)> },
@@ -73,8 +82,19 @@ pub struct RecordedHit {
     pub heading: String,
     /// Digest of its text.
     pub sha256: String,
+    /// Its place in its file; 0 in records of earlier versions.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub position: i64,
     /// Rank in Rust's float format, which is exact; a JSON number would depend on its reader.
     pub rank: String,
+}
+
+fn is_first(position: &i64) -> bool {
+    *position == 0
+}
+
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Mutable fields of a past message; its text never changes.
@@ -106,7 +126,8 @@ impl ReadRecord {
     pub(super) fn digests(&self) -> Vec<&str> {
         match self {
             ReadRecord::File { sha256, .. } => sha256.as_deref().into_iter().collect(),
-            ReadRecord::Knowledge { hits, .. } => {
+            ReadRecord::Knowledge { hits, .. }
+            | ReadRecord::KnowledgeContents { pieces: hits, .. } => {
                 hits.iter().map(|hit| hit.sha256.as_str()).collect()
             }
             ReadRecord::Summary { found, .. } => {
@@ -148,18 +169,36 @@ impl ReadLog {
     }
 
     pub fn knowledge(&mut self, terms: &[String], limit: u32, hits: &[KnowledgeHit]) {
-        let mut hit = |hit: &KnowledgeHit| RecordedHit {
-            path: hit.path.clone(),
-            heading: hit.heading.clone(),
-            sha256: self.keep(hit.body.as_str().into()),
-            rank: hit.rank.to_string(),
-        };
-        let hits = hits.iter().map(&mut hit).collect();
+        let hits = hits.iter().map(|hit| self.hit(hit)).collect();
         self.reads.push(ReadRecord::Knowledge {
             terms: terms.to_vec(),
             limit,
             hits,
         });
+    }
+
+    pub fn knowledge_contents(&mut self, chars_max: usize, contents: &KnowledgeContents) {
+        let pieces = contents
+            .pieces
+            .iter()
+            .map(|piece| self.hit(piece))
+            .collect();
+        self.reads.push(ReadRecord::KnowledgeContents {
+            chars_max,
+            files: contents.files.clone(),
+            more_files: contents.more_files,
+            pieces,
+        });
+    }
+
+    fn hit(&mut self, hit: &KnowledgeHit) -> RecordedHit {
+        RecordedHit {
+            path: hit.path.clone(),
+            heading: hit.heading.clone(),
+            sha256: self.keep(hit.body.as_str().into()),
+            position: hit.position,
+            rank: hit.rank.to_string(),
+        }
     }
 
     /// Records the files once, unless there are none.

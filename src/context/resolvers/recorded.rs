@@ -5,8 +5,8 @@ use super::reads::{BaseFolder, Files, ReadError, ReadFuture, Reads};
 use super::record::{PastRow, ReadRecord, RecordedHit};
 use crate::domain::{MemoryCircle, MessageId, RunId, ThreadId};
 use crate::store::{
-    KnowledgeHit, MemoryEntry, PastMessage, PastStep, PersonaStore, ShownInstruction, StoreError,
-    StoredText, SummarySoFar, ThreadSummaryText,
+    KnowledgeContents, KnowledgeHit, MemoryEntry, PastMessage, PastStep, PersonaStore,
+    ShownInstruction, StoreError, StoredText, SummarySoFar, ThreadSummaryText,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub struct RecordedSources {
     files: BTreeMap<(BaseFolder, String), Text>,
     searches: Vec<Search>,
+    /// By the characters that were asked for.
+    contents: Vec<(usize, KnowledgeContents)>,
     left_out: Vec<(String, String)>,
     memory: Option<Vec<MemoryEntry>>,
     pasts: Vec<Past>,
@@ -109,6 +111,23 @@ impl RecordedSources {
                         limit: *limit,
                         hits,
                     });
+                }
+                ReadRecord::KnowledgeContents {
+                    chars_max,
+                    files,
+                    more_files,
+                    pieces,
+                } => {
+                    let pieces = pieces
+                        .iter()
+                        .filter_map(|piece| recorded.hit(piece, &texts))
+                        .collect();
+                    let contents = KnowledgeContents {
+                        files: files.clone(),
+                        more_files: *more_files,
+                        pieces,
+                    };
+                    recorded.contents.push((*chars_max, contents));
                 }
                 ReadRecord::KnowledgeLeftOut { files } => {
                     recorded.left_out.extend_from_slice(files);
@@ -224,6 +243,7 @@ impl RecordedSources {
             }
             ReadRecord::File { .. }
             | ReadRecord::Knowledge { .. }
+            | ReadRecord::KnowledgeContents { .. }
             | ReadRecord::KnowledgeLeftOut { .. }
             | ReadRecord::Memory { .. }
             | ReadRecord::Instructions { .. }
@@ -289,7 +309,7 @@ impl RecordedSources {
 
     /// Reports whether the persona's knowledge was searched.
     pub fn searched_knowledge(&self) -> bool {
-        !self.searches.is_empty()
+        !self.searches.is_empty() || !self.contents.is_empty()
     }
 
     fn kept(
@@ -326,6 +346,7 @@ impl RecordedSources {
             path: hit.path.clone(),
             heading: hit.heading.clone(),
             body,
+            position: hit.position,
             rank,
         })
     }
@@ -386,6 +407,14 @@ impl Reads for RecordedSources {
         let search = self.searches.iter().find(same);
         let hits = search.map(|search| search.hits.clone());
         ready(hits, "the knowledge of these words")
+    }
+
+    fn knowledge_contents(&self, chars_max: usize) -> ReadFuture<'_, KnowledgeContents> {
+        let same = self.contents.iter().find(|(chars, _)| *chars == chars_max);
+        ready(
+            same.map(|(_, contents)| contents.clone()),
+            "what the knowledge holds",
+        )
     }
 
     fn knowledge_left_out(&self) -> Vec<(String, String)> {

@@ -1,9 +1,12 @@
 //! Pieces of knowledge in the context of a run.
 
 use super::*;
+use crate::app::{TestApp, Workspace, proven_note};
 use crate::extract::made::{docx, pdf};
+use attache::context::resolvers::estimate_tokens;
 use attache::context::resolvers::knowledge::DocumentReader;
 use attache::extract::{ExtractLimits, Extractor};
+use serde_json::json;
 
 #[tokio::test]
 async fn a_folder_is_looked_at_once_a_second_at_most() {
@@ -125,11 +128,155 @@ async fn a_letter_is_given_the_pieces_bearing_on_it_with_their_places() {
 }
 
 #[tokio::test]
+async fn all_of_a_small_folder_is_given_whatever_the_words() {
+    let run_deps = RunDeps::new().await;
+    run_deps.write(
+        "rooms.md",
+        "# Rooms\n\nNine rooms.\n\n## Breakfast\n\nFrom 7:30.\n",
+    );
+    run_deps.write("bicycles.md", "# Bicycles\n\nTwelve euros a day.\n");
+    run_deps.sync().await;
+    let letter = (
+        "Fahrräder",
+        "Können wir am Samstag zwei Räder leihen?",
+        None,
+    );
+    let all = run_deps.resolve_within(60_000, letter).await;
+    let [(source, Piece::WholeKnowledge(text))] = &all.pieces[..] else {
+        panic!("{all:?}")
+    };
+    assert_eq!(source, "all of knowledge, 2 files");
+    for words in [
+        "Twelve euros",
+        "Nine rooms.",
+        "`knowledge/rooms.md#Breakfast`:\n\nFrom 7:30.",
+    ] {
+        assert!(text.contains(words), "{text}");
+    }
+    // A model with little room is given what was found, and the list.
+    let some = run_deps.resolve_within(100, letter).await;
+    let [
+        (
+            source,
+            Piece::System {
+                text,
+                required: false,
+            },
+        ),
+    ] = &some.pieces[..]
+    else {
+        panic!("{some:?}")
+    };
+    assert_eq!(source, "list of 2 files");
+    for line in [
+        "\n- `knowledge/bicycles.md`: Bicycles",
+        "\n- `knowledge/rooms.md`: Rooms",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert_eq!(
+        some.left_out[0].1,
+        "nothing in `knowledge` matches the input"
+    );
+}
+
+#[tokio::test]
+async fn pieces_of_one_file_stand_in_its_order() {
+    let run_deps = RunDeps::new().await;
+    let filler = "Something else about the house and its garden. ".repeat(80);
+    run_deps.write(
+        "prices.md",
+        format!("# Bicycles\n\nBicycles cost twelve euros a day, with a helmet and a lock and a map of the lake, and a trailer \
+            for luggage costs five more.\n\n## Children\n\nBicycles of children cost eight.\n\n# Garden\n\n{filler}"),
+    );
+    run_deps.sync().await;
+    let said = run_deps
+        .resolve("Bicycles", "What do two bicycles cost?", None)
+        .await;
+    let sources: Vec<&str> = said
+        .pieces
+        .iter()
+        .map(|(source, _)| source.as_str())
+        .collect();
+    assert_eq!(
+        sources,
+        [
+            "knowledge/prices.md#Bicycles",
+            "knowledge/prices.md#Children"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_list_of_files_is_short_however_many_there_are() {
+    let run_deps = RunDeps::new().await;
+    for n in 0..150 {
+        let heading = "A long heading about the house ".repeat(3);
+        run_deps.write(
+            &format!("{n:03}.md"),
+            format!("# {heading}\n\nText.\n\n# Another\n\nText.\n"),
+        );
+    }
+    run_deps.sync().await;
+    let said = run_deps.resolve_within(0, ("Hi", "Zeppelin", None)).await;
+    let (source, Piece::System { text, .. }) = &said.pieces[0] else {
+        panic!("{said:?}")
+    };
+    assert_eq!(source, "list of 150 files");
+    assert!(estimate_tokens(text) <= 300, "{}", estimate_tokens(text));
+    let listed = text.matches("\n- `").count();
+    assert!(
+        listed >= 20 && text.contains(&format!("and {} more files", 150 - listed)),
+        "{text}"
+    );
+}
+
+/// The system text is the same for every letter, so that a vendor's cache serves it; and a run is assembled again from its record.
+#[tokio::test]
+async fn small_knowledge_stands_before_what_changes() {
+    let workspace = Workspace::new(&json!({ "turns": [{ "say": "Twelve euros.\n\nAda" }] }));
+    workspace.set(
+        "configs/context.json",
+        "/thread",
+        json!(["persona", "knowledge", "thread-history", "current-input"]),
+    );
+    let app: TestApp = workspace.start().await;
+    let mut systems = Vec::new();
+    for (id, text) in [("1", "Wie ist das Frühstück?"), ("2", "And the bicycles?")] {
+        let run = app
+            .run_of(&proven_note(&format!("{id}@guest.example"), "", text))
+            .await;
+        app.drain().await;
+        let prompt = app.prompts(&run).await.remove(0);
+        assert!(
+            prompt["system"].to_string().contains("<knowledge>"),
+            "{prompt}"
+        );
+        assert!(
+            prompt["system"].to_string().contains("From seven to ten."),
+            "{prompt}"
+        );
+        assert!(
+            !prompt["messages"]
+                .to_string()
+                .contains("From seven to ten."),
+            "{prompt}"
+        );
+        systems.push(prompt["system"].clone());
+    }
+    assert_eq!(systems[0], systems[1]);
+    app.check().await;
+}
+
+#[tokio::test]
 async fn the_report_says_why_a_letter_is_given_nothing() {
     let run_deps = RunDeps::new().await;
     run_deps.write("rooms.md", "Thank you for what you will read here.");
     run_deps.sync().await;
-    let nothing = |why: &str| Contribution::nothing(why);
+    let nothing = |why: &str| Contribution {
+        left_out: vec![("sections".to_owned(), why.to_owned())],
+        ..Contribution::default()
+    };
     let polite = run_deps
         .resolve("Hello", "Thank you, that is all!", None)
         .await;
