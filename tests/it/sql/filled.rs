@@ -23,6 +23,14 @@ const MANY: &[(&str, &str)] = &[
         "counts the chunks of a folder that somebody wrote by hand",
     ),
     (
+        "knowledge::KNOWLEDGE_OUTLINE",
+        "400 pieces at most, by its limit",
+    ),
+    (
+        "knowledge::WHOLE_KNOWLEDGE",
+        "400 pieces at most, by its limit",
+    ),
+    (
         "persona_file_versions::PRUNE_VERSIONS",
         "fifty versions of each file",
     ),
