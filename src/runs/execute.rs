@@ -104,8 +104,14 @@ async fn serve(state: &mut LoopState<'_>) -> Result<(String, StopReason), RunErr
                 return Ok((response.text(), StopReason::LimitOutput));
             }
             if is_cut {
-                let text = complete(state, response).await?;
-                return Ok(kept_back(state, text));
+                let (text, is_cut) = complete(state, response).await?;
+                let (text, stop) = kept_back(state, text);
+                // The note alone is no letter.
+                return Ok(match (is_cut, text.is_empty()) {
+                    (true, true) => (text, StopReason::LimitOutput),
+                    (true, false) => (text + CUT_OFF, stop),
+                    (false, _) => (text, stop),
+                });
             }
             let Some((note, next)) = correction(state, &response) else {
                 let text = or_words_before(state, response.text());
@@ -118,9 +124,11 @@ async fn serve(state: &mut LoopState<'_>) -> Result<(String, StopReason), RunErr
     }
 }
 
-/// Continues an answer once that was cut off at its length; if that does not end it either, the
-/// reader is told.
-async fn complete(state: &mut LoopState<'_>, response: Response) -> Result<String, RunError> {
+/// Continues an answer once that was cut off at its length. Returns it, and whether that did not end it either.
+async fn complete(
+    state: &mut LoopState<'_>,
+    response: Response,
+) -> Result<(String, bool), RunError> {
     let beginning = response.text();
     let has_room = state
         .counters
@@ -143,10 +151,7 @@ async fn complete(state: &mut LoopState<'_>, response: Response) -> Result<Strin
         },
         false => (String::new(), true),
     };
-    Ok(format!(
-        "{beginning}{rest}{}",
-        if is_cut { CUT_OFF } else { "" }
-    ))
+    Ok((format!("{beginning}{rest}"), is_cut))
 }
 
 /// Makes one call without tools at a bound, so that the sender still receives an honest partial

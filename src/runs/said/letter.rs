@@ -114,8 +114,22 @@ const NOTHINGS: &[&str] = &[
     "no text",
 ];
 
+/// Begins of the notes that the engine sets below a partial answer. A model that reads one in its own past letters repeats it.
+const ENGINE_NOTES: &[&str] = &[
+    "[this answer was cut off",
+    "[this answer is incomplete",
+    "[the answer was cut off",
+    "[answer cut off",
+];
+
 fn is_nothing(text: &str) -> bool {
-    let low: String = text
+    let lines = text.lines().filter(|line| {
+        let line = line.trim().to_lowercase();
+        !(line.ends_with(']') && ENGINE_NOTES.iter().any(|note| line.starts_with(note)))
+    });
+    let low: String = lines
+        .collect::<Vec<_>>()
+        .join(" ")
         .to_lowercase()
         .chars()
         .filter(|c| !is_blank(*c) || *c == ' ')
@@ -363,6 +377,8 @@ mod tests {
             ".",
             "…",
             "---",
+            "[This answer was cut off at its length limit.]",
+            "…\n\n[This answer is incomplete: its run had used up the turns it may use.]",
             "NO_REPLY",
             "[no response]",
             "None",
