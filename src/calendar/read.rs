@@ -166,7 +166,7 @@ impl EventReading<'_> {
             summary: self.text(&ICalendarProperty::Summary, LINE_CHARS_MAX),
             location: self.text(&ICalendarProperty::Location, LINE_CHARS_MAX),
             description: self.text(&ICalendarProperty::Description, TEXT_CHARS_MAX),
-            comment: self.text(&ICalendarProperty::Comment, LINE_CHARS_MAX),
+            comment: self.comment(),
             is_cancelled: self.component.status() == Some(&ICalendarStatus::Cancelled),
             recurrence: recurrence::rule(self.component).map(recurrence::words),
         })
@@ -182,6 +182,20 @@ impl EventReading<'_> {
         };
         let text: String = value.unwrap_or_default().chars().map(plain).collect();
         truncated(text.trim(), chars_max)
+    }
+
+    /// Returns `COMMENT`; Google puts what an attendee adds into a parameter of the attendee.
+    fn comment(&self) -> String {
+        let said = self.text(&ICalendarProperty::Comment, LINE_CHARS_MAX);
+        if !said.is_empty() {
+            return said;
+        }
+        let name = ICalendarParameterName::Other("X-RESPONSE-COMMENT".to_owned());
+        let mut attendees = self.component.properties(&ICalendarProperty::Attendee);
+        let added = attendees.find_map(|attendee| attendee.parameter(&name)?.as_text());
+        added
+            .map(|text| plain_line(text.trim()))
+            .unwrap_or_default()
     }
 
     fn sequence(&self) -> i64 {

@@ -21,6 +21,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 /// Maximum characters of a display name.
@@ -223,6 +224,16 @@ impl PersonaTools {
             Self::All => "all".into(),
             Self::Named(names) => names.as_slice().into(),
         }
+    }
+}
+
+impl fmt::Display for PersonaTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&match self {
+            Self::Basic => "basic".to_owned(),
+            Self::All => "all".to_owned(),
+            Self::Named(names) => names.join(", "),
+        })
     }
 }
 

@@ -360,10 +360,7 @@ fn tools_offered(tools: &PersonaTools, options: &RunOptions) -> String {
             .collect::<Vec<_>>()
             .join(", "),
         (None, Some(meant)) => meant.join(", "),
-        (None, None) => match tools {
-            PersonaTools::Basic => "basic".to_owned(),
-            PersonaTools::All | PersonaTools::Named(_) => "all".to_owned(),
-        },
+        (None, None) => tools.to_string(),
     }
 }
 

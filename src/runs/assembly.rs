@@ -3,8 +3,8 @@
 use super::checkpoint::{ContextCheckpoint, json_bug, to_json};
 use super::model_call::request_size::tool_tokens;
 use super::state::LoopState;
+use crate::context::resolvers::PdfFacts;
 use crate::context::resolvers::thread_history::message_tokens;
-use crate::context::resolvers::{PdfFacts, estimate_tokens};
 use crate::context::{Context, ContextReport, EntryOutcome, ReportEntry, SpareTool, SpareTools};
 use crate::domain::{ErrorClass, PdfFiles, TextLabel, sha256_hex};
 use crate::providers::contract::retry;
@@ -173,7 +173,7 @@ pub async fn assemble(
 fn tools_entry(state: &LoopState<'_>, report: &ContextReport) -> Option<ReportEntry> {
     let tools = &state.first.tools;
     let json = serde_json::to_string(tools).unwrap_or_default();
-    let tokens = estimate_tokens(&json);
+    let tokens = tool_tokens(tools);
     let window = state.window_tokens().filter(|window| *window > 0);
     let share = |window: u64| {
         let all = (report.used_tokens + tokens) as u64;

@@ -18,6 +18,7 @@ use crate::runs::model_call::{structured, turn};
 use crate::runs::provider_health::Moment;
 use crate::runs::reply::last_text::{answered, at_limit, correction, kept_back, or_words_before};
 use crate::runs::reply::summary;
+use crate::runs::said::letter;
 use crate::runs::tool_calls::dispatch;
 use crate::store::{
     ClaimedRun, JournalEntry, MessageOutcome, NewOutbound, RunFinished, StoreError,
@@ -151,7 +152,7 @@ async fn complete(
         },
         false => (String::new(), true),
     };
-    Ok((format!("{beginning}{rest}"), is_cut))
+    Ok((letter::joined(&beginning, &rest), is_cut))
 }
 
 /// Makes one call without tools at a bound, so that the sender still receives an honest partial

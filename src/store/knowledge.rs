@@ -61,8 +61,17 @@ pub struct KnowledgeContents {
     pub files: Vec<(String, Vec<String>)>,
     /// Number of further files.
     pub more_files: usize,
+    /// Characters of all pieces with their paths and headings; `None`: more pieces than were looked at.
+    pub chars: Option<usize>,
     /// All pieces in the order of their files, with the rank 0; empty where they are longer than was asked for.
     pub pieces: Vec<KnowledgeHit>,
+}
+
+impl KnowledgeContents {
+    /// Reports whether all pieces have at most so many characters together.
+    pub fn fits(&self, chars_max: usize) -> bool {
+        self.chars.is_some_and(|chars| chars <= chars_max)
+    }
 }
 
 pub(super) const KNOWLEDGE_FILES: &str = "
@@ -147,6 +156,7 @@ impl PersonaStore {
                 .take(FILES_LISTED)
                 .map(|file| (file.path, Vec::new()))
                 .collect(),
+            chars: None,
             pieces: Vec::new(),
         };
         let outline = db::query(KNOWLEDGE_OUTLINE).bind(persona);
@@ -167,7 +177,8 @@ impl PersonaStore {
             }
         }
         let is_whole = rows.len() < usize::try_from(PIECES_LISTED).unwrap_or(usize::MAX);
-        if is_whole && chars <= chars_max {
+        contents.chars = is_whole.then_some(chars);
+        if contents.fits(chars_max) {
             let whole = db::query(WHOLE_KNOWLEDGE).bind(persona);
             let rows = whole.bind(PIECES_LISTED).fetch_all(readers).await?;
             let piece = |row: &Row| {

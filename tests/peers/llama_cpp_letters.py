@@ -25,6 +25,7 @@ NO_LETTER = [
     r'"(name|tool|function)"\s*:\s*"\w+"', r"^\s*[\[{].*[\]}]\s*$", r"^(Subject|From|To|Date|Message-ID):",
     r"^(sender|attachment|trigger|date): ", r"\[(Your|Insert|Guest'?s?) [A-Z]?\w+\]", r"\[engine\]",
     r"Your last text is mailed", r"Orders come from this text",
+    r"cut off at its length limit", r"anybody can write that name",
 ]
 
 
@@ -38,6 +39,8 @@ def words_of(mail):
 
 def faults(text):
     """What of a mail is none of a letter."""
+    # The engine's own sentence below an answer that has no end; alone it is no letter.
+    text = text.removesuffix("[This answer was cut off at its length limit.]").strip()
     found = [form for form in NO_LETTER if re.search(form, text, re.MULTILINE | re.DOTALL if form.startswith("^\\s*[") else re.MULTILINE)]
     sentences = [part.strip().lower() for part in re.split(r"[.!?\n]+", text) if len(part.strip()) > 20]
     if len(sentences) >= 4 and max(sentences.count(part) for part in sentences) * 2 > len(sentences):

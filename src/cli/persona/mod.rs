@@ -11,8 +11,7 @@ use super::args::text;
 use super::screen::Columns;
 use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::config::{
-    Config, ModelChoice, Persona, PersonaTools, SettingsInForce, check_name, description,
-    show_persona,
+    Config, ModelChoice, Persona, SettingsInForce, check_name, description, show_persona,
 };
 use crate::context::resolvers::knowledge::{self, KnowledgeSurvey, Surveyed};
 use crate::domain::{Address, PersonaId, ReplyMode, RunOptions, Trigger};
@@ -192,11 +191,6 @@ fn fields(
         format!("{name} {value} ({origin})")
     });
     let settings: Vec<String> = settings.collect();
-    let tools = match &persona.tools {
-        PersonaTools::Basic => "basic".to_owned(),
-        PersonaTools::All => "all".to_owned(),
-        PersonaTools::Named(names) => names.join(", "),
-    };
     vec![
         ("id", persona.id.to_string()),
         ("name", persona.name.clone()),
@@ -206,7 +200,7 @@ fn fields(
         ("provider", asked(|choice| &choice.provider)),
         ("model", asked(|choice| &choice.model)),
         ("settings", settings.join(", ")),
-        ("tools", tools),
+        ("tools", persona.tools.to_string()),
         ("timezone", persona.timezone.name().to_owned()),
         ("folder", persona.folder.display().to_string()),
         ("knowledge", described(knowledge)),

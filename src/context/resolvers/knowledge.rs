@@ -24,6 +24,7 @@ use super::{
     Contribution, Piece, ResolveError, Resolver, ResolverCall, cut_to_tokens, estimate_tokens,
 };
 use crate::store::{KnowledgeContents, KnowledgeHit};
+use crate::text::plural;
 use chunk::TRAIL_SEPARATOR;
 use futures_util::future::BoxFuture;
 
@@ -104,7 +105,7 @@ fn whole(contents: &KnowledgeContents) -> Contribution {
     for piece in &contents.pieces {
         text.push_str(&format!("\n\n{}", quoted(piece)));
     }
-    let source = format!("all of knowledge, {} files", contents.files.len());
+    let source = format!("all of knowledge, {}", plural(contents.files.len(), "file"));
     Contribution::one(source, Piece::WholeKnowledge(text))
 }
 

@@ -34,6 +34,7 @@ pub enum ReadRecord {
         files: Vec<(String, Vec<String>)>,
         #[serde(default, skip_serializing_if = "is_none")]
         more_files: usize,
+        chars: Option<usize>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pieces: Vec<RecordedHit>,
     },
@@ -187,6 +188,7 @@ impl ReadLog {
             chars_max,
             files: contents.files.clone(),
             more_files: contents.more_files,
+            chars: contents.chars,
             pieces,
         });
     }

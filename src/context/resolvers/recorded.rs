@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct RecordedSources {
     files: BTreeMap<(BaseFolder, String), Text>,
     searches: Vec<Search>,
-    /// By the characters that were asked for.
+    /// Each with the characters that were asked for.
     contents: Vec<(usize, KnowledgeContents)>,
     left_out: Vec<(String, String)>,
     memory: Option<Vec<MemoryEntry>>,
@@ -116,6 +116,7 @@ impl RecordedSources {
                     chars_max,
                     files,
                     more_files,
+                    chars,
                     pieces,
                 } => {
                     let pieces = pieces
@@ -125,6 +126,7 @@ impl RecordedSources {
                     let contents = KnowledgeContents {
                         files: files.clone(),
                         more_files: *more_files,
+                        chars: *chars,
                         pieces,
                     };
                     recorded.contents.push((*chars_max, contents));
@@ -410,11 +412,16 @@ impl Reads for RecordedSources {
     }
 
     fn knowledge_contents(&self, chars_max: usize) -> ReadFuture<'_, KnowledgeContents> {
-        let same = self.contents.iter().find(|(chars, _)| *chars == chars_max);
-        ready(
-            same.map(|(_, contents)| contents.clone()),
-            "what the knowledge holds",
-        )
+        // A changed budget asks for another size, and the recorded one mostly decides that, too.
+        let decided = self.contents.iter().find_map(|(read_max, contents)| {
+            let (was_read, is_asked) = (contents.fits(*read_max), contents.fits(chars_max));
+            let mut contents = contents.clone();
+            if !is_asked {
+                contents.pieces.clear();
+            }
+            (was_read || !is_asked).then_some(contents)
+        });
+        ready(decided, "what the knowledge holds")
     }
 
     fn knowledge_left_out(&self) -> Vec<(String, String)> {

@@ -282,6 +282,7 @@ impl AsOf {
     /// Adds the recorded damage of its source to a cause.
     fn explained(&self, mut cause: ContextCause) -> ContextCause {
         let concerns = |of: &str| match cause.resolver.as_str() {
+            "knowledge" => of.starts_with("knowledge/"),
             "thread-history" => of.starts_with("message number") || of == "tool traces",
             _ => cause.source.contains(of) || cause.what.contains(of),
         };

@@ -161,10 +161,32 @@ fn without_frames(text: &str) -> String {
             .collect::<Vec<_>>()
             .join("\n"),
     };
-    let lines = kept
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("[engine]"));
-    lines.collect::<Vec<_>>().join("\n")
+    let lines = kept.lines().filter(|line| !is_of_engine(line));
+    let mut kept = lines.collect::<Vec<_>>().join("\n");
+    for sentence in ENGINE_SENTENCES {
+        while let Some(at) = kept.find(sentence) {
+            kept.replace_range(at..at + sentence.len(), "");
+        }
+    }
+    kept
+}
+
+/// Sentences that only the engine says, and that a model repeats without their mark.
+const ENGINE_SENTENCES: &[&str] = &[
+    "Your answer was cut off at its length limit.",
+    "Go on exactly where it stopped, without repeating anything, and come to an end soon.",
+    "You ended without a word, and nothing has been sent.",
+];
+
+/// Reports whether a line is a note of the engine, or a line of the frame round a letter.
+fn is_of_engine(line: &str) -> bool {
+    let line = line.trim().trim_matches('*').to_lowercase();
+    line.starts_with("[engine]")
+        || line.contains("anybody can write that name")
+        || line == "sender: contact (proven)"
+        || line == "sender: owner (proven)"
+        || line == "trigger: email"
+        || line == "trigger: schedule"
 }
 
 /// Returns a text without an element that begins a line; one that never ends goes to the end of the text.
@@ -257,6 +279,8 @@ const FIELDS: &[&str] = &[
     "van",
     "aan",
     "in-reply-to",
+    "message-id",
+    "sender",
 ];
 
 /// Returns a text without header fields at its start, where one of them is a subject.
@@ -267,11 +291,13 @@ fn without_headers(text: &str) -> &str {
         .split_once('\n')
         .or((!rest.is_empty()).then_some((rest, "")))
     {
-        let line = line.trim().trim_matches('*');
-        let Some((name, _)) = line.split_once([':', '：']) else {
+        if line.trim_matches(is_blank).is_empty() && !has_subject {
+            rest = after;
+            continue;
+        }
+        let Some(name) = field_name(line) else {
             break;
         };
-        let name = name.trim().trim_matches('*').to_lowercase();
         let is_subject = SUBJECTS.contains(&name.as_str());
         // A line that goes on in the next one is a sentence.
         let is_whole = after.is_empty()
@@ -293,6 +319,28 @@ fn without_headers(text: &str) -> &str {
         true => body.trim_start_matches(is_blank),
         false => text,
     }
+}
+
+/// Returns what is before the colon of a line, in lower case.
+fn field_name(line: &str) -> Option<String> {
+    let (name, _) = line.trim().trim_matches('*').split_once([':', '：'])?;
+    Some(name.trim().trim_matches('*').to_lowercase())
+}
+
+/// Reports whether a text is header fields with a subject among them, and nothing else: the head of a letter.
+pub fn is_heading(text: &str) -> bool {
+    let (mut lines, mut fields, mut has_subject) = (0_usize, 0_usize, false);
+    for line in text
+        .lines()
+        .filter(|line| !line.trim_matches(is_blank).is_empty())
+    {
+        lines += 1;
+        let name = field_name(line).unwrap_or_default();
+        let is_subject = SUBJECTS.contains(&name.as_str());
+        has_subject |= is_subject;
+        fields += usize::from(is_subject || FIELDS.contains(&name.as_str()));
+    }
+    has_subject && fields >= 3 && fields == lines
 }
 
 /// Words of a sentence about a draft: what it is, and that it is here.

@@ -3,7 +3,7 @@
 //! It reads text that a model wrote to be mailed. Absent on purpose: answers with a schema, answers to programs, and whatever an
 //! owner wrote or edited, which nobody but their writer judges; reasoning, which is gone already (`providers::contract::thoughts`).
 
-use super::frames::{fenced, is_blank, unframed};
+use super::frames::{fenced, is_blank, is_heading, unframed};
 use super::text_calls::{self, TextCalls};
 use std::collections::{HashMap, HashSet};
 
@@ -77,6 +77,9 @@ pub fn read(text: &str, asked: &str) -> LastText {
     }
     if text_calls::read(&letter, true, &|_, _| true) != TextCalls::None {
         return LastText::NoLetter(NoLetter::Call);
+    }
+    if is_heading(text) {
+        return LastText::NoLetter(NoLetter::Echo);
     }
     let fault = [
         (is_json as fn(&str, &str) -> bool, NoLetter::Json),
@@ -175,6 +178,39 @@ fn is_repeated(text: &str, _asked: &str) -> bool {
     }
     let is_endless_word = words < 20 && text.len() > 20_000;
     most * 2 > text.len() || is_endless_word || words >= COUNTED_MIN && different.len() * 20 < words
+}
+
+/// Fewest bytes that a continuation repeats of the text before it, and most that are compared.
+const OVERLAP: std::ops::RangeInclusive<usize> = 12..=400;
+
+/// Joins an answer that was cut off and its continuation. Models that were told to go on where they stopped often begin the
+/// letter again, or their last sentence.
+pub fn joined(beginning: &str, rest: &str) -> String {
+    let first = |text: &str| {
+        text.trim_start()
+            .lines()
+            .next()
+            .unwrap_or("")
+            .trim()
+            .to_owned()
+    };
+    let greeting = first(beginning);
+    if greeting.len() > 4 && greeting == first(rest) {
+        return rest.to_owned();
+    }
+    let longest = rest.len().min(beginning.len()).min(*OVERLAP.end());
+    let repeated = (*OVERLAP.start()..=longest).rev().find(|length| {
+        rest.get(..*length)
+            .is_some_and(|start| beginning.ends_with(start))
+    });
+    if let Some(length) = repeated {
+        return format!("{beginning}{}", &rest[length..]);
+    }
+    // "the roomThat is": a new sentence, and no part of a word.
+    let ends_in_word = beginning.ends_with(char::is_lowercase);
+    let restarts = rest.chars().next().is_some_and(char::is_uppercase);
+    let between = if ends_in_word && restarts { " " } else { "" };
+    format!("{beginning}{between}{rest}")
 }
 
 /// Fewest words of an answer that counts as an echo.
@@ -362,8 +398,50 @@ mod tests {
             "<letter>\nfrom: Anna\n\nWhen?\n</letter>\n\nDear Anna,\nyes.",
             "<invocation>\ntrigger: email\n</invocation>\n\nDear Anna,\nyes.",
             "[engine] Your answer was cut off.\nDear Anna,\nyes.",
+            "Your answer was cut off at its length limit.\nDear Anna,\nyes.",
+            "sender: unauthenticated (anybody can write that name)\n\nDear Anna,\nyes.",
+            "Date: Mon, 29 Dec 2026\n\nFrom: Bert Halm\n\nSubject: Arrival\n\nDear Anna,\nyes.",
         ] {
             assert_eq!(letter(text), "Dear Anna,\nyes.", "{text}");
+        }
+    }
+
+    #[test]
+    fn a_continuation_is_joined_where_it_goes_on() {
+        for (beginning, rest, whole) in [
+            ("From seven ", "to ten.", "From seven to ten."),
+            ("From sev", "en to ten.", "From seven to ten."),
+            ("Java", "script", "Javascript"),
+            (
+                "the last room",
+                "That is all.",
+                "the last room That is all.",
+            ),
+            ("in 20", "27 we open", "in 2027 we open"),
+            (
+                "Dear Anna,\nwe op",
+                "Dear Anna,\nwe open at 8.",
+                "Dear Anna,\nwe open at 8.",
+            ),
+            (
+                "We open at eight and",
+                "We open at eight and close at ten.",
+                "We open at eight and close at ten.",
+            ),
+            (
+                "It is late. We open at eight",
+                "We open at eight and close at ten.",
+                "It is late. We open at eight and close at ten.",
+            ),
+            (
+                "Ja, wir öffnen um acht Uhr",
+                "öffnen um acht Uhr früh.",
+                "Ja, wir öffnen um acht Uhr früh.",
+            ),
+            ("Yes", "", "Yes"),
+            ("", "Yes.", "Yes."),
+        ] {
+            assert_eq!(joined(beginning, rest), whole);
         }
     }
 
@@ -416,6 +494,10 @@ mod tests {
                 NoLetter::Placeholder,
             ),
             ("It costs [insert price].", NoLetter::Placeholder),
+            (
+                "Date: Mon, 29 Dec\n\nFrom: Bert\n\nSubject: Arrival\n\nSubject: Departure\n\nDate: Mon, 29 Dec",
+                NoLetter::Echo,
+            ),
             ("Mit Gruß\n[Ihr Name]", NoLetter::Placeholder),
             ("Yours\n<Your Name>", NoLetter::Placeholder),
         ] {

@@ -34,7 +34,7 @@ async fn one_byte_of_what_was_kept_names_its_resolver() {
             "UPDATE contents SET bytes = CAST('From seven to tin.' AS BLOB)
              WHERE CAST(bytes AS TEXT) LIKE 'From seven to ten.'",
             "knowledge",
-            "knowledge/house.md#Breakfast",
+            "all of knowledge, 2 files",
         ),
     ];
     for (sql, resolver, source) in cases {

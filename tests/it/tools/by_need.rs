@@ -206,7 +206,7 @@ async fn all_means_all_that_the_sender_may_use_and_a_list_means_the_list() {
 }
 
 #[tokio::test]
-async fn a_run_that_stopped_goes_on_with_the_tools_of_its_first_request() {
+async fn a_search_in_a_run_changes_no_tools_of_that_run() {
     let lookup = [("search_email", json!({ "query": "order" }))];
     let workspace = workspace(None, &lookup);
     let app = workspace.start().await;
