@@ -253,6 +253,11 @@ impl WebContext {
         })
     }
 
+    /// Has the causes of notices counted anew by the next page.
+    pub(super) fn count_causes_anew(&self) {
+        *self.causes.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Counts the causes of new notices that last, as far as the store tells. It is counted anew every few seconds.
     async fn open_causes(&self) -> Result<usize, PageError> {
         let now = self.store.clock().monotonic();
@@ -269,7 +274,7 @@ impl WebContext {
             .list_notices(ListPage::first(CAUSES_COUNTED_MAX))
             .await?
         {
-            if fold.last_at < since || open.contains(&fold.cause) {
+            if fold.last_at < since || fold.dismissed_at.is_some() || open.contains(&fold.cause) {
                 continue;
             }
             let newest = self.store.notices_of_cause(&fold.cause, 1).await?.pop();

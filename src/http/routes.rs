@@ -118,6 +118,11 @@ pub static ROUTES: &[WebRoute] = &[
         Box::pin(outbox::cancel(call))
     }),
     page("/notices", |call| Box::pin(notices::show(call))),
+    action(
+        "/notices/{id}/dismiss",
+        "takes a cause off the page until it happens again",
+        |call| Box::pin(notices::dismiss(call)),
+    ),
     page("/usage", |call| Box::pin(usage::show(call))).checked(&[(
         "days",
         "number of days",

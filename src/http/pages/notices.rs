@@ -35,7 +35,9 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let store = &call.context.store;
     let responsibilities = store.responsibilities().await?;
     let mut rows = Vec::new();
-    for fold in store.list_notices(ListPage::first(CAUSES_MAX)).await? {
+    let mut folds = store.list_notices(ListPage::first(CAUSES_MAX)).await?;
+    folds.retain(|fold| fold.dismissed_at.is_none());
+    for fold in folds {
         let newest_event = store.notices_of_cause(&fold.cause, EVENTS_MAX).await?.pop();
         let over = match &newest_event {
             Some(event) => call.context.end_of_cause(event).await?,
@@ -52,6 +54,15 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         });
     }
     call.page("notices.html", &NoticesPage { rows }).await
+}
+
+/// Takes the cause of a notice off the page until it happens again.
+pub(in crate::http) async fn dismiss(call: Call) -> Result<Response, PageError> {
+    let store = &call.context.store;
+    let notice = store.find_notice(call.param("id")).await?;
+    store.dismiss_notices(&notice).await?;
+    call.context.count_causes_anew();
+    call.done("/notices", &notice)
 }
 
 /// Returns the page of a notice's subject, with its name.

@@ -8,6 +8,7 @@ use crate::http::templates::grouped;
 use crate::store::{AccountLine, BudgetRecord, UsageBy, UsageSince, UsageSum};
 use axum::response::Response;
 use serde::Serialize;
+use std::time::Duration;
 
 /// Most lines of a table.
 const LINES_MAX: usize = 200;
@@ -26,6 +27,8 @@ struct UsagePage<'a> {
     budgets_idle: usize,
     zone: &'a str,
     runs_waiting: i64,
+    /// Runs that needed no answer, by their model.
+    runs_without_answer: i64,
 }
 
 #[derive(Serialize)]
@@ -84,6 +87,9 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         budgets: listed,
         zone: config.inference.budgets.zone.name(),
         runs_waiting: store.runs_waiting_for_money().await?,
+        runs_without_answer: store
+            .runs_without_answer(now.minus(Duration::from_secs(days * 86_400)))
+            .await?,
     };
     call.page("usage.html", &page).await
 }

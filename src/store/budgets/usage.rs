@@ -85,6 +85,9 @@ pub enum UsageSince {
     Instant(Timestamp),
 }
 
+pub(in crate::store) const WITHOUT_ANSWER: &str =
+    "SELECT count(*) FROM runs WHERE stop_reason = 'no_answer' AND finished_at >= $1";
+
 /// Of both ledgers. A call for vectors outside of runs is of no thread and no run.
 pub(in crate::store) const USAGE: &str = "
     WITH calls AS (
@@ -180,6 +183,14 @@ impl Store {
         rows.iter()
             .map(|row| Ok((ThreadId::new(row.get::<String>("id")), persona_id(row)?)))
             .collect()
+    }
+
+    /// Counts the runs that ended without an answer on purpose since then.
+    pub async fn runs_without_answer(&self, since: Timestamp) -> Result<i64> {
+        Ok(db::query_scalar(WITHOUT_ANSWER)
+            .bind(since.to_string())
+            .fetch_one(self.readers())
+            .await?)
     }
 
     /// Counts the runs that wait until a budget account can pay.

@@ -239,7 +239,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     ),
     (
         "notices",
-        "id persona_id kind cause subject_kind subject_id occurrence emitted_at notified_at delivery_id",
+        "id persona_id kind cause subject_kind subject_id occurrence emitted_at notified_at delivery_id dismissed_at",
         Keys,
     ),
     ("notices", "summary hint", Gone("notices")),

@@ -12,6 +12,7 @@ use crate::domain::{
 use crate::store::db::{self, Connection, Row, Scope};
 use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
 use crate::store::list_page::known;
+use crate::store::mail::audit_log::audit;
 use crate::store::mail::messages::{self, Content, MessageRow};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::sql::{instant, to_i64};
@@ -142,6 +143,8 @@ pub struct NoticeFold {
     /// The newest of these events.
     pub newest: NoticeId,
     pub summary: String,
+    /// When an owner dismissed the newest; a later event of the cause is shown again.
+    pub dismissed_at: Option<Timestamp>,
 }
 
 /// A cause is due when its last mail is old enough and no longer in the outbox: while outbound mail
@@ -169,11 +172,13 @@ pub(in crate::store) const MARK_NOTIFIED: &str = "
     UPDATE notices SET notified_at = $3, delivery_id = $4
     WHERE cause = $1 AND seq <= $2 AND notified_at IS NULL AND EXISTS (SELECT 1 FROM nodes WHERE epoch = $5)";
 pub(in crate::store) const FOLDS: &str = "
-    SELECT g.cause, n.notified_at, g.delivery_id, d.state, g.facts, g.first_at, g.last_at, g.newest, n.id, n.summary
+    SELECT g.cause, n.notified_at, g.delivery_id, d.state, g.facts, g.first_at, g.last_at, g.newest, n.id, n.summary, n.dismissed_at
     FROM (SELECT cause, delivery_id, count(*) AS facts, min(emitted_at) AS first_at, max(emitted_at) AS last_at,
         max(seq) AS newest FROM notices
       GROUP BY cause, delivery_id HAVING max(seq) < $2 ORDER BY newest DESC LIMIT $1) g
     JOIN notices n ON n.seq = g.newest LEFT JOIN deliveries d ON d.id = g.delivery_id ORDER BY g.newest DESC";
+pub(in crate::store) const DISMISS_CAUSE: &str =
+    "UPDATE notices SET dismissed_at = $2 WHERE cause = $1 AND dismissed_at IS NULL";
 pub(in crate::store) const SEQ_OF_NOTICE: &str = "SELECT seq FROM notices WHERE id = $1";
 pub(in crate::store) const NOTICE: &str = "SELECT * FROM notices WHERE id = $1";
 pub(in crate::store) const NOTICES_OF_CAUSE: &str =
@@ -272,6 +277,21 @@ impl Store {
             .fetch_all(self.readers())
             .await?;
         rows.iter().map(fold).collect()
+    }
+
+    /// Takes a cause off the owner's page until it happens again.
+    pub async fn dismiss_notices(&self, newest: &Notice) -> Result<()> {
+        let (cause, now) = (newest.cause.clone(), self.clock().now());
+        let (persona, id) = (newest.persona.clone(), newest.id.clone());
+        self.write(Scope::Engine, move |conn| {
+            Box::pin(async move {
+                let dismiss = db::query(DISMISS_CAUSE).bind(&cause);
+                dismiss.bind(now.to_string()).execute(&mut *conn).await?;
+                let subject = ("notice", id.as_str());
+                audit(conn, persona.as_ref(), subject, "dismiss:operator", now).await
+            })
+        })
+        .await
     }
 
     /// Returns the newest events of a cause; empty when there is no such cause.
@@ -384,5 +404,9 @@ fn fold(row: &Row) -> Result<NoticeFold> {
         summary: row.get("summary"),
         notified: notified(row)?,
         delivery_state: row.get("state"),
+        dismissed_at: row
+            .get::<Option<String>>("dismissed_at")
+            .map(|at| instant(&at))
+            .transpose()?,
     })
 }

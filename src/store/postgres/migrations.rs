@@ -36,6 +36,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     97 "0097_node_identities",
     98 "0098_no_ingest_tokens",
     99 "0099_log_marks",
+    100 "0100_silence_and_dismissal",
 };
 
 static UNHURRIED: &str = "SET statement_timeout = 0";

@@ -32,7 +32,7 @@ async fn filled(site: &Site, route: &WebRoute) -> String {
         "approvals" => ("SELECT id FROM approvals WHERE state = $1", "open"),
         "memory" => return route.path.replace("{id}", ENTRY),
         // No mail has left: any id does where nothing may be changed.
-        "access" | "outbox" | "schedule" => {
+        "access" | "notices" | "outbox" | "schedule" => {
             return route
                 .path
                 .replace("{id}", "0192f0c1-0000-7000-8000-000000000001");

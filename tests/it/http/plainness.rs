@@ -4,10 +4,14 @@ use super::site::Site;
 use crate::app::db;
 use crate::approvals::scene::CONTACT;
 use attache::domain::{NoticeId, NoticeKind, NoticeSubject};
-use attache::store::NewNotice;
+use attache::store::{ListPage, NewNotice};
 use std::time::Duration;
 
 async fn tell(site: &Site, kind: NoticeKind, about: (NoticeSubject, &str)) {
+    tell_again(site, kind, about, "").await;
+}
+
+async fn tell_again(site: &Site, kind: NoticeKind, about: (NoticeSubject, &str), occurrence: &str) {
     let store = &site.scene.world.app.engine.store;
     let (subject, id) = about;
     let notice = NewNotice {
@@ -17,7 +21,7 @@ async fn tell(site: &Site, kind: NoticeKind, about: (NoticeSubject, &str)) {
         detail: id.to_owned(),
         subject,
         subject_id: id.to_owned(),
-        occurrence: String::new(),
+        occurrence: occurrence.to_owned(),
         summary: format!("something is wrong with {id}"),
         hint: "`attache outbox list` shows it".to_owned(),
     };
@@ -71,6 +75,58 @@ async fn a_notice_leads_to_its_subject_and_says_when_its_cause_is_over() {
     ] {
         assert!(page.contains(words), "no {words}: {page}");
     }
+}
+
+#[tokio::test]
+async fn a_dismissed_notice_is_shown_again_when_its_cause_happens_again() {
+    let site = Site::start().await;
+    let login = site.login().await;
+    let about = (NoticeSubject::ConfigFile, "configs/policy.json");
+    tell(&site, NoticeKind::ConfigFaulty, about).await;
+    site.scene
+        .world
+        .app
+        .workspace
+        .clock
+        .advance(Duration::from_secs(10));
+    let shown = "something is wrong with configs&#x2f;policy.json".to_lowercase();
+    let page = site.get(&login, "/notices").await.body.to_lowercase();
+    assert!(
+        page.contains(&shown) && page.contains("notices <span class=\"number\">1"),
+        "{page}"
+    );
+    let store = &site.scene.world.app.engine.store;
+    let fold = &store.list_notices(ListPage::first(9)).await.expect("folds")[0];
+    let path = format!("/notices/{}/dismiss", fold.newest);
+    let done = site.post(&login, &path, &[]).await;
+    assert_eq!(done.status, 303, "{}", done.body);
+    let page = site.get(&login, "/notices").await.body.to_lowercase();
+    assert!(!page.contains(&shown) && !page.contains("notices <span class=\"number\">"));
+    let kept = &store.list_notices(ListPage::first(9)).await.expect("folds")[0];
+    assert!(
+        kept.dismissed_at.is_some(),
+        "the list of the terminal has it"
+    );
+    tell_again(&site, NoticeKind::ConfigFaulty, about, "again").await;
+    let page = site.get(&login, "/notices").await.body.to_lowercase();
+    assert!(page.contains(&shown), "{page}");
+}
+
+#[tokio::test]
+async fn silence_on_purpose_is_counted() {
+    let site = Site::with_a_question().await;
+    let login = site.login().await;
+    let none = site.get(&login, "/usage").await.body;
+    assert!(!none.contains("that needed no answer"), "{none}");
+    let mut rows = site.scene.world.app.workspace.rows().await;
+    let sql =
+        "UPDATE runs SET state = 'succeeded', stop_reason = 'no_answer', finished_at = created_at";
+    db::query(sql).execute(&mut rows).await.expect("silent");
+    let one = site.get(&login, "/usage").await.body;
+    assert!(
+        one.contains("2 messages that needed no answer got none"),
+        "{one}"
+    );
 }
 
 #[tokio::test]
