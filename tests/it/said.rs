@@ -1,5 +1,7 @@
 //! What a model says, and what is mailed of it: letters, and nothing else.
 
+mod honest;
+
 use crate::app::{TestApp, proven_note as note};
 use crate::archives::mbox;
 use crate::corpora::corpus;

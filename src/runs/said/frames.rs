@@ -136,7 +136,9 @@ fn is_code(text: &str, at: usize) -> bool {
         .count()
         % 2
         == 1;
-    is_fenced || before[line..].matches('`').count() % 2 == 1
+    // A mark right behind a closing fence is outside of it.
+    let line = before[line..].trim_start();
+    is_fenced || !line.starts_with("```") && line.matches('`').count() % 2 == 1
 }
 
 /// Frames of the engine whose content is nobody's answer.

@@ -158,6 +158,15 @@ const REPEATED_MIN: usize = 5;
 const COUNTED_MIN: usize = 300;
 
 fn is_repeated(text: &str, _asked: &str) -> bool {
+    // Logs between fences and cells of a table repeat themselves with reason.
+    let mut is_fenced = false;
+    let kept = text.split_inclusive('\n').filter(|line| {
+        is_fenced ^= line.trim_start().starts_with("```");
+        !is_fenced && !line.trim_start().starts_with('|')
+    });
+    let kept: String = kept.collect();
+    // A model that goes on without an end does so in a fence, too.
+    let text = if text.len() > 20_000 { text } else { &kept };
     let mut said: HashMap<&str, usize> = HashMap::new();
     for sentence in text.split(['.', '!', '?', '\n', '。', '！', '？']) {
         let sentence = sentence.trim();

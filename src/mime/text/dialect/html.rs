@@ -16,7 +16,8 @@ const QUOTE: &str = "margin:0 0 1em;padding:0 0 0 .8em;border-left:3px solid #99
 const CODE: &str = "margin:0 0 1em;padding:.6em;border:1px solid #999;font-family:Consolas,monospace;font-size:.95em;white-space:pre-wrap";
 const FRAME: &str = "margin:0 0 1em;padding:.6em .8em;border:1px solid #999;border-radius:4px;font-family:inherit;white-space:pre-wrap";
 const TABLE: &str = "margin:0 0 1em;border-collapse:collapse";
-const CELL: &str = "padding:3px 8px;border:1px solid #999;vertical-align:top";
+// Word, by which Outlook renders, gives cells no font of what is round them.
+const CELL: &str = "padding:3px 8px;border:1px solid #999;vertical-align:top;font-family:'Segoe UI',Arial,sans-serif;font-size:15px";
 const RULE: &str = "margin:1em 0;border:0;border-top:1px solid #999";
 const SIGNATURE: &str = "margin:0;color:#777";
 
@@ -97,12 +98,14 @@ fn blocks(html: &mut String, found: &[LetterPart]) {
                     let name = if index == 0 { "th" } else { "td" };
                     html.push_str("<tr>");
                     for (cell, alignment) in row.iter().zip(columns) {
+                        let cell = inline(cell);
                         let side = match alignment {
                             Alignment::Left => "left",
                             Alignment::Center => "center",
+                            // A price stays on its line on a phone.
+                            Alignment::Right if cell.len() <= 16 => "right;white-space:nowrap",
                             Alignment::Right => "right",
                         };
-                        let cell = inline(cell);
                         put(
                             html,
                             format_args!(
