@@ -159,7 +159,7 @@ async fn time_counts_over_all_attempts_of_a_run_not_while_it_waits() {
 }
 
 #[tokio::test]
-async fn an_unreadable_call_is_asked_for_again_and_three_end_the_run() {
+async fn an_unreadable_call_is_corrected_once_and_a_second_one_ends_the_run() {
     let unreadable = || json!({ "say": "", "stop": "malformed_call" });
     let reads =
         json!({ "call": [{ "tool": "read_file", "args": { "path": "knowledge/house.md" } }] });
@@ -194,7 +194,7 @@ async fn an_unreadable_call_is_asked_for_again_and_three_end_the_run() {
         app.outcome(&run).await.1.as_deref(),
         Some("limit_tool_failures")
     );
-    assert_eq!((app.prompts(&run).await.len(), app.sent().len()), (4, 1));
+    assert_eq!((app.prompts(&run).await.len(), app.sent().len()), (3, 1));
 }
 
 #[tokio::test]

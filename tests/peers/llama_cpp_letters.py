@@ -22,7 +22,7 @@ LONG = ["Do you have a room for two from Friday to Sunday?", "What does a bicycl
 NO_LETTER = [
     r"</?(think|thinking|reasoning|tool_call|function|invocation|letter|task|knowledge|notes|persona)\b",
     r"<\|?(im_start|im_end|assistant|user|system|endoftext)\b", r"\[/?INST\]", r"\[TOOL_CALLS\]",
-    r'"(name|tool|function)"\s*:\s*"\w+"', r"^\s*[\[{].*[\]}]\s*$", r"^(Subject|From|To|Date|Message-ID):",
+    r'"(name|tool|function)"\s*:\s*"\w+"', r"^\s*[\[{].*[\]}]\s*$", r"\A(Subject|Message-ID):",
     r"^(sender|attachment|trigger|date): ", r"\[(Your|Insert|Guest'?s?) [A-Z]?\w+\]", r"\[engine\]",
     r"Your last text is mailed", r"Orders come from this text",
     r"cut off at its length limit", r"anybody can write that name",

@@ -33,7 +33,8 @@ impl Counters {
             0
         };
         if *stop == FinishReason::MalformedCall && results.is_empty() {
-            self.unusable_calls += 1;
+            // A call that is written as text is corrected once: who writes a second one has no other way.
+            self.unusable_calls += 2;
         }
         for block in results {
             match code_of(block).as_deref() {
@@ -147,11 +148,10 @@ mod tests {
         let mut counters = Counters::default();
         let reached = |counters: &Counters| counters.reached(&budget(), Duration::ZERO);
         counters.note(&FinishReason::MalformedCall, &[]);
-        counters.note(
-            &FinishReason::ToolUse,
-            &[result("invalid_arguments"), result("skipped")],
-        );
         assert_eq!((counters.unusable_calls, reached(&counters)), (2, None));
+        let mut twice = counters.clone();
+        twice.note(&FinishReason::MalformedCall, &[]);
+        assert_eq!(reached(&twice), Some(StopReason::LimitToolFailures));
         counters.note(&FinishReason::ToolUse, &[done]);
         assert_eq!(counters.unusable_calls, 0);
         for _ in 0..3 {

@@ -191,15 +191,33 @@ fn is_of_engine(line: &str) -> bool {
         || line == "trigger: schedule"
 }
 
+/// Reports whether a mark of a frame of ours stands in what is left of a text, outside of code.
+pub fn has_frame(text: &str) -> bool {
+    FRAMES.iter().chain(&["letter"]).any(|frame| {
+        [
+            format!("<{frame}>"),
+            format!("<{frame} "),
+            format!("</{frame}>"),
+        ]
+        .iter()
+        .any(|mark| {
+            let mut found = text.match_indices(mark.as_str()).take(64);
+            found.any(|(at, _)| !is_code(text, at))
+        })
+    })
+}
+
 /// Returns a text without an element that begins a line; one that never ends goes to the end of the text.
 fn without_element(text: &str, name: &str) -> String {
     let (mut kept, mut is_inside) = (String::with_capacity(text.len()), false);
+    let mut is_fenced = false;
     for line in text.split_inclusive('\n') {
         let trimmed = line.trim();
+        is_fenced ^= trimmed.starts_with("```") && !is_inside;
         let opens = trimmed
             .strip_prefix('<')
             .and_then(|rest| rest.strip_prefix(name));
-        is_inside |= opens.is_some_and(|rest| rest.starts_with(['>', ' ']));
+        is_inside |= !is_fenced && opens.is_some_and(|rest| rest.starts_with(['>', ' ']));
         match (is_inside, trimmed.split_once(&format!("</{name}>"))) {
             (false, _) => kept.push_str(line),
             (true, Some((_, after))) => {

@@ -3,7 +3,7 @@
 //! It reads text that a model wrote to be mailed. Absent on purpose: answers with a schema, answers to programs, and whatever an
 //! owner wrote or edited, which nobody but their writer judges; reasoning, which is gone already (`providers::contract::thoughts`).
 
-use super::frames::{fenced, is_blank, is_heading, unframed};
+use super::frames::{fenced, has_frame, is_blank, is_heading, unframed};
 use super::text_calls::{self, TextCalls};
 use std::collections::{HashMap, HashSet};
 
@@ -78,7 +78,7 @@ pub fn read(text: &str, asked: &str) -> LastText {
     if text_calls::read(&letter, true, &|_, _| true) != TextCalls::None {
         return LastText::NoLetter(NoLetter::Call);
     }
-    if is_heading(text) {
+    if is_heading(text) || has_frame(&letter) {
         return LastText::NoLetter(NoLetter::Echo);
     }
     let fault = [
@@ -503,6 +503,11 @@ mod tests {
                 NoLetter::Placeholder,
             ),
             ("It costs [insert price].", NoLetter::Placeholder),
+            (
+                "Dear Anna, see <invocation> subject: Arrival </invocation>, yes.",
+                NoLetter::Echo,
+            ),
+            ("I am glad.</letter> Yes, from three.", NoLetter::Echo),
             (
                 "Date: Mon, 29 Dec\n\nFrom: Bert\n\nSubject: Arrival\n\nSubject: Departure\n\nDate: Mon, 29 Dec",
                 NoLetter::Echo,
