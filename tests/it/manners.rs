@@ -186,6 +186,18 @@ async fn a_draft_shows_what_stands_below_and_keeps_it_when_it_is_edited() {
         mail.text
     );
     app.check().await;
+
+    // A signature of the model's own makes place for it, and its owner sees that.
+    let members = json!({ "signature": "Ada\nGuest House", "reply": "draft" });
+    let app = started(json!([{ "say": "From seven.\n\n-- \nYour Ada" }]), members).await;
+    writes(&app, "b", "", "When is breakfast?").await;
+    let drafts = app.engine.store.drafts(None, None, 10).await;
+    let view = drafts.expect("drafts").remove(0).view;
+    assert!(
+        view.contains("From seven.\n\n-- \nAda\nGuest House") && !view.contains("Your Ada"),
+        "{view}"
+    );
+    app.check().await;
 }
 
 /// Edits a draft, and sends it; `at`: then.
@@ -282,7 +294,7 @@ async fn the_letter_is_quoted_below_and_cut_again_when_the_person_answers() {
 
 #[tokio::test]
 async fn what_is_quoted_is_bounded_and_without_older_letters() {
-    let members = json!({ "quote": "last" });
+    let members = json!({ "quote": "last", "signature": "Ada\nGuest House" });
     let app = started(json!([{ "say": "Yes." }, { "say": "Yes." }]), members).await;
     let long = "A line of a very long letter.\n".repeat(4000);
     writes(&app, "a", "", &long).await;
@@ -294,7 +306,7 @@ async fn what_is_quoted_is_bounded_and_without_older_letters() {
     );
     assert!(mail.text.trim_end().ends_with("> […]"));
     let reply = "In-Reply-To: <a@guest.example>\nReferences: <a@guest.example>\n";
-    let body = "And now?\n\nOn Fri, 20 Nov 2026 at 10:00, Ada <ada@engine.test> wrote:\n\n> Yes.\n";
+    let body = "And now?\n\nOn Fri, 20 Nov 2026 at 10:00, Ada <ada@engine.test> wrote:\n\n> Yes.\n>\n> --\n> Ada\n> Guest House\n>\n>> And then?\n";
     writes(&app, "b", reply, body).await;
     let mail = app
         .sent()
@@ -303,6 +315,7 @@ async fn what_is_quoted_is_bounded_and_without_older_letters() {
     let text = mail.expect("an answer").text;
     assert!(text.contains("> And now?"), "{text}");
     assert!(!text.contains("> Yes."), "{text}");
+    assert!(!text.contains(">>") && !text.contains("> >"), "{text}");
     app.check().await;
 }
 

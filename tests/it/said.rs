@@ -307,6 +307,8 @@ async fn a_mail_by_a_tool_is_a_letter_too() {
     };
     let said = said(&[
         sends("Dear [Name], from seven."),
+        sends("<think>He asks when.</think>Dear Bob, from seven."),
+        sends("Subject: Breakfast\n\nDear Bob, from seven."),
         sends("Dear Bob, from seven."),
         says("Sent."),
     ])
@@ -314,6 +316,10 @@ async fn a_mail_by_a_tool_is_a_letter_too() {
     assert_eq!(
         said.app.trace(&said.run).await,
         [
+            "call send_email",
+            "no_letter send_email",
+            "call send_email",
+            "no_letter send_email",
             "call send_email",
             "no_letter send_email",
             "call send_email",
@@ -335,7 +341,12 @@ fn what_people_write_is_a_letter() {
     let letters = mbox(&folder.join("list.mbox")).into_iter();
     let texts =
         letters.filter_map(|bytes| Some(parse(&bytes, &ParseLimits::default()).ok()?.fresh_text));
-    let texts: Vec<String> = texts.filter(|text| text.trim().len() > 2).collect();
+    // Below a greeting alone, or in the marks of a quotation, stood what its reader cut.
+    let is_left = |text: &String| {
+        let text = text.trim();
+        text.contains(char::is_alphanumeric) && !(text.ends_with(',') && text.lines().count() == 1)
+    };
+    let texts: Vec<String> = texts.filter(is_left).collect();
     let is_letter = |text: &&String| read(text, "") == LastText::Letter(text.trim().to_owned());
     let wrong: Vec<&String> = texts.iter().filter(|text| !is_letter(text)).collect();
     println!(

@@ -72,7 +72,7 @@ impl Resolver for Knowledge {
                     ..whole(&contents)
                 });
             }
-            let list = list(&contents, &call.subject.tools);
+            let (list, named) = list(&contents, &call.subject.tools);
             let subject = &call.subject.message.subject;
             let terms = query_terms(subject, call.subject.fresh_text());
             let (hits, why) = match terms.is_empty() {
@@ -90,10 +90,11 @@ impl Resolver for Knowledge {
             let budget = call.budget_tokens.min(TOKENS_MAX);
             let budget = budget.saturating_sub(list.tokens());
             let mut found = contribution(&hits, budget);
-            let files = contents.files.len() + contents.more_files;
-            found
-                .pieces
-                .insert(0, (format!("list of {files} files"), list));
+            let source = match contents.files.len() + contents.more_files {
+                files if files > named => format!("list of {named} of {files} files"),
+                files => format!("list of {files} files"),
+            };
+            found.pieces.insert(0, (source, list));
             Ok(Contribution { left_out, ..found })
         })
     }
@@ -109,8 +110,9 @@ fn whole(contents: &KnowledgeContents) -> Contribution {
     Contribution::one(source, Piece::WholeKnowledge(text))
 }
 
-/// Lists the files with their headings: what was not found by the words of the input can be asked for.
-fn list(contents: &KnowledgeContents, tools: &[String]) -> Piece {
+/// Lists the files with their headings: what was not found by the words of the input can be asked for. Also returns how many
+/// it names.
+fn list(contents: &KnowledgeContents, tools: &[String]) -> (Piece, usize) {
     let has = |name: &str| tools.iter().any(|tool| tool == name);
     let how = match (has("grep"), has("read_file")) {
         (true, true) => " Search the rest with `grep`, read a file with `read_file`.",
@@ -143,14 +145,16 @@ fn list(contents: &KnowledgeContents, tools: &[String]) -> Piece {
         lines.pop();
         unnamed += 1;
     }
+    let named = lines.len();
     text.push_str(&lines.concat());
     if unnamed > 0 {
         text.push_str(&format!("\n- and {unnamed} more files"));
     }
-    Piece::System {
+    let piece = Piece::System {
         text: cut_to_tokens(&text, LIST_TOKENS_MAX).unwrap_or(text),
         required: false,
-    }
+    };
+    (piece, named)
 }
 
 /// Keeps the first files by name, and the rest as a number.

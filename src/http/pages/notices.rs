@@ -9,9 +9,8 @@ use axum::response::Response;
 use form_urlencoded::byte_serialize;
 use serde::Serialize;
 
-/// Most causes that the page shows, and most events of one.
+/// Most causes that the page shows.
 const CAUSES_MAX: u32 = 100;
-const EVENTS_MAX: usize = 1;
 
 #[derive(Serialize)]
 struct NoticesPage {
@@ -38,7 +37,8 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let mut folds = store.list_notices(ListPage::first(CAUSES_MAX)).await?;
     folds.retain(|fold| fold.dismissed_at.is_none());
     for fold in folds {
-        let newest_event = store.notices_of_cause(&fold.cause, EVENTS_MAX).await?.pop();
+        // A cause may have been told several times, each with an event of its own.
+        let newest_event = Some(store.find_notice(fold.newest.as_str()).await?);
         let over = match &newest_event {
             Some(event) => call.context.end_of_cause(event).await?,
             None => None,

@@ -107,6 +107,11 @@ fn may_hold(text: &str) -> bool {
     text.contains(MARK_STARTS)
 }
 
+/// Reports whether a text holds reasoning.
+pub fn has_reasoning(text: &str) -> bool {
+    may_hold(text) && !split(text).0.is_empty()
+}
+
 /// Returns the reasoning of a text, and the text without it. Reads the text once.
 fn split(text: &str) -> (Vec<String>, String) {
     let low = text.to_ascii_lowercase();

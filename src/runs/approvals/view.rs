@@ -27,7 +27,7 @@ pub fn of_mail(
     let head = head(draft, subject, mail);
     format!(
         "{head}\n{}",
-        body(&whole(&draft.body, footer), BODY_BYTES_MAX)
+        body(&footer.shown(&draft.body), BODY_BYTES_MAX)
     )
 }
 
@@ -40,13 +40,8 @@ pub fn of_draft(
     let head = head(draft, subject, mail);
     format!(
         "{head}\n{}",
-        body(&whole(&draft.body, footer), DRAFT_BYTES_MAX)
+        body(&footer.shown(&draft.body), DRAFT_BYTES_MAX)
     )
-}
-
-/// Returns a text with what is added below it.
-fn whole(text: &str, footer: &LetterFooter) -> String {
-    format!("{text}{}", footer.below(text))
 }
 
 /// Returns the view of an edited draft: recipients, attachments and reason of the earlier view, with another subject and text.
@@ -70,7 +65,7 @@ pub fn of_edited(
     let reason = rest.rfind(REASON).map_or("", |at| &rest[at..]);
     format!(
         "{view}\n{}{reason}",
-        body(&whole(text, footer), DRAFT_BYTES_MAX)
+        body(&footer.shown(text), DRAFT_BYTES_MAX)
     )
 }
 

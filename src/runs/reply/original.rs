@@ -33,7 +33,13 @@ pub fn quoted(ctx: &ToolCallContext<'_>, draft: &MailDraft) -> Option<QuotedOrig
         return None;
     }
     let text = message.fresh_text.as_ref().unwrap_or(&message.text_body);
-    let text = text.trim();
+    // What it quotes itself below its own words stands in the thread.
+    let is_own = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('>');
+    let own = text.lines().rev().find(is_own);
+    let end = own.map_or(text.len(), |line| {
+        line.as_ptr() as usize - text.as_ptr() as usize + line.len()
+    });
+    let text = text[..end].trim();
     if text.is_empty() {
         return None;
     }

@@ -5,6 +5,7 @@
 pub fn unframed(text: &str) -> String {
     let mut letter = without_turns(text);
     letter = without_frames(&letter);
+    letter = without_label(&unwrapped(&letter));
     // A draft may stand in a fence below a sentence about it, with a subject inside.
     for _ in 0..3 {
         letter = unfenced(&letter).to_owned();
@@ -261,6 +262,107 @@ fn unfenced(text: &str) -> &str {
     }
 }
 
+/// Elements that models set round an answer, and members of an object that hold their reasoning.
+const WRAPPERS: &[&str] = &[
+    "response",
+    "answer",
+    "reply",
+    "output",
+    "result",
+    "final",
+    "final_answer",
+    "message",
+    "email",
+    "mail",
+    "text",
+    "body",
+    "content",
+];
+const REASONING: &[&str] = &[
+    "thought",
+    "thoughts",
+    "thinking",
+    "reasoning",
+    "analysis",
+    "plan",
+    "scratchpad",
+];
+
+/// Returns a text without the elements round all of it, a string of JSON as its content, and without an object or a fence
+/// above it that holds reasoning.
+fn unwrapped(text: &str) -> String {
+    let mut text = text.trim_matches(is_blank).to_owned();
+    for _ in 0..3 {
+        let inner = WRAPPERS.iter().find_map(|name| {
+            let inner = text.strip_prefix(&format!("<{name}>"))?;
+            inner.strip_suffix(&format!("</{name}>"))
+        });
+        let Some(inner) = inner else { break };
+        text = inner.trim_matches(is_blank).to_owned();
+    }
+    if text.starts_with('"') && text.contains("\\n") {
+        if let Ok(said) = serde_json::from_str::<String>(&text) {
+            text = said;
+        }
+    }
+    if text.starts_with('{') {
+        let mut values = serde_json::Deserializer::from_str(&text)
+            .into_iter::<serde_json::Map<_, serde_json::Value>>();
+        let thought = values.next().and_then(Result::ok);
+        if thought
+            .is_some_and(|members| members.keys().all(|key| REASONING.contains(&key.as_str())))
+        {
+            return text[values.byte_offset()..].to_owned();
+        }
+    }
+    let fence = text
+        .strip_prefix("```")
+        .and_then(|rest| rest.split_once('\n'));
+    if let Some((info, rest)) = fence
+        && (REASONING.contains(&info.trim()) || info.trim() == "think")
+        && let Some((_, after)) = rest.split_once("\n```")
+    {
+        return after.to_owned();
+    }
+    text
+}
+
+/// Returns a text without a label that stands alone above it, and without turns that a model plays below it.
+fn without_label(text: &str) -> String {
+    const LABELS: &[&str] = &[
+        "response",
+        "final answer",
+        "answer",
+        "reply",
+        "output",
+        "letter",
+    ];
+    let trimmed = text.trim_start_matches(is_blank);
+    let low = |line: &str| line.trim().trim_matches(['*', '#', ' ']).to_lowercase();
+    let mut kept = trimmed;
+    if let Some((first, after)) = trimmed.split_once('\n')
+        && let first = low(first)
+        && let Some(label) = first.strip_suffix(':')
+        && LABELS.contains(&label.trim_end_matches('*'))
+    {
+        kept = after;
+    } else if trimmed
+        .get(..13)
+        .is_some_and(|start| start.eq_ignore_ascii_case("final answer:"))
+    {
+        kept = &trimmed[13..];
+    }
+    let turn = kept
+        .match_indices("\nUser:")
+        .chain(kept.match_indices("\nHuman:"))
+        .map(|(at, _)| at)
+        .min();
+    match turn {
+        Some(at) if kept[at..].contains("\nAssistant:") => kept[..at].to_owned(),
+        _ => kept.to_owned(),
+    }
+}
+
 /// Names of a subject, in lower case.
 const SUBJECTS: &[&str] = &[
     "subject",
@@ -319,9 +421,9 @@ fn without_headers(text: &str) -> &str {
             break;
         };
         let is_subject = SUBJECTS.contains(&name.as_str());
-        // A line that goes on in the next one is a sentence.
-        let is_whole = after.is_empty()
-            || after.starts_with(['\n', '\r'])
+        // A line that goes on in the next one is a sentence, and so is one that ends as one.
+        let is_whole = !line.ends_with('.') && after.is_empty()
+            || !line.ends_with('.') && after.starts_with(['\n', '\r'])
             || after
                 .split('\n')
                 .next()
@@ -339,6 +441,11 @@ fn without_headers(text: &str) -> &str {
         true => body.trim_start_matches(is_blank),
         false => text,
     }
+}
+
+/// Reports whether header fields stand above a text.
+pub fn has_headers(text: &str) -> bool {
+    without_headers(text).len() < text.trim_start_matches(is_blank).len()
 }
 
 /// Returns what is before the colon of a line, in lower case.
@@ -360,7 +467,8 @@ pub fn is_heading(text: &str) -> bool {
         has_subject |= is_subject;
         fields += usize::from(is_subject || FIELDS.contains(&name.as_str()));
     }
-    has_subject && fields >= 3 && fields == lines
+    let is_one = lines == 1 && !text.trim_end().ends_with(['.', '!', '?']);
+    has_subject && fields == lines && (fields >= 2 || is_one)
 }
 
 /// Words of a sentence about a draft: what it is, and that it is here.
@@ -451,7 +559,19 @@ fn without_preamble(text: &str) -> &str {
         return text;
     };
     let low = first.trim().trim_matches('*').to_lowercase();
+    const WANTED: &[&str] = &[
+        "you asked",
+        "you requested",
+        "you wanted",
+        "as requested",
+        "gewünscht",
+        "gebeten",
+        "demandé",
+        "pedido",
+    ];
     let is_about = low.ends_with([':', '：'])
+        // A guest who asked for a draft is told where it begins.
+        && !WANTED.iter().any(|words| low.contains(words))
         && low.split_whitespace().count() <= 20
         && HERE.iter().any(|here| low.contains(here))
         && DRAFTS.iter().any(|draft| low.contains(draft));
@@ -480,7 +600,14 @@ fn without_preamble(text: &str) -> &str {
 /// Returns a draft between rules without what is below the last of them, where that is a sentence or two.
 fn without_afterword(letter: &str) -> &str {
     match letter.rsplit_once("\n---") {
-        Some((before, below)) if below.trim().lines().count() <= 2 => before,
+        // A name stays, a sentence about the draft goes.
+        Some((before, below))
+            if below.trim().lines().count() <= 2
+                && (below.trim_matches(['-', '\n', ' ', '\r']).is_empty()
+                    || below.trim_end().ends_with(['.', '!', '?', ':', '…'])) =>
+        {
+            before
+        }
         _ => letter,
     }
 }

@@ -75,7 +75,7 @@ pub fn read(text: &str, asked: &str) -> LastText {
     if is_nothing(&letter) {
         return LastText::Nothing;
     }
-    if text_calls::read(&letter, true, &|_, _| true) != TextCalls::None {
+    if text_calls::read(&letter, true, &|_, _| true) != TextCalls::None || is_loose_call(&letter) {
         return LastText::NoLetter(NoLetter::Call);
     }
     if is_heading(text) || has_frame(&letter) {
@@ -107,6 +107,16 @@ const NOTHINGS: &[&str] = &[
     "no response needed",
     "no reply needed",
     "no reply necessary",
+    "no reply required",
+    "no answer",
+    "no answer needed",
+    "no answer necessary",
+    "no answer required",
+    "no response necessary",
+    "no response required",
+    "keine antwort nötig",
+    "object object",
+    "internal server error",
     "no_answer",
     "null",
     "nil",
@@ -142,14 +152,68 @@ fn is_nothing(text: &str) -> bool {
     let is_word = bare
         .chars()
         .any(|c| c.is_alphanumeric() || !c.is_ascii() && !"…–—·•".contains(c));
+    let is_greeting = text.trim().lines().count() == 1
+        && low.trim_end().ends_with(',')
+        && is_salutation(low.trim());
+    let is_fault = bare.starts_with("error: 5") && bare.split(' ').count() <= 6;
     // "Done." and "None." are answers; Python's word for nothing is not.
-    !is_word || NOTHINGS.contains(&bare) || text == "None"
+    !is_word || NOTHINGS.contains(&bare) || text == "None" || is_greeting || is_fault
+}
+
+/// Reports whether a line in lower case begins a letter, as "dear anna," does.
+fn is_salutation(line: &str) -> bool {
+    let words = line.split_whitespace().count();
+    words <= 5
+        && [
+            "dear ",
+            "hi ",
+            "hello ",
+            "liebe",
+            "sehr geehrte",
+            "hallo ",
+            "guten tag ",
+            "bonjour ",
+            "hola ",
+            "ciao ",
+        ]
+        .iter()
+        .any(|greeting| line.starts_with(greeting))
+}
+
+/// Reports whether a text is a call in a form that no server reads: that of ReAct, `name(argument="x")`, or `tool:` above `args:`.
+fn is_loose_call(text: &str) -> bool {
+    let starts = |mark: &str| {
+        text.lines()
+            .any(|line| line.trim_start().to_lowercase().starts_with(mark))
+    };
+    if starts("action:") && starts("action input:") {
+        return true;
+    }
+    let trimmed = text.trim().to_lowercase();
+    if trimmed.starts_with("tool:")
+        && ["args:", "arguments:", "parameters:", "input:"]
+            .iter()
+            .any(|mark| starts(mark))
+    {
+        return true;
+    }
+    let call = trimmed.strip_prefix("print(").unwrap_or(&trimmed);
+    let is_name =
+        |name: &str| name.contains('_') && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    call.ends_with(')')
+        && call.lines().count() == 1
+        && call.split_once('(').is_some_and(|(name, _)| is_name(name))
 }
 
 fn is_json(text: &str, _asked: &str) -> bool {
     let text = text.trim();
     let inner = fenced(text).map_or(text, |(_, inner)| inner.trim());
-    inner.starts_with(['{', '[']) && serde_json::from_str::<serde::de::IgnoredAny>(inner).is_ok()
+    let mut values = serde_json::Deserializer::from_str(inner).into_iter::<serde::de::IgnoredAny>();
+    // Several values, or one that was cut off, or that of Python.
+    let is_object = ["{\"", "{'", "{ \"", "{\n", "[{"]
+        .iter()
+        .any(|start| inner.starts_with(start));
+    is_object || inner.starts_with(['{', '[']) && values.all(|value| value.is_ok())
 }
 
 /// Times that a sentence is said before the letter is looked at as one that says nothing else.
@@ -175,18 +239,24 @@ fn is_repeated(text: &str, _asked: &str) -> bool {
             *said.entry(sentence).or_default() += 1;
         }
     }
-    let most = said.iter().filter(|(_, times)| **times >= REPEATED_MIN);
-    let most = most
+    let again = said.iter().filter(|(_, times)| **times >= REPEATED_MIN);
+    let again: Vec<usize> = again
         .map(|(sentence, times)| sentence.len() * times)
-        .max()
-        .unwrap_or(0);
+        .collect();
+    // One sentence that is half of the text, or some that are nearly all of it: a log has other lines, too.
+    let is_most = again.iter().any(|bytes| bytes * 2 > text.len())
+        || again.iter().sum::<usize>() * 5 > text.len() * 4;
     let (mut words, mut different) = (0_usize, HashSet::new());
     for word in text.split_whitespace() {
         words += 1;
         different.insert(word);
     }
-    let is_endless_word = words < 20 && text.len() > 20_000;
-    most * 2 > text.len() || is_endless_word || words >= COUNTED_MIN && different.len() * 20 < words
+    let is_endless_word = words < 20 && text.len() > 20_000
+        || words < 5 && text.len() > 300 && text.chars().collect::<HashSet<_>>().len() < 5;
+    is_most
+        || is_endless_word
+        || words >= COUNTED_MIN && different.len() * 20 < words
+        || words >= 60 && different.len() <= 3
 }
 
 /// Fewest bytes that a continuation repeats of the text before it, and most that are compared.
@@ -226,6 +296,26 @@ pub fn joined(beginning: &str, rest: &str) -> String {
 const ECHOED_MIN: usize = 8;
 
 fn is_echo(text: &str, asked: &str) -> bool {
+    // What stands above a copy, and what is shown as one.
+    let own = text.lines().filter(|line| {
+        let low = line.trim().to_lowercase();
+        !low.starts_with('>') && !(is_salutation(&low) && low.ends_with([',', '!', ':']))
+    });
+    let mut own: Vec<&str> = own.collect();
+    if own.len() < text.lines().count() {
+        own.retain(|line| {
+            !line.trim_end().ends_with("wrote:") && !line.trim_end().ends_with("schrieb:")
+        });
+    }
+    if text.contains("\n>")
+        && own
+            .iter()
+            .all(|line| line.trim_matches(is_blank).is_empty())
+    {
+        return true;
+    }
+    let own = own.join("\n");
+    let text = own.as_str();
     let words = |text: &str| -> Vec<String> {
         text.split(|c: char| !c.is_alphanumeric())
             .filter(|word| !word.is_empty())
@@ -261,6 +351,15 @@ const TO_FILL_IN: &[&str] = &[
     "seu",
     "sua",
     "uw",
+    "tuo",
+    "vostro",
+    "suo",
+    "twoje",
+    "din",
+    "ditt",
+    "jouw",
+    "ваше",
+    "adınız",
 ];
 /// What is to be filled in, where nothing else stands between the brackets.
 const NOUNS: &[&str] = &[
@@ -305,6 +404,37 @@ const NOUNS: &[&str] = &[
     "naam",
 ];
 
+/// Who is meant, between `<` and `>` or `{` and `}`, where other nouns are HTML or code.
+const PERSONS: &[&str] = &[
+    "name",
+    "first",
+    "last",
+    "first_name",
+    "last_name",
+    "guest",
+    "guest_name",
+    "customer",
+    "customer_name",
+    "recipient",
+    "company",
+    "nom",
+    "nombre",
+    "nome",
+    "vorname",
+    "nachname",
+];
+/// "Name" in languages that set no blanks, or that decline it.
+const NAMES: &[&str] = &[
+    "名前",
+    "氏名",
+    "姓名",
+    "您的",
+    "이름",
+    "имя",
+    "όνομα",
+    "الاسم",
+];
+
 /// Finds `[Your Name]`, `{{order_id}}`, `<your name>`, unless the letter that is answered has it, too.
 fn has_placeholder(text: &str, asked: &str) -> bool {
     let mut is_fenced = false;
@@ -313,7 +443,7 @@ fn has_placeholder(text: &str, asked: &str) -> bool {
         if is_fenced || line.trim_start().starts_with('>') {
             continue;
         }
-        let found = [("[", "]"), ("{{", "}}"), ("<", ">")]
+        let found = [("[", "]"), ("{{", "}}"), ("{", "}"), ("<", ">")]
             .iter()
             .any(|(open, close)| {
                 line.match_indices(open).take(64).any(|(at, _)| {
@@ -350,11 +480,19 @@ fn is_placeholder(open: &str, inner: &str, after: &str) -> bool {
         "{{" => low
             .chars()
             .all(|c| c.is_alphanumeric() || " _.-".contains(c)),
-        "<" => words.len() > 1 && matches!(*first, "your" | "insert" | "ihr" | "dein" | "votre"),
+        "<" => {
+            words.len() > 1 && matches!(*first, "your" | "insert" | "ihr" | "dein" | "votre")
+                || words.iter().all(|word| PERSONS.contains(word))
+        }
+        "{" => words.iter().all(|word| PERSONS.contains(word)),
         // `[Name](https://…)` is a link.
         _ => {
             !after.starts_with(['(', '[', ':'])
                 && (words.len() > 1 && TO_FILL_IN.contains(first)
+                    || NAMES.iter().any(|name| low.contains(name))
+                    || words.len() > 2
+                        && words.last().is_some_and(|last| NOUNS.contains(last))
+                        && words.iter().any(|word| TO_FILL_IN.contains(word))
                     || words.iter().all(|word| NOUNS.contains(word)))
         }
     }
@@ -408,6 +546,14 @@ mod tests {
             "<invocation>\ntrigger: email\n</invocation>\n\nDear Anna,\nyes.",
             "[engine] Your answer was cut off.\nDear Anna,\nyes.",
             "Your answer was cut off at its length limit.\nDear Anna,\nyes.",
+            "Response:\nDear Anna,\nyes.",
+            "**Final Answer:**\n\nDear Anna,\nyes.",
+            "Final Answer: Dear Anna,\nyes.",
+            "Dear Anna,\nyes.\n\nUser: And the price?\nAssistant: Five.",
+            "```think\nShe asks when.\n```\nDear Anna,\nyes.",
+            "{\"thought\": \"She asks when.\"}\n\nDear Anna,\nyes.",
+            "<response><text>\nDear Anna,\nyes.</text></response>",
+            "\"Dear Anna,\\nyes.\"",
             "sender: unauthenticated (anybody can write that name)\n\nDear Anna,\nyes.",
             "Date: Mon, 29 Dec 2026\n\nFrom: Bert Halm\n\nSubject: Arrival\n\nDear Anna,\nyes.",
         ] {
@@ -471,6 +617,10 @@ mod tests {
             "None",
             "null",
             "[engine] You may go on.",
+            "Dear Anna,",
+            "(no answer needed)",
+            "[object Object]",
+            "Error: 500 Internal Server Error",
             "<invocation>\ntrigger: email",
             "<|im_end|>",
             "```\n```",
@@ -483,6 +633,9 @@ mod tests {
     fn text_that_is_no_letter_is_named() {
         let sorry = "I am sorry. ".repeat(4000);
         let words = "la ".repeat(400);
+        let paragraph = "We look into it. You hear from us. Thank you for waiting. ".repeat(12);
+        let letters = "A. B. ".repeat(60);
+        let one = "a".repeat(900);
         for (text, fault) in [
             (
                 r#"{"name": "read_file", "arguments": {"path": "a"}}"#,
@@ -492,6 +645,7 @@ mod tests {
                 "One moment.\n\n<tool_call>\n{\"name\": \"x\"}\n</tool_call>",
                 NoLetter::Call,
             ),
+            ("Subject: Re: Bicycles\n", NoLetter::Echo),
             (r#"{"reply": "Dear Anna, yes."}"#, NoLetter::Json),
             ("```json\n{\"reply\": \"Dear Anna\"}\n```", NoLetter::Json),
             (sorry.as_str(), NoLetter::Repeated),
@@ -508,6 +662,28 @@ mod tests {
                 NoLetter::Echo,
             ),
             ("I am glad.</letter> Yes, from three.", NoLetter::Echo),
+            (
+                "Subject: Re: Arrival\nTo: anna@traveller.example",
+                NoLetter::Echo,
+            ),
+            (
+                "Thought: I look it up.\nAction: read_file\nAction Input: {\"path\": \"x\"}",
+                NoLetter::Call,
+            ),
+            ("no_answer(reason=\"thanks only\")", NoLetter::Call),
+            ("tool: read_file\nargs:\n  path: x", NoLetter::Call),
+            ("print(read_file(\"knowledge/x.md\"))", NoLetter::Call),
+            ("{\"a\":1}\n{\"b\":2}", NoLetter::Json),
+            ("{\"answer\":\"It is from", NoLetter::Json),
+            ("{'answer': 'yes'}", NoLetter::Json),
+            (paragraph.as_str(), NoLetter::Repeated),
+            (letters.as_str(), NoLetter::Repeated),
+            (one.as_str(), NoLetter::Repeated),
+            ("Cara Anna,\nsì.\n\n[Il tuo nome]", NoLetter::Placeholder),
+            ("こんにちは。\n\n[あなたの名前]", NoLetter::Placeholder),
+            ("Dear <name>,\nyes.", NoLetter::Placeholder),
+            ("Dear {name},\nyes.", NoLetter::Placeholder),
+            ("Dear {{first_name}},\nyes.", NoLetter::Placeholder),
             (
                 "Date: Mon, 29 Dec\n\nFrom: Bert\n\nSubject: Arrival\n\nSubject: Departure\n\nDate: Mon, 29 Dec",
                 NoLetter::Echo,

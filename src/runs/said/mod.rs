@@ -5,5 +5,5 @@
 //! - `letter`: the last text of a run, before it is mailed
 
 pub mod text_calls;
-mod frames;
+pub mod frames;
 pub mod letter;

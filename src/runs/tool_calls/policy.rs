@@ -15,12 +15,14 @@ use super::redirects::{NoRedirect, RedirectsOfCall};
 use super::verdict::{JudgedCall, ToolVerdict};
 use crate::policy::{NEW_RECIPIENT, PolicyDecision, PolicyEffect};
 use crate::providers::ToolArgs;
+use crate::providers::contract::thoughts;
 use crate::runs::approvals::{kept, plan};
 use crate::runs::env::RecordedPayload;
 use crate::runs::error::RunError;
 use crate::runs::hooks::of_call;
 use crate::runs::hooks::panel::PanelDecision;
 use crate::runs::label::RunLabel;
+use crate::runs::said::frames;
 use crate::runs::said::letter::{self, LastText, NO_LETTER, NoLetter};
 use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{Step, StepKind, StoreError};
@@ -200,6 +202,15 @@ async fn judge(
 /// may have been asked for.
 fn no_letter(outcome: Option<&ToolOutcome>) -> Option<String> {
     let draft = outcome?.mail.as_deref()?;
+    if thoughts::has_reasoning(&draft.body) {
+        return Some(
+            "the text holds your reasoning, and it is mailed as it stands: write the letter alone"
+                .to_owned(),
+        );
+    }
+    if frames::has_headers(&draft.body) {
+        return Some("the text begins with header fields, and it is mailed as it stands: write the letter alone, and its subject into `subject`".to_owned());
+    }
     match letter::read(&draft.body, "") {
         LastText::NoLetter(
             fault @ (NoLetter::Call | NoLetter::Repeated | NoLetter::Placeholder),

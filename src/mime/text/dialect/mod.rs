@@ -43,18 +43,26 @@ impl LetterFooter {
         *self == Self::default()
     }
 
-    /// Returns what is added to this text, for its owner: the signature, and that a letter is quoted.
-    pub fn below(&self, text: &str) -> String {
+    /// Returns a text as its owner is shown it: with the signature, which takes the place of its own, and that a letter is quoted.
+    pub fn shown(&self, text: &str) -> String {
         if is_data(&read(text)) {
-            return String::new();
+            return text.to_owned();
         }
+        let lines: Vec<&str> = text.lines().collect();
+        let own = match signature_at(&lines).filter(|_| self.signature.is_some()) {
+            Some(at) => lines[..at].join("\n").trim_end().to_owned(),
+            None => text.to_owned(),
+        };
         let signature = self.signature.iter();
         let signature = signature.map(|signature| format!("\n\n-- \n{signature}"));
         let original = self.original.iter().map(|original| {
             let lines = plural(original.text.lines().count(), "line");
             format!("\n\n{}\n> [the letter, {lines}]", original.attribution)
         });
-        signature.chain(original).collect()
+        std::iter::once(own)
+            .chain(signature)
+            .chain(original)
+            .collect()
     }
 }
 
@@ -136,9 +144,8 @@ fn read_footed(text: &str, footer: &LetterFooter) -> Vec<LetterPart> {
     found
 }
 
-/// Reads a letter. Takes time in proportion to its length.
-fn read(text: &str) -> Vec<LetterPart> {
-    let lines: Vec<&str> = text.lines().collect();
+/// Returns the line of the mark above the signature that a letter ends with. Takes time in proportion to its length.
+fn signature_at(lines: &[&str]) -> Option<usize> {
     let is_mark = |at: usize| match lines[at] {
         "-- " => true,
         "--" => (1..=SIGNATURE_LINES_MAX).contains(&(lines.len() - at - 1)),
@@ -147,14 +154,20 @@ fn read(text: &str) -> Vec<LetterPart> {
     // A mark with nothing before it or after it signs nothing.
     let is_text = |lines: &[&str]| lines.iter().any(|line| !line.trim().is_empty());
     let mut fence: Option<&str> = None;
-    let signature = (0..lines.len()).find(|at| {
+    (0..lines.len()).find(|at| {
         match (fence, fence_of(lines[*at])) {
             (None, opened @ Some(_)) => fence = opened,
             (Some(open), _) if closes(lines[*at], open) => fence = None,
             _ => {}
         }
         fence.is_none() && is_mark(*at) && is_text(&lines[..*at]) && is_text(&lines[at + 1..])
-    });
+    })
+}
+
+/// Reads a letter. Takes time in proportion to its length.
+fn read(text: &str) -> Vec<LetterPart> {
+    let lines: Vec<&str> = text.lines().collect();
+    let signature = signature_at(&lines);
     let mut blocks = blocks(&lines[..signature.unwrap_or(lines.len())], 0);
     if let Some(at) = signature {
         blocks.push(LetterPart::Signature(
