@@ -108,7 +108,6 @@ const NOTHINGS: &[&str] = &[
     "no reply needed",
     "no reply necessary",
     "no reply required",
-    "no answer",
     "no answer needed",
     "no answer necessary",
     "no answer required",

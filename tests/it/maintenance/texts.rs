@@ -107,6 +107,9 @@ async fn with_words_like_digests() -> (TestApp, Timestamp, String) {
         "current-input"
     ]);
     workspace.set("configs/context.json", "/thread", steps);
+    // Too much to be given whole, so that each letter is searched for.
+    let rules = "# Rule\n\nKeep the door shut at night, and the light on.\n\n".repeat(300);
+    workspace.write("personas/ada/knowledge/rules.md", &rules);
     let app = workspace.start().await;
     app.run_of(&note("q1@guest.example", "", "When is breakfast?"))
         .await;

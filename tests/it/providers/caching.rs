@@ -149,17 +149,15 @@ async fn a_later_letter_of_a_thread_begins_as_the_one_before_up_to_its_input() {
         runs[2].as_str(),
         &message,
         "Today is",
-        "From seven to ten",
         "Asked before",
         "</invocation>",
     ] {
         assert!(!shared.contains(changing), "{changing}");
     }
+    // All of a small folder of knowledge is the same for each letter.
+    assert!(shared.contains("From seven to ten") && shared.contains("Two cars in the yard"));
     let own = three.last().expect("a part");
-    assert!(
-        own.contains("Asked before 3@guest") && own.contains("Two cars in the yard"),
-        "{own}"
-    );
+    assert!(own.contains("Asked before 3@guest"), "{own}");
     // At most four marks: tools, system, the thread's past, the end.
     for (seen, parts) in seen.iter().zip([&one, &two, &three]) {
         let marks = marks(seen);

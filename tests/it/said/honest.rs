@@ -10,6 +10,7 @@ const LETTERS: &[(&str, &str)] = &[
     ("How many keys?", "12"),
     ("Did it arrive?", "Done."),
     ("Anything left?", "None."),
+    ("What did the bank say?", "No answer."),
     ("See you on Sunday!", "👍"),
     (
         "Do you have a room for two from Friday to Sunday?",
