@@ -300,10 +300,11 @@ fn unwrapped(text: &str) -> String {
         let Some(inner) = inner else { break };
         text = inner.trim_matches(is_blank).to_owned();
     }
-    if text.starts_with('"') && text.contains("\\n") {
-        if let Ok(said) = serde_json::from_str::<String>(&text) {
-            text = said;
-        }
+    if text.starts_with('"')
+        && text.contains("\\n")
+        && let Ok(said) = serde_json::from_str::<String>(&text)
+    {
+        text = said;
     }
     if text.starts_with('{') {
         let mut values = serde_json::Deserializer::from_str(&text)

@@ -298,7 +298,8 @@ fn is_echo(text: &str, asked: &str) -> bool {
     // What stands above a copy, and what is shown as one.
     let own = text.lines().filter(|line| {
         let low = line.trim().to_lowercase();
-        !low.starts_with('>') && !(is_salutation(&low) && low.ends_with([',', '!', ':']))
+        let is_greeting = is_salutation(&low) && low.ends_with([',', '!', ':']);
+        !low.starts_with('>') && !is_greeting
     });
     let mut own: Vec<&str> = own.collect();
     if own.len() < text.lines().count() {
