@@ -170,12 +170,22 @@ async fn letters_that_got_a_yes_are_answered_once_whatever_the_kills() {
     let turns = json!([{ "call": [{ "tool": "list_files", "args": {} }] }, { "say": "From seven to ten." }]);
     let dir = workspace(sink.open(), &json!({ "turns": turns }));
     let mut taken = under_fire(dir.path());
-    let drained = attache(dir.path(), &["drain"])
-        .output()
-        .expect("the binary runs");
-    assert!(drained.status.success(), "{drained:?}");
-
+    let run = |args: &[&str]| {
+        let done = attache(dir.path(), args).output().expect("the binary runs");
+        assert!(done.status.success(), "{done:?}");
+    };
+    run(&["drain"]);
+    // A mail that two kills left in doubt waits for its operator (`RECOVER_COMMITTING`), who lets it go.
     let mut rows = db::Connection::open(dir.path()).await;
+    let held = "SELECT id FROM deliveries WHERE state = 'held' AND possible_duplicate = 1";
+    let held = column(&mut rows, held).await.len();
+    if held > 0 {
+        run(&["outbox", "retry", "--held"]);
+        run(&["drain"]);
+    }
+    let undone = "SELECT state FROM deliveries WHERE state <> 'done'";
+    assert_eq!(column(&mut rows, undone).await, [""; 0]);
+
     audit(&mut rows).await;
     let whole = rows.on("PRAGMA integrity_check", "SELECT 'ok'");
     assert_eq!(column(&mut rows, whole).await, ["ok"]);
@@ -200,7 +210,7 @@ async fn letters_that_got_a_yes_are_answered_once_whatever_the_kills() {
         .filter(|id| came.get(*id).is_some_and(|mails| mails.len() > 1))
         .count();
     println!(
-        "{} kills: {} letters got a yes, all stored and run once; {twice} answers came twice, {} deliveries are flagged",
+        "{} kills: {} letters got a yes, all stored and run once; {twice} answers came twice, {} deliveries are flagged, {held} were held",
         letters_between_kills().len(),
         taken.len(),
         flagged.len()
