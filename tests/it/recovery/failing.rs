@@ -154,8 +154,10 @@ async fn an_engine_unable_to_copy_its_log_back_ends_and_loses_nothing() {
     {
         tokio::task::yield_now().await;
     }
-    rows.close().await.expect("closed");
-    // Nothing is written any more. The log loses its end: to read it for the copy is an I/O error, as on a failing disk.
+    // A lease that is renewed now would fill the log up again.
+    let locked = rows.execute("BEGIN IMMEDIATE").await;
+    locked.expect("the lock of who writes");
+    // The log loses its end: to read it for the copy is an I/O error, as on a failing disk.
     let log = dir.path().join("data/attache.db-wal");
     let whole = std::fs::read(&log).expect("a log");
     std::fs::File::options()
@@ -167,6 +169,8 @@ async fn an_engine_unable_to_copy_its_log_back_ends_and_loses_nothing() {
     let (status, said, _took) = engine.ended();
     assert_eq!(status.code(), Some(74), "{said}");
     std::fs::write(&log, whole).expect("the disk is mended");
+    rows.execute("ROLLBACK").await.expect("the lock is free");
+    rows.close().await.expect("closed");
     std::fs::write(
         dir.path().join("configs/demo-script.json"),
         script().to_string(),
