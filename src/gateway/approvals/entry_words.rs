@@ -3,7 +3,8 @@
 //! A letter is understood whole or not at all: a line that could mean something else makes all of it mean nothing.
 
 use super::words::{
-    EDIT, NO, YES, contains, is_own, is_quoted, is_yes, own_lines, plain, takes_back,
+    is_own, is_quoted, is_word_of_edit, is_word_of_no, is_word_of_yes, is_yes, own_lines, plain,
+    takes_back,
 };
 use crate::domain::Email;
 use crate::mime::{fresh_text, html_to_text};
@@ -79,7 +80,7 @@ fn read_line(line: &str) -> Option<ReadEntries> {
     let Some(at) = line.find(|c: char| c.is_ascii_digit()) else {
         let words = plain(line);
         let word = words.strip_suffix(" all")?;
-        let act = match (contains(YES, word), contains(NO, word)) {
+        let act = match (is_word_of_yes(word), is_word_of_no(word)) {
             (true, _) => approve(),
             (_, true) => reject(""),
             _ => return None,
@@ -92,11 +93,11 @@ fn read_line(line: &str) -> Option<ReadEntries> {
     let (word, rest) = line.split_at(at);
     let word = plain(word);
     let (places, rest) = numbers(rest)?;
-    let act = if contains(YES, &word) && rest.trim_matches(['.', '!', ' ', '*']).is_empty() {
+    let act = if is_word_of_yes(&word) && rest.trim_matches(['.', '!', ' ', '*']).is_empty() {
         approve()
-    } else if contains(NO, &word) {
+    } else if is_word_of_no(&word) {
         reject(reason(rest)?)
-    } else if EDIT.contains(&word.as_str()) && places.len() == 1 {
+    } else if is_word_of_edit(&word) && places.len() == 1 {
         let text = rest.trim_start().strip_prefix([':', '：'])?;
         MemoryAct::Edit {
             text: cleaned(text),

@@ -6,161 +6,53 @@
 use crate::domain::{Email, Quotation};
 use crate::mime::{html_to_text, split_quotes};
 use crate::store::ApprovalVerdict;
+use serde::Deserialize;
+use std::sync::LazyLock;
 
-/// Words of yes by language, each a whole line.
-pub(super) const YES: &[&[&str]] = &[
-    &[
-        "yes",
-        "yes please",
-        "approve",
-        "approved",
-        "ok",
-        "okay",
-        "send",
-        "send it",
-        "go ahead",
-        "allow",
-        "confirmed",
-    ],
-    &[
-        "ja",
-        "ja bitte",
-        "genehmigt",
-        "senden",
-        "freigeben",
-        "einverstanden",
-        "in ordnung",
-    ],
-    &[
-        "oui",
-        "d'accord",
-        "approuver",
-        "approuvé",
-        "envoyer",
-        "envoie",
-    ],
-    &[
-        "sí",
-        "si",
-        "aprobar",
-        "aprobado",
-        "enviar",
-        "de acuerdo",
-        "vale",
-    ],
-    &[
-        "sì",
-        "approva",
-        "approvato",
-        "invia",
-        "va bene",
-        "d'accordo",
-    ],
-    &["sim", "aprovar", "aprovado", "está bem"],
-    &["akkoord", "goedkeuren", "goedgekeurd", "verzenden", "prima"],
-    &["ja tack", "godkänn", "godkänd", "skicka"],
-    &["godkend", "godkendt", "send den", "ja tak"],
-    &["godkjenn", "godkjent", "ja takk"],
-    &["kyllä", "hyväksy", "hyväksytty", "lähetä", "joo"],
-    &["tak", "zatwierdź", "zatwierdzam", "wyślij", "zgoda"],
-    &["ano", "schválit", "schvaluji", "odeslat", "souhlasím"],
-    &["igen", "jóváhagyom", "küldd", "rendben"],
-    &["da", "aprob", "aprobă", "trimite", "de acord"],
-    &["ναι", "εγκρίνω", "στείλε", "εντάξει"],
-    &[
-        "да",
-        "одобряю",
-        "отправить",
-        "согласен",
-        "согласна",
-        "так",
-        "надіслати",
-        "схвалюю",
-    ],
-    &["evet", "onayla", "onaylıyorum", "gönder", "tamam"],
-    &["はい", "承認", "承認します", "送信", "了解"],
-    &["是", "好", "同意", "批准", "发送", "可以"],
-    &["네", "예", "승인", "승인합니다", "보내"],
-    &["نعم", "موافق", "أوافق", "أرسل"],
-    &["כן", "מאשר", "מאשרת", "שלח"],
-    &["हाँ", "हां", "स्वीकृत", "भेजें"],
-];
+/// Words of owners, by what they mean: `words.json`, in lower case.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct OwnerWords {
+    /// Words of yes by language, each a whole line.
+    pub yes: Vec<Vec<String>>,
+    /// Words of no by language; a reason may follow.
+    pub no: Vec<Vec<String>>,
+    /// Words before an instruction for another proposal: `edit: …`.
+    edit: Vec<String>,
+    /// First words of a condition below a yes.
+    but: Vec<String>,
+    /// Words by which a paragraph below a yes takes it back, puts it off or changes it.
+    doubts: Vec<String>,
+    /// The same in scripts that set no blanks between words.
+    doubt_parts: Vec<String>,
+    /// Words around one of doubt that say nothing of the kind.
+    harmless: Vec<String>,
+    /// Words of a notice below mails.
+    notices: Vec<String>,
+}
 
-/// Words of no by language; a reason may follow.
-pub(super) const NO: &[&[&str]] = &[
-    &[
-        "no",
-        "nope",
-        "reject",
-        "rejected",
-        "deny",
-        "denied",
-        "stop",
-        "don't",
-        "do not",
-        "don't send",
-        "do not send",
-    ],
-    &[
-        "nein",
-        "ablehnen",
-        "abgelehnt",
-        "nicht senden",
-        "stopp",
-        "halt",
-    ],
-    &["non", "refuser", "refusé", "rejeter", "arrête"],
-    &["rechazar", "rechazado", "denegar", "no enviar"],
-    &["rifiuta", "rifiutato", "nega", "non inviare"],
-    &["não", "nao", "rejeitar", "recusar"],
-    &["nee", "afwijzen", "afgewezen", "weigeren", "niet verzenden"],
-    &["nej", "avslå", "neka", "avvisa", "stoppa"],
-    &["afvis", "afvist"],
-    &["nei", "avvis"],
-    &["ei", "hylkää", "hylätty", "älä lähetä"],
-    &["nie", "odrzuć", "odrzucam", "nie wysyłaj"],
-    &["ne", "zamítnout", "zamítám", "neodesílat"],
-    &["nem", "elutasítom", "ne küldd"],
-    &["nu", "resping", "refuz"],
-    &["όχι", "απορρίπτω", "μη στείλεις"],
-    &[
-        "нет",
-        "отклонить",
-        "отклоняю",
-        "не отправлять",
-        "ні",
-        "відхилити",
-    ],
-    &["hayır", "hayir", "reddet", "reddediyorum", "gönderme"],
-    &["いいえ", "却下", "却下します", "送信しない"],
-    &["否", "不", "不行", "拒绝", "不同意", "不要发送"],
-    &["아니요", "아니오", "거부", "거절"],
-    &["لا", "أرفض", "مرفوض"],
-    &["לא", "דחה", "אל תשלח"],
-    &["नहीं", "अस्वीकृत", "मत भेजो"],
-];
+/// A test reads the file, which is compiled in.
+static WORDS: LazyLock<OwnerWords> =
+    LazyLock::new(|| serde_json::from_str(include_str!("words.json")).unwrap_or_default());
 
-/// Words before an instruction for another proposal: `edit: …`.
-pub(super) const EDIT: &[&str] = &[
-    "edit",
-    "change",
-    "ändern",
-    "aendern",
-    "modifier",
-    "cambiar",
-    "modifica",
-    "alterar",
-    "wijzig",
-    "ändra",
-    "muokkaa",
-    "zmień",
-    "upravit",
-    "изменить",
-    "düzenle",
-    "修改",
-    "変更",
-    "수정",
-];
+pub(super) fn is_word_of_yes(word: &str) -> bool {
+    contains(&WORDS.yes, word)
+}
+
+pub(super) fn is_word_of_no(word: &str) -> bool {
+    contains(&WORDS.no, word)
+}
+
+pub(super) fn is_word_of_edit(word: &str) -> bool {
+    holds(&WORDS.edit, word)
+}
+
+fn contains(words: &[Vec<String>], line: &str) -> bool {
+    words.iter().any(|language| holds(language, line))
+}
+
+fn holds(words: &[String], word: &str) -> bool {
+    words.iter().any(|one| one == word)
+}
 
 /// A verdict, and what its writer adds: a reason or an instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -272,7 +164,7 @@ fn read_verdict(fresh_text: &str) -> Option<ReadVerdict> {
             words: String::new(),
         });
     }
-    let reason = match contains(NO, &plain(first)) {
+    let reason = match is_word_of_no(&plain(first)) {
         true => rest(),
         false => no_with_reason(first)?.to_owned(),
     };
@@ -288,10 +180,6 @@ pub(super) fn is_quoted(line: &str) -> bool {
 
 fn is_signature_mark(line: &str) -> bool {
     matches!(line, "--" | "—" | "__")
-}
-
-pub(super) fn contains(words: &[&[&str]], line: &str) -> bool {
-    words.iter().any(|language| language.contains(&line))
 }
 
 /// Reports whether a line is a word of yes and nothing that makes it another: a question, a sentence that goes on, a word
@@ -314,7 +202,7 @@ pub(super) fn is_yes(line: &str) -> bool {
     let Some((ahead, behind)) = line.split_once(word).filter(|_| !word.is_empty()) else {
         return false;
     };
-    contains(YES, &plain(line))
+    is_word_of_yes(&plain(line))
         && ahead
             .chars()
             .all(|c| before.contains(&c) || cheers(c) || is_silent(c))
@@ -324,103 +212,8 @@ pub(super) fn is_yes(line: &str) -> bool {
         && !behind.contains("..")
 }
 
-/// First words of a condition below a yes.
-const BUT: &[&str] = &[
-    "but",
-    "only",
-    "unless",
-    "aber",
-    "nur",
-    "mais",
-    "sauf",
-    "pero",
-    "però",
-    "ma",
-    "mas",
-    "maar",
-    "men",
-    "mutta",
-    "ale",
-    "dar",
-    "αλλά",
-    "но",
-    "але",
-    "ama",
-    "ancak",
-    "لكن",
-    "אבל",
-    "लेकिन",
-    "但",
-    "但是",
-    "でも",
-    "ただし",
-    "하지만",
-];
-
-/// Words by which a paragraph below a yes takes it back, puts it off or changes it.
-const DOUBTS: &str = "not don't dont never wait actually hold instead later cancel unless until rather nicht kein keine \
-    keinen warte warten erst doch stattdessen lieber stornieren pas attends attendez plutôt finalement \
-    jamais aucun espera espere mejor todavía nunca non aspetta aspetti anzi piuttosto não niet geen wacht \
-    toch liever inte vänta istället ikke vent älä odota ei nie poczekaj jednak ne počkej nem várj nu \
-    așteaptă μην δεν περίμενε не подожди лучше почекай bekle değil 待って やめて 等等 不要 别 잠깐 لا انتظر חכה मत";
-/// The same in scripts that set no blanks between words.
-const DOUBT_PARTS: &[&str] = &[
-    "やめ",
-    "待って",
-    "待ち",
-    "いいえ",
-    "取り消",
-    "キャンセル",
-    "送らない",
-    "不要",
-    "别发",
-    "別發",
-    "先别",
-    "等一下",
-    "等等",
-    "取消",
-    "不行",
-    "하지 마",
-    "하지마",
-    "취소",
-    "잠깐",
-    "잠시",
-    "아니",
-    "อย่า",
-    "ไม่",
-];
-/// Words around one of doubt that say nothing of the kind.
-const HARMLESS: &[&str] = &[
-    "lieber gruß",
-    "lieber gruss",
-    "talk later",
-    "speak later",
-    "see you later",
-    "talk to you later",
-    "no problem",
-    "no worries",
-    "no rush",
-    "not at all",
-    "kein problem",
-    "keine eile",
-    "keine ursache",
-    "pas de problème",
-    "pas de souci",
-    "de nada",
-    "no hay problema",
-    "non c'è problema",
-    "não tem problema",
-    "geen probleem",
-    "inga problem",
-    "ingen fare",
-];
 /// A longer paragraph is no answer where it speaks as a notice below mails does.
 const NOTICE_WORDS_MIN: usize = 20;
-const NOTICES: &str = "confidential confidentiality disclaimer recipient virus viruses vertraulich vertrauliche vertraulichen empfänger \
-    confidentiel confidentielle destinataire confidencial destinatario riservato riservata riservate destinatário vertrouwelijk \
-    geadresseerde konfidentiell mottagare fortrolig luottamuksellinen poufne poufna důvěrné bizalmas конфиденциально gizli registered \
-    handelsregister registergericht geschäftsführer amtsgericht";
-
 /// Reports whether a paragraph below a yes asks something, or holds a word of doubt or of no.
 fn doubts(paragraph: &[&str]) -> bool {
     let is_own = |line: &&str| !is_quoted(line) && !is_street_address(line);
@@ -429,24 +222,20 @@ fn doubts(paragraph: &[&str]) -> bool {
         .map(|line| line.to_lowercase().replace('’', "'"))
         .collect();
     let mut folded = lines.join(" ");
-    for harmless in HARMLESS {
+    for harmless in &WORDS.harmless {
         folded = folded.replace(harmless, " ");
     }
     let words = folded.split(|c: char| !c.is_alphanumeric() && c != '\'');
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    let holds = |list: &str| {
-        words
-            .iter()
-            .any(|word| list.split(' ').any(|one| one == *word))
-    };
-    if words.len() > NOTICE_WORDS_MIN && holds(NOTICES) {
+    let any_of = |list: &[String]| words.iter().any(|word| holds(list, word));
+    if words.len() > NOTICE_WORDS_MIN && any_of(&WORDS.notices) {
         return false;
     }
     let asks = |line: &String| line.trim_end().ends_with(['?', '？', '؟']);
     lines.iter().any(asks)
-        || holds(DOUBTS)
-        || words.iter().any(|word| contains(NO, word))
-        || DOUBT_PARTS.iter().any(|part| folded.contains(part))
+        || any_of(&WORDS.doubts)
+        || words.iter().any(|word| is_word_of_no(word))
+        || WORDS.doubt_parts.iter().any(|part| folded.contains(part))
 }
 
 /// Reports whether a line is of an address, such as `No. 12, High Street`; `No. 12 rooms are too many` is none.
@@ -470,8 +259,8 @@ pub(super) fn takes_back(line: &str) -> bool {
     !is_quoted(line)
         && !is_street_address(line)
         && line.starts_with(char::is_alphabetic)
-        && (contains(NO, &words)
-            || BUT.contains(&first)
+        && (is_word_of_no(&words)
+            || holds(&WORDS.but, first)
             || no_with_reason(line).is_some()
             || edit(line).is_some())
 }
@@ -490,14 +279,13 @@ fn no_with_reason(line: &str) -> Option<&str> {
     ])?;
     let (word, reason) = line.split_at(at);
     let reason = reason.trim_start_matches(|c: char| !c.is_alphanumeric());
-    (contains(NO, &plain(word)) && !reason.is_empty()).then_some(reason)
+    (is_word_of_no(&plain(word)) && !reason.is_empty()).then_some(reason)
 }
 
 /// Returns the instruction behind `edit:`.
 fn edit(line: &str) -> Option<&str> {
     let (word, instruction) = line.split_once([':', '：'])?;
-    EDIT.contains(&plain(word).as_str())
-        .then_some(instruction.trim())
+    is_word_of_edit(&plain(word)).then_some(instruction.trim())
 }
 
 #[cfg(test)]
@@ -506,21 +294,22 @@ mod tests {
 
     #[test]
     fn no_word_means_both() {
-        for yes in YES.iter().copied().flatten() {
-            assert!(!contains(NO, yes) && !EDIT.contains(yes), "{yes}");
+        assert_eq!((WORDS.yes.len(), WORDS.no.len()), (24, 24));
+        for yes in WORDS.yes.iter().flatten() {
+            assert!(!is_word_of_no(yes) && !is_word_of_edit(yes), "{yes}");
         }
     }
 
     #[test]
     fn every_word_is_understood_as_people_write_it() {
         for (words, wanted) in [
-            (YES, ApprovalVerdict::Approve),
-            (NO, ApprovalVerdict::Reject),
+            (&WORDS.yes, ApprovalVerdict::Approve),
+            (&WORDS.no, ApprovalVerdict::Reject),
         ] {
-            for word in words.iter().copied().flatten() {
+            for word in words.iter().flatten() {
                 let upper: String = word.chars().flat_map(char::to_uppercase).collect();
                 for text in [
-                    (*word).to_owned(),
+                    word.clone(),
                     format!("\n  {word}.\n\nBest,\nOlga"),
                     format!("*{word}!*"),
                     format!("{word} 👍"),
@@ -529,7 +318,7 @@ mod tests {
                     if upper.to_lowercase() == *word {
                         upper
                     } else {
-                        (*word).to_owned()
+                        word.clone()
                     },
                 ] {
                     let read = read_verdict(&text).map(|read| read.verdict);
