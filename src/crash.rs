@@ -223,26 +223,6 @@ mod armed {
             "OB4",
             "a token that is noted, and the one before it in the object store",
         ),
-        (
-            "PM1",
-            "a persona with all its rows, and the word that it goes to another cell",
-        ),
-        (
-            "PM2",
-            "the rows of a persona in both cells, its folder in the old one; neither starts an engine",
-        ),
-        (
-            "PM3",
-            "the rows and the folder of a persona in both cells; neither starts an engine",
-        ),
-        (
-            "PM4",
-            "the rows of a persona in both cells, its folder in the new one; neither starts an engine",
-        ),
-        (
-            "PM5",
-            "the old cell without the persona; the new one has it, and starts no engine yet",
-        ),
         ("W1", "what was there before a group of writes"),
         ("W2", "the group of writes; nobody was told"),
     ];

@@ -4,7 +4,7 @@
 //! - `args`: arguments that several commands share; `screen`: tables, JSON, colours
 //! - setup: `init`, `setup`, `config`, `persona`, `workspace`, `schedule`, `providers`
 //! - work: `demo`, `serve`, `nodes`, `reload`, `ingest`, `import`, `migrate`, `drain`, `ask`, `chat`
-//! - inspection: `status`, `tail`, `top`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
+//! - inspection: `status`, `tail`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `restore`, `upgrade`, `export`, `gc`, `erase`, `objects`
 //! - permission: `approvals`, `drafts`, `memory`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
 //! - for browsers and programs: `web`, `webhooks`; for agents: `mcp`; for packages: `packaging`
@@ -33,7 +33,6 @@ mod serve;
 mod nodes;
 mod reload;
 mod tail;
-mod top;
 mod status;
 mod threads;
 mod runs;
@@ -128,7 +127,6 @@ static COMMANDS: &[(&str, &[&dyn Command])] = &[
             &runs::RunsCommand,
             &replay::ReplayCommand,
             &tail::TailCommand,
-            &top::TopCommand,
             &usage::UsageCommand,
         ],
     ),
@@ -310,7 +308,12 @@ pub async fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     let program = args.first().map_or("attache".into(), |typed| {
         typed.to_string_lossy().into_owned()
     });
-    let matches = match command().try_get_matches_from(args) {
+    let gone = gone(&args);
+    let parsed = command().try_get_matches_from(args);
+    if let (Err(_), Some(gone)) = (&parsed, gone) {
+        return complained(&gone.into(), json);
+    }
+    let matches = match parsed {
         Ok(matches) => matches,
         Err(error) if json && error.use_stderr() => {
             let text = error.to_string();
@@ -335,6 +338,34 @@ pub async fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(exit) => exit,
         Err(error) => complained(&error, json),
     }
+}
+
+/// Commands of earlier versions, each with what to do instead (D-161).
+const GONE: &[(&[&str], &str)] = &[
+    (
+        &["migrate", "protege"],
+        "copy the personas by hand, and import the mail with `attache import`",
+    ),
+    (
+        &["persona", "move"],
+        "copy its folder to the other cell, and import its mail there",
+    ),
+    (
+        &["top"],
+        "`attache status` shows the state, `attache tail` what happens",
+    ),
+];
+
+/// Returns the refusal of a command that earlier versions had.
+fn gone(args: &[OsString]) -> Option<Failure> {
+    let words = args.iter().skip(1).filter_map(|arg| arg.to_str());
+    let words: Vec<&str> = words.filter(|word| !word.starts_with('-')).collect();
+    // The value of `--workspace` may stand before the command.
+    let (name, instead) = GONE
+        .iter()
+        .find(|(name, _)| words.windows(name.len()).take(2).any(|at| at == *name))?;
+    let message = format!("`attache {}` went in 0.2.0", name.join(" "));
+    Some(Failure::new(Exit::Usage, message).hint(*instead))
 }
 
 /// Prints an error on stderr, unless it is only a closed pipe.

@@ -10,7 +10,7 @@
 //! - `body`, `attachments`: the readable text, and the rest; `stub`: a plain text that says nothing; `enclosed`: containers;
 //!   `one_reading`: whether other fields make other words of it
 //! - `report`: bounces, complaints, other machine mail
-//! - `compose`: the bytes of our mail; `composed_history`: letters of which another program kept only the words
+//! - `compose`: the bytes of our mail
 //!
 //! Absent on purpose: sockets, clocks, configuration files, and every decision about a sender.
 
@@ -19,7 +19,6 @@ mod text;
 mod attachments;
 mod body;
 mod compose;
-mod composed_history;
 mod enclosed;
 mod limits;
 mod one_reading;
@@ -32,7 +31,6 @@ mod transfer;
 pub use compose::{
     Automatic, ComposeError, LOOP_FIELD, Outgoing, OutgoingAttachment, OutgoingCalendar, compose,
 };
-pub use composed_history::{HistoryLetter, compose_history};
 pub use headers::dkim::{KeyError, KeyRecord, SignError, Signer, Signers};
 pub use headers::filename::safe_filename;
 pub use headers::header::{Header, from_first_field};

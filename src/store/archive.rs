@@ -1,6 +1,5 @@
 //! The row that makes a database an archive, in which no engine works: its runs came from elsewhere, or its rows were copied to
-//! another database, or are being copied from one. Beside it the rows of personas that are on their way, with which none works
-//! either.
+//! another database, or are being copied from one.
 
 use crate::store::OpenError;
 use crate::store::db::{self, Connection};
@@ -10,33 +9,6 @@ pub(in crate::store) const ARCHIVE_HEADER: &str = "SELECT header_json FROM archi
 pub(in crate::store) const MARK_ARCHIVE: &str =
     "INSERT INTO archive (id, header_json, imported_at) VALUES (1, $1, $2)";
 pub(in crate::store) const UNMARK_ARCHIVE: &str = "DELETE FROM archive WHERE id = 1";
-
-/// Moves of personas that did not end.
-pub(in crate::store) const OPEN_MOVES: &str = "
-    SELECT id, persona_id, direction, place FROM persona_moves WHERE state = 'begun' ORDER BY id";
-
-/// A move of a persona that has begun and not ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::store) struct OpenMove {
-    pub id: String,
-    pub persona: String,
-    pub is_out: bool,
-    /// Folder of the other cell's workspace.
-    pub place: String,
-}
-
-pub(in crate::store) async fn open_moves(
-    conn: &mut Connection,
-) -> Result<Vec<OpenMove>, db::Error> {
-    let rows = db::query(OPEN_MOVES).fetch_all(conn).await?;
-    let open = |row: &db::Row| OpenMove {
-        id: row.get("id"),
-        persona: row.get("persona_id"),
-        is_out: row.get::<&str>("direction") == "out",
-        place: row.get("place"),
-    };
-    Ok(rows.iter().map(open).collect())
-}
 
 /// Header of a database that takes part in a transfer of all rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,23 +33,10 @@ impl TransferMark {
 
 /// Returns the reason why no engine works in a database whose epoch cannot be raised.
 pub(in crate::store) async fn refusal(conn: &mut Connection) -> OpenError {
-    match require_none(conn).await {
+    match require_no_archive(conn).await {
         Err(refusal) => refusal,
         // The engine's row is missing.
         Ok(()) => OpenError::Archive,
-    }
-}
-
-/// Errors: the reason why no engine works in a database: it is an archive, or a persona is on its way.
-pub(in crate::store) async fn require_none(conn: &mut Connection) -> Result<(), OpenError> {
-    require_no_archive(conn).await?;
-    match open_moves(conn).await?.into_iter().next() {
-        Some(open) => Err(OpenError::PersonaOnItsWay {
-            persona: open.persona,
-            is_out: open.is_out,
-            place: open.place,
-        }),
-        None => Ok(()),
     }
 }
 

@@ -29,7 +29,7 @@
 //! - `views`: read models for lists, pages and exports.
 //! - `audit`, `gc`: checks of all tables, and pruning. `maintenance`: upgrades and copies.
 //! - `transfer`: all rows of a database go to one of the other kind, or those of a persona to another cell. `archive`: databases in which no engine works.
-//! - `erasure`: what a person wrote goes from every row. `foreign_database`: databases of other programs.
+//! - `erasure`: what a person wrote goes from every row.
 //!
 //! In each room values stand below transactions: a file with row types imports no transaction.
 //! Not here: SMTP, model providers, tables on a screen. The text of an event is stored with its row:
@@ -69,7 +69,6 @@ mod maintenance;
 mod archive;
 mod transfer;
 mod erasure;
-mod foreign_database;
 mod objects;
 pub mod files;
 pub mod views;
@@ -104,7 +103,6 @@ pub use erasure::columns::{COLUMNS as ERASED_COLUMNS, ErasedColumns, INDEXES as 
 pub use erasure::progress::OpenErasure;
 pub use erasure::scope::{ErasureScope, QuotingMessage};
 pub use feed::{ConfigurationEvent, FEED_PAGE_MAX, FeedEvent, FeedFilter, FeedPage};
-pub use foreign_database::{ForeignDatabase, ForeignDatabaseError, ForeignRow};
 pub use handle::Store;
 pub use journal::contents::{Assembly, NewSources, StoredText};
 pub use journal::outbound::{MessageOutcome, NewOutbound};
@@ -200,10 +198,7 @@ pub use threads::summaries::{
     NewThreadSummary, SUMMARISED_CHARS_MAX, StoredThreadSummary, SummaryInputs, SummarySoFar,
     ThreadSummaryText,
 };
-pub use transfer::{
-    BegunTransfer, PersonaMove, PersonaMoveError, PersonaMovePreview, PersonaMoveReport,
-    ReplacedNul, TableDigest, Transfer, TransferError,
-};
+pub use transfer::{BegunTransfer, ReplacedNul, TableDigest, Transfer, TransferError};
 pub use views::backups::{BackupRow, LastBackup};
 pub use views::bundles::BundleRow;
 pub use views::calls::JudgedCallRow;

@@ -43,7 +43,6 @@ mod imap;
 mod folder;
 mod import;
 mod migrate;
-mod persona_move;
 mod arrival;
 mod mime;
 mod letter_groups;

@@ -229,25 +229,3 @@ async fn hash(workspace: &Workspace) -> i64 {
         .await
         .expect("a number")
 }
-
-#[test]
-fn top_tells_the_state_once_where_nobody_watches() {
-    let folder = house(&says("Until eight."));
-    let path = folder.path();
-    assert_eq!(run(path, &["ask", "concierge", "Until when?"]).0, 0);
-    assert_eq!(run(path, &["halt", "--persona", "concierge"]).0, 0);
-    let (code, stdout, stderr) = run(path, &["--json", "top"]);
-    assert_eq!(code, 0, "{stderr}");
-    let state: Value = serde_json::from_str(&stdout).expect("JSON");
-    assert_eq!(state["engine"], Value::Null);
-    assert_eq!(state["halted"], json!(["concierge"]));
-    assert_eq!(state["runs"]["queued"], 0, "{state}");
-    assert_eq!(state["runs"].get("succeeded"), None, "{state}");
-    assert_eq!(state["mails"]["failed"], 0);
-    assert_eq!(state["today"]["calls"], 1, "{state}");
-    let (code, stdout, _) = run(path, &["top"]);
-    assert_eq!(code, 0);
-    assert!(stdout.contains("halted: concierge"), "{stdout}");
-    assert!(stdout.contains("run.succeeded"), "{stdout}");
-    assert!(!stdout.contains('\u{1b}'), "{stdout}");
-}

@@ -36,12 +36,10 @@ def shown(path):
     return re.search(rf"```\w+ {re.escape(path)}\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
 
 
-def write(port, recipient, subject, reply_to=None):
+def write(port, recipient, subject):
     letter = EmailMessage()
     letter["From"], letter["To"], letter["Subject"] = "guest@traveller.example", recipient, subject
     letter["Message-ID"] = f"<{subject}@traveller.example>"
-    if reply_to:
-        letter["In-Reply-To"] = f"<{reply_to}@traveller.example>"
     letter.set_content("When?")
     with smtplib.SMTP("127.0.0.1", port, local_hostname="mail.traveller.example", timeout=30) as session:
         session.send_message(letter)
@@ -75,60 +73,14 @@ def divided(binary, scratch):
             check("an address without a line is refused", False)
         except smtplib.SMTPRecipientsRefused as refused:
             check("it is refused for good", next(iter(refused.recipients.values()))[0] == 550, refused)
-        moving(postfix, cells[0], lay_out)
-        moved(postfix, cells, ports, table)
         for cell in cells:
             cell.stop()
-        print("ok: a domain divided over two engines by the lines of docs/guide/cells.md; the senders of a persona that moves come again, "
-              "and it goes on in the other cell")
+        print("ok: a domain divided over two engines by the lines of docs/guide/cells.md")
     finally:
         for cell in cells:
             cell.process.kill()
             cell.process.wait()
         postfix.close()
-
-
-def moving(postfix, cell, lay_out):
-    """While a persona moves, its senders are asked to come again, and do."""
-    line = re.search(r"`(porter@\S+ retry:[^`]*)`", PAGE.read_text())[1]
-    lay_out(re.sub(r"^porter@.*$", line, shown("postfix/transport"), flags=re.MULTILINE))
-    postfix.command("postfix", "reload")
-    answers = []
-
-    def offered():
-        try:
-            write(postfix.port, "porter@guesthouse.example", "while-it-moves")
-            answers.append(250)
-        except smtplib.SMTPRecipientsRefused as refused:
-            answers.append(next(iter(refused.recipients.values()))[0])
-        return answers[-1]
-
-    check("its mail is refused for now", offered() == 450 and "while-it-moves" not in cell.came_in(), answers)
-    lay_out(shown("postfix/transport"))
-    postfix.command("postfix", "reload")
-    wait_for("the sender to be let in again", lambda: offered() == 250)
-    wait_for("the letter that came again", lambda: "while-it-moves" in cell.came_in())
-
-
-def moved(postfix, cells, ports, table):
-    """The persona goes to the other cell by the command, and its letters after it: a reply finds its thread."""
-    thread = threads(cells[0])["to-porter"]
-    for cell in cells:
-        cell.stop()
-    cells[0].run("persona", "move", "porter", "--to", str(cells[1].folder))
-    for cell in cells:
-        cell.serve()
-    check("the old cell has nothing of it", cells[0].came_in() == [], cells[0].came_in())
-    table.write_text(re.sub(rf"^(porter@.*):{ports['cell-1']}$", rf"\1:{ports['cell-2']}", table.read_text(), flags=re.MULTILINE))
-    postfix.command("postfix", "reload")
-    write(postfix.port, "porter@guesthouse.example", "after-it-moved", reply_to="to-porter")
-    wait_for("the reply in the new cell", lambda: "after-it-moved" in cells[1].came_in())
-    check("it is in the thread of the first letter", threads(cells[1])["after-it-moved"] == thread, threads(cells[1]))
-
-
-def threads(cell):
-    """The threads of runs, by the subject of their letter."""
-    return {run["subject"]: run["thread"] for run in cell.json("runs", "list", "--limit", "100")}
 
 
 def main():

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A domain divided over two engines by recipient: Postfix with the lines that docs/guide/cells.md shows brings each letter to
-# its persona's engine, refuses an address that nobody has, and asks the senders of a persona that moves to come again, which
-# then goes to the other engine by `attache persona move` and is found there.
+# its persona's engine, and refuses an address that nobody has.
 #
 # ATTACHE: the binary; default target/debug/attache. Says SKIPPED where Postfix, python3 or root is missing.
 set -euo pipefail

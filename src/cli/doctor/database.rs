@@ -90,14 +90,6 @@ impl DatabaseState {
             _ => None,
         }
     }
-
-    /// Returns the persona that is on its way to or from another cell.
-    pub fn moving_persona(&self) -> Option<&str> {
-        match self.refusal() {
-            Some(OpenError::PersonaOnItsWay { persona, .. }) => Some(persona),
-            _ => None,
-        }
-    }
 }
 
 /// The database's files as they are found.

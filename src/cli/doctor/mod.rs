@@ -278,11 +278,7 @@ async fn installation(
         disk::examine(workspace, config),
         database::examine(workspace, database, config),
         engine::examine(workspace, engine, (nodes, now), config),
-        personas::examine(
-            workspace,
-            records.map(|records| records.personas.clone()),
-            database.moving_persona(),
-        ),
+        personas::examine(workspace, records.map(|records| records.personas.clone())),
         programs::examine(config).await,
         backups::examine(&backup_facts(config, database, now)),
     ]

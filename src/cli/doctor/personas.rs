@@ -13,17 +13,13 @@ pub struct GonePersona {
 static CHECKS: &[InstallCheck<[GonePersona]>] = &[at_work, gone];
 
 /// `moving`: a persona on its way to or from another cell, whose folder goes before its rows.
-pub fn examine(
-    workspace: &Path,
-    records: Option<Vec<PersonaRecords>>,
-    moving: Option<&str>,
-) -> ExaminedArea {
+pub fn examine(workspace: &Path, records: Option<Vec<PersonaRecords>>) -> ExaminedArea {
     let folder =
         |records: &PersonaRecords| workspace.join("personas").join(records.persona.as_str());
     let gone = records
         .into_iter()
         .flatten()
-        .filter(|records| moving != Some(records.persona.as_str()) && !folder(records).exists());
+        .filter(|records| !folder(records).exists());
     let gone: Vec<GonePersona> = gone.map(|records| GonePersona { records }).collect();
     ExaminedArea::of(CHECKS, gone.as_slice())
 }

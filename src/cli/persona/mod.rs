@@ -1,9 +1,7 @@
 //! `attache persona`: the personas of this workspace, and what their files were before.
 //!
 //! - `versions`: earlier versions of their files
-//! - `relocation`: personas that go to another cell
 
-mod relocation;
 mod versions;
 
 use super::args::in_force;
@@ -34,14 +32,13 @@ impl Command for PersonaCommand {
                 .help("Its folder's name below `personas/`")
         };
         clap::Command::new("persona")
-            .about("List, show, create and move personas, and bring back earlier versions of their files")
+            .about("List, show and create personas, and bring back earlier versions of their files")
             .subcommand_required(true)
             .arg_required_else_help(true)
             .subcommand(clap::Command::new("list").about("List every persona"))
             .subcommand(clap::Command::new("show").about("Show one persona's settings and files").arg(id()))
             .subcommand(versions::versions_command().arg(id()).arg(versions::file()))
             .subcommand(versions::restore_command(id()))
-            .subcommand(relocation::move_command())
             .subcommand(
                 clap::Command::new("create")
                     .about("Write a new persona's folder, to be edited by hand")
@@ -71,7 +68,6 @@ impl Command for PersonaCommand {
                 Some(("versions", args)) => versions::list(context, args).await,
                 Some(("restore", args)) => versions::restore(context, args).await,
                 Some(("create", args)) => create(context, args),
-                Some(("move", args)) => relocation::relocate(context, args).await,
                 _ => Ok(Exit::Usage),
             }
         })

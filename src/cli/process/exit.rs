@@ -32,8 +32,8 @@ pub enum Exit {
     /// A retry may succeed: the database did not commit, or there is no room for the output (`EX_TEMPFAIL`). Also: the engine does
     /// not answer (`ask`, `chat`, `reload`); runs or mails of the person are open, or an erasure is unfinished (`erase`); the file
     /// of the database could not be written anew (`erase`, `memory forget`); no letter can be taken now (`ingest`, `import`,
-    /// `migrate`); another program works on what is read (`backup`, `migrate`, `persona move`); a task changed meanwhile (`schedule
-    /// resume`); an engine has left something in hand, or files cannot be used (`persona move`).
+    /// `migrate`); another program works on what is read (`backup`, `migrate`); a task changed meanwhile (`schedule
+    /// resume`).
     TryAgain = 75,
     /// The workspace cannot be used: another engine holds it, or the folder is no workspace
     /// (`EX_CONFIG`).
@@ -197,28 +197,9 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
         OpenError::Archive | OpenError::MovedAway { .. } | OpenError::HalfMoved { .. } => {
             (Exit::Workspace, of_archive(error))
         }
-        OpenError::PersonaOnItsWay { .. } => return of_move(error),
         _ => return (Exit::Failed, None),
     };
     (exit, Some(hint.to_owned()))
-}
-
-/// Exit code and hint of a database that a persona leaves or comes to.
-fn of_move(error: &OpenError) -> (Exit, Option<String>) {
-    let hint = match error {
-        OpenError::PersonaOnItsWay {
-            persona,
-            is_out: true,
-            place,
-        } => format!(
-            "`attache persona move {persona} --to {place}` ends it, and `--cancel` in place of `--to` takes it back"
-        ),
-        OpenError::PersonaOnItsWay { persona, place, .. } => format!(
-            "end it from there: `attache --workspace {place} persona move {persona} --to` and the folder of this workspace"
-        ),
-        _ => return (Exit::Failed, None),
-    };
-    (Exit::Workspace, Some(hint))
 }
 
 /// Hint of a database in which no engine works.

@@ -1,6 +1,6 @@
 //! `attache status`: whether an engine serves, and what an operator must know of it, on one screen.
 //!
-//! It reads files and indexes and changes nothing; `attache top` keeps up with what is at work. Absent on purpose: tests of
+//! It reads files and indexes and changes nothing; `attache tail` keeps up with what happens. Absent on purpose: tests of
 //! servers, files and modes (`attache doctor`).
 
 mod state;

@@ -114,16 +114,6 @@ pub(in crate::store) async fn require_newest(conn: &mut PgConnection) -> Result<
     }
 }
 
-/// [`require_newest`], for a database that may have no tables yet.
-pub(in crate::store) async fn require_newest_or_none(
-    conn: &mut PgConnection,
-) -> Result<(), OpenError> {
-    match newest_applied(conn).await? {
-        0 => Ok(()),
-        _ => require_newest(conn).await,
-    }
-}
-
 async fn newest_applied(conn: &mut PgConnection) -> Result<i64, OpenError> {
     let made = sqlx::query_scalar::<_, Option<String>>(HAS_MIGRATIONS);
     if made.fetch_one(&mut *conn).await?.is_none() {

@@ -4,7 +4,7 @@ use super::away::ServerAway;
 use super::heartbeat::{LeaseHeartbeat, lease};
 use super::lanes::Lanes;
 use super::lock::Locks;
-use super::migrations::{self, migrate, require_newest};
+use super::migrations::{migrate, require_newest};
 use super::settings;
 use super::url::{DatabaseUrl, Session};
 use crate::clock::Clock;
@@ -119,21 +119,6 @@ pub(in crate::store) async fn connect_to_read(
         checked.map_err(|error| url.failed(error))?;
     }
     conn.map_err(|error| url.failed(error))
-}
-
-/// Checks that a database has the tables of this program, or none yet.
-///
-/// Errors: [`OpenError::Older`], [`OpenError::Newer`].
-pub(in crate::store) async fn require_newest_or_none(url: &DatabaseUrl) -> Result<(), OpenError> {
-    let checked = async {
-        let mut conn = url.connect(Session::Read).await?;
-        let check = within(url, &mut conn, |conn| {
-            Box::pin(migrations::require_newest_or_none(conn))
-        });
-        check.await?;
-        Ok(conn.close().await?)
-    };
-    checked.await.map_err(|error| url.failed(error))
 }
 
 /// Looks at the tables, as long as a read may take.

@@ -72,15 +72,6 @@ async fn make(conn: &mut Connection, mut rows: Vec<Row>) -> Result<(), db::Error
     Ok(())
 }
 
-/// Makes the words of all texts that have none, in the open transaction, and the parts of all letters that wait for them.
-pub(in crate::store) async fn make_all(conn: &mut Connection) -> Result<(), db::Error> {
-    if conn.postgres().is_some() {
-        while make_some(conn).await? {}
-    }
-    while store_pending(conn).await? {}
-    Ok(())
-}
-
 /// Makes the words of some texts that have none, in a transaction for itself; `false` when all have theirs.
 pub(in crate::store) async fn make_some(conn: &mut Connection) -> Result<bool, db::Error> {
     let rows = pending(conn).await?;

@@ -153,33 +153,6 @@ pub(in crate::store) async fn connect_alone(
     Ok(conn.into())
 }
 
-/// Checks that a database has the tables of this program, if there is one.
-///
-/// Errors: [`OpenError::Older`], [`OpenError::Newer`].
-pub(in crate::store) async fn require_newest_or_none(data: &Path) -> Result<(), OpenError> {
-    if !data.join("attache.db").exists() {
-        return Ok(());
-    }
-    let options = connect_options(data).create_if_missing(false);
-    let mut conn = options.connect().await?;
-    require_newest(&mut conn).await?;
-    Ok(conn.close().await?)
-}
-
-/// Returns a connection that only reads; `None` where there is no database.
-///
-/// Errors: [`OpenError::Older`], [`OpenError::Newer`].
-pub(in crate::store) async fn connect_to_read(
-    data: &Path,
-) -> Result<Option<Connection>, OpenError> {
-    if !data.join("attache.db").exists() {
-        return Ok(None);
-    }
-    let mut conn = only_to_read(connect_options(data))?.connect().await?;
-    require_newest(&mut conn).await?;
-    Ok(Some(conn.into()))
-}
-
 /// Checks settings, and with an engine's opening the pages, and applies the migrations that are missing.
 async fn bring_up_to_date(
     conn: &mut SqliteConnection,
@@ -319,10 +292,9 @@ impl OpenedAs {
 pub(in crate::store) const DATABASE_BYTES: &str =
     "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
 /// Raises the epoch. In an archive no engine has an epoch, so no run is claimed, no provider called
-/// and no mail sent there; nor while a persona moves.
+/// and no mail sent there.
 pub(in crate::store) const RAISE_EPOCH: &str = "
     UPDATE engine SET epoch = epoch + 1 WHERE id = 1 AND NOT EXISTS (SELECT 1 FROM archive)
-      AND NOT EXISTS (SELECT 1 FROM persona_moves WHERE state = 'begun')
     RETURNING epoch, loop_key, mark";
 /// A reader writes nothing, so that it works on a full disk.
 pub(in crate::store) const READ_EPOCH: &str =

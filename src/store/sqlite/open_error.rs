@@ -110,13 +110,6 @@ pub enum OpenError {
     /// A transfer of all rows into this database began and did not end.
     #[error("a move of all rows from {from} into this database did not end")]
     HalfMoved { from: String },
-    /// A move of a persona to or from another cell began and did not end. `place`: the folder of the other cell's workspace.
-    #[error("a move of the persona `{persona}` {} `{place}` began and did not end", if *is_out { "to" } else { "from" })]
-    PersonaOnItsWay {
-        persona: String,
-        is_out: bool,
-        place: String,
-    },
     /// The database is missing; a new one in its place would have lost every accepted letter.
     #[error("the database is missing, and `{left}` is left of it")]
     Gone { left: String },

@@ -1,4 +1,4 @@
-//! All rows of a database go to one of the other kind: of SQLite to PostgreSQL, or back. Those of a persona go to another cell.
+//! All rows of a database go to one of the other kind: of SQLite to PostgreSQL, or back.
 //!
 //! - `error`: reasons why rows were not moved.
 //! - `place`: where rows come from, and where they go to.
@@ -10,7 +10,6 @@
 //! - `load`: rows of a table, from one to the other.
 //! - `numbers`: numbers of new rows go on.
 //! - `steps`: a transfer, step by step.
-//! - `persona`: the rows of one persona, which go to the database of another cell.
 //!
 //! A transfer that dies is begun anew. Until it ends, the target has a mark by which no engine works there; the source gets its own
 //! before the target loses it, so at no instant do engines work on both. Not here: what the operator reads, and `.secrets`.
@@ -25,11 +24,9 @@ mod triggers;
 mod load;
 mod numbers;
 mod steps;
-mod persona;
 
 pub use canonical::{ReplacedNul, TableDigest};
 pub use error::TransferError;
-pub use persona::{PersonaMove, PersonaMoveError, PersonaMovePreview, PersonaMoveReport};
 #[cfg(test)]
 pub(in crate::store) use shape::COLUMNS_OF_FILE;
 pub use steps::{BegunTransfer, Transfer};

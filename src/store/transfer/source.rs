@@ -72,7 +72,7 @@ impl TransferSource {
                 let lock = acquire(&lock)?;
                 let opened = async {
                     let mut conn = server::connect_to_write(url, Session::WriteAll, clock).await?;
-                    archive::require_none(&mut conn).await?;
+                    archive::require_no_archive(&mut conn).await?;
                     Ok(conn)
                 };
                 (opened.await.map_err(|error| url.failed(error))?, lock)

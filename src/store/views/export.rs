@@ -39,22 +39,6 @@ pub(in crate::store) const COLUMNS: Sql = Sql::pair(
     WHERE table_schema = current_schema() AND table_name = $1 AND data_type <> 'bytea' ORDER BY ordinal_position",
 );
 
-/// Returns the name of an exported table, and the condition of a persona's rows with their order.
-fn exported(table: &str) -> Option<(&'static str, String)> {
-    let of_name = |of: &&PersonaTable| of.name == table;
-    let PersonaTable {
-        name,
-        whose,
-        exported,
-    } = PERSONA_TABLES.iter().find(of_name)?;
-    let rows = match *exported {
-        None => return None,
-        Some("") => (*whose).to_owned(),
-        Some(order) => format!("{whose} ORDER BY {order}"),
-    };
-    Some((name, rows))
-}
-
 /// Returns the columns from which the bodies of a turn are read; none for other tables.
 fn bodies_of(table: &str) -> &'static str {
     match table {
@@ -146,10 +130,7 @@ impl ExportSnapshot {
     /// Returns the names of the exported tables. Absent: the search index and vectors, which can be made again, and what only
     /// an engine can use.
     pub fn tables() -> impl Iterator<Item = &'static str> {
-        let exported = PERSONA_TABLES
-            .iter()
-            .filter(|table| table.exported.is_some());
-        exported.map(|table| table.name)
+        PERSONA_TABLES.iter().map(|table| table.name)
     }
 
     /// Returns the personas that have rows, those whose folder is gone among them.
@@ -168,7 +149,8 @@ impl ExportSnapshot {
         persona: &PersonaId,
         mut each: impl FnMut(&str) -> io::Result<()>,
     ) -> Result<io::Result<u64>> {
-        let Some((table, rows)) = exported(table) else {
+        let is_named = |of: &&PersonaTable| of.name == table;
+        let Some(PersonaTable { name: table, rows }) = PERSONA_TABLES.iter().find(is_named) else {
             return Ok(Ok(0));
         };
         let columns = db::query_scalar(COLUMNS).bind(table);

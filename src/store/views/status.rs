@@ -196,7 +196,7 @@ impl Store {
     /// Returns the reason why no engine starts in this database: it is an archive, or rows of it are on their way.
     pub async fn engine_refusal(&self) -> Result<Option<OpenError>> {
         let mut conn = self.readers().acquire().await?;
-        match archive::require_none(&mut conn).await {
+        match archive::require_no_archive(&mut conn).await {
             Ok(()) => Ok(None),
             Err(OpenError::Sql(error)) => Err(error.into()),
             Err(refusal) => Ok(Some(refusal)),

@@ -43,7 +43,6 @@ pub async fn plant_a_row_in_each_table(workspace: &Path) {
     assert!(empty.is_empty(), "no row goes into {empty:?}");
     // With one on its way no database is opened.
     let odd = "
-        UPDATE persona_moves SET state = 'ended';
         INSERT INTO contents (sha256, bytes) VALUES ('empty', x''), ('quoted \\ '' \"', CAST('a' || char(9, 10, 13, 92) AS BLOB)),
           ('Grüße 会議 🚲' || char(10) || '\\N\\.', zeroblob(70000));
         INSERT INTO provider_calls (provider, calls, last_latency_ms, last_failure_message)

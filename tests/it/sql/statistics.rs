@@ -145,18 +145,6 @@ pub(super) const WIDE: &[(&str, &str)] = &[
         "crowds::NEW_CORRESPONDENTS",
         "the letters of one day, once a minute",
     ),
-    (
-        "checks::IN_HAND",
-        "all runs of a persona that moves to another cell, with both engines stopped",
-    ),
-    (
-        "preview::MAIL_SIZE",
-        "all mails of a persona that is to move; an act of the owner",
-    ),
-    (
-        "texts::TEXTS_OF_PERSONA",
-        "all runs of a persona that moves to another cell, with both engines stopped",
-    ),
     ("quotes::CONTENT_PAGE", "ends at its limit"),
     ("usage::USAGE", "a person asked, once per command"),
     ("vectors::NEWEST_VECTORS", "newest first, ends at its limit"),

@@ -15,34 +15,6 @@ pub const WALKS: &[(&str, &str)] = &[
         "list::NODES",
         "as many nodes as machines, and a dozen leases",
     ),
-    (
-        "checks::IN_HAND",
-        "a persona moves to another cell, with both engines stopped",
-    ),
-    (
-        "checks::ERASURE_OPEN",
-        "one row for each person whom the owner erased; when a persona moves",
-    ),
-    (
-        "preview::MAIL_SIZE",
-        "an act of the owner, who seldom moves a persona",
-    ),
-    (
-        "record::LAST_OUT",
-        "one row for each persona that moved; when one does",
-    ),
-    (
-        "removal::NOTIFIED",
-        "a persona moves to another cell, with both engines stopped",
-    ),
-    (
-        "steps::HAS_PENDING",
-        "one row; a persona moves to another cell, with both engines stopped",
-    ),
-    (
-        "steps::ALL_NOTIFIED",
-        "the last entry of the key; a persona moves to another cell, with both engines stopped",
-    ),
     ("token::FORGET_TOKENS", "a hundred rows, once an hour"),
     (
         "numbers::GIVEN",
