@@ -207,22 +207,6 @@ mod armed {
             "K6",
             "a restored workspace that lacks a plain file and the database, and the mark of a restore",
         ),
-        (
-            "OB1",
-            "nothing: the large bytes of the letter are objects, and no row names them",
-        ),
-        (
-            "OB2",
-            "a claimed run; its request is an object, and no row names it",
-        ),
-        (
-            "OB3",
-            "rows that went; their objects are deleted, and stand among those to be deleted",
-        ),
-        (
-            "OB4",
-            "a token that is noted, and the one before it in the object store",
-        ),
         ("W1", "what was there before a group of writes"),
         ("W2", "the group of writes; nobody was told"),
     ];

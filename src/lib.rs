@@ -12,7 +12,6 @@ pub mod calendar;
 pub mod web;
 pub mod policy;
 pub mod config;
-pub mod objects;
 pub mod store;
 pub mod tools;
 pub mod gateway;

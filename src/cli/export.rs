@@ -138,7 +138,7 @@ async fn take_snapshot(
     let size = fs::metadata(&database)?.len();
     let copying = backup::copy_database(&database, snapshot, backup::LOG_BYTES_MAX);
     progress::growing(context, (snapshot, size), "copied", copying).await?;
-    Ok(ExportSnapshot::open(snapshot, &context.workspace).await?)
+    Ok(ExportSnapshot::open(snapshot).await?)
 }
 
 /// Writes one persona into a new folder; returns the numbers of mails, rows and files.

@@ -13,7 +13,6 @@ use crate::domain::Timestamp;
 use crate::replay::fork;
 use crate::store::gc::{KINDS, Pruned, PrunedKind};
 use crate::store::{Store, give_up_spare_room};
-use crate::text::plural;
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -106,15 +105,6 @@ async fn prune_kind(context: &CommandContext, args: &ArgMatches) -> anyhow::Resu
     };
     if !dry {
         while store.redact_ended_runs().await? > 0 {}
-        if store.has_objects() {
-            let left = store.delete_all_dropped().await?;
-            if left > 0 {
-                screen::remark(&format!(
-                    "{} not deleted yet, for the reason above: the engine goes on with it",
-                    plural(left, "object")
-                ));
-            }
-        }
         let rows: u64 = done.iter().map(|(_, _, pruned)| pruned.rows).sum();
         store.note_maintenance("gc", format!("{rows} rows")).await?;
     }

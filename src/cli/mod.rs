@@ -5,7 +5,7 @@
 //! - setup: `init`, `setup`, `config`, `persona`, `workspace`, `schedule`, `providers`
 //! - work: `demo`, `serve`, `nodes`, `reload`, `ingest`, `import`, `migrate`, `drain`, `ask`, `chat`
 //! - inspection: `status`, `tail`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
-//! - maintenance: `doctor`, `backup`, `restore`, `upgrade`, `export`, `gc`, `erase`, `objects`
+//! - maintenance: `doctor`, `backup`, `restore`, `upgrade`, `export`, `gc`, `erase`
 //! - permission: `approvals`, `drafts`, `memory`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
 //! - for browsers and programs: `web`, `webhooks`; for agents: `mcp`; for packages: `packaging`
 //!
@@ -44,7 +44,6 @@ mod backup;
 mod restore;
 mod upgrade;
 mod erase;
-mod objects;
 mod export;
 mod gc;
 mod halt;
@@ -161,7 +160,6 @@ static COMMANDS: &[(&str, &[&dyn Command])] = &[
             &export::Export,
             &gc::Gc,
             &erase::EraseCommand,
-            &objects::ObjectsCommand,
             &packaging::Completions,
             &packaging::Man,
         ],
@@ -346,6 +344,7 @@ const GONE: &[(&[&str], &str)] = &[
         &["migrate", "protege"],
         "copy the personas by hand, and import the mail with `attache import`",
     ),
+    (&["objects"], "all bytes are in the database"),
     (
         &["persona", "move"],
         "copy its folder to the other cell, and import its mail there",

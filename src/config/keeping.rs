@@ -1,16 +1,12 @@
-//! `configs/keeping.json`: backups that the engine makes by itself, what it throws away by age, and where large bytes are.
+//! `configs/keeping.json`: backups that the engine makes by itself, and what it throws away by age.
 
-use super::objects::{self, ObjectSettings, TypedObjects};
-use super::secrets::{Secrets, environment};
 use super::values::check_context::CheckContext;
 use crate::config::file::duration::{self, TypedDuration, spell};
-use crate::config::file::{
-    ConfigFile, ConfigLocation, ConfigSource, KEEPING_FILE, Problem, below, read, text_file,
-};
+use crate::config::file::{ConfigFile, below};
 use chrono::{NaiveTime, Timelike};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Bounds of the interval between two backups.
@@ -21,7 +17,7 @@ const COUNT_MAX: u32 = 1000;
 /// Least age of what is thrown away: a shorter one is a typing error, such as `90m` for ninety months.
 const AGE_MIN: Duration = Duration::from_secs(24 * 3600);
 
-/// Backups, what is thrown away by age, and an object store. Without this file there is none of them.
+/// Backups, and what is thrown away by age. Without this file there is neither.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "configs/keeping.json")]
@@ -33,8 +29,6 @@ pub struct TypedKeeping {
     /// Ages after which data is thrown away, as `attache gc --kind` does it. A kind that is left out stays.
     #[serde(default)]
     retention: RetentionAges,
-    /// Object store for large bytes of letters and attachments. Without it, all bytes stay in the database.
-    objects: Option<TypedObjects>,
 }
 
 /// Backups of the whole workspace, made beside the engine's work.
@@ -161,14 +155,12 @@ mod optional_duration {
     }
 }
 
-/// Backups, what is thrown away by age, and an object store.
+/// Backups, and what is thrown away by age.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct KeepingSettings {
     /// `None`: the engine makes none.
     pub backup: Option<ScheduledBackup>,
     pub retention: RetentionAges,
-    /// `None`: all bytes are in the database.
-    pub objects: Option<ObjectSettings>,
 }
 
 /// Backups that the engine makes.
@@ -199,47 +191,9 @@ pub fn resolve(file: &ConfigFile<TypedKeeping>, ctx: &mut CheckContext<'_>) -> K
             ctx.report(problem.hint("`d` is days, `m` is minutes: write `90d` for three months"));
         }
     }
-    let mut problems = Vec::new();
-    let set = |name: &str| ctx.how_to_set(name);
-    let objects = file.typed.objects.as_ref().and_then(|typed| {
-        objects::resolve((&file.document, typed), ctx.secrets, &set, &mut problems)
-    });
-    problems.into_iter().for_each(|problem| ctx.report(problem));
     KeepingSettings {
         backup: backup.and_then(|typed| resolve_backup(file, typed, ctx)),
         retention: file.typed.retention.clone(),
-        objects,
-    }
-}
-
-/// Reads the settings of a workspace's object store, for a store that is opened without the rest of the
-/// configuration; `None` where none is configured.
-///
-/// Errors: what `attache config check` says of them.
-pub fn objects_of(workspace: &Path) -> Result<Option<ObjectSettings>, Box<Problem>> {
-    // Most workspaces have no such file, and a file without the word has no such settings.
-    let text = text_file::read(&workspace.join(KEEPING_FILE), 1024 * 1024);
-    if !text.is_ok_and(|text| text.contains("\"objects\"")) {
-        return Ok(None);
-    }
-    let mut problems = Vec::new();
-    let secrets = Secrets::read(workspace, &environment, &mut Vec::new());
-    let source = ConfigSource::new(ConfigLocation::Folder(workspace));
-    let file = read::<TypedKeeping>(&source, KEEPING_FILE, &mut problems);
-    if let Some(problem) = problems.into_iter().next() {
-        return Err(Box::new(problem));
-    }
-    let Some((file, typed)) =
-        (file.as_ref()).and_then(|file| Some((file, file.typed.objects.as_ref()?)))
-    else {
-        return Ok(None);
-    };
-    let mut problems = Vec::new();
-    let set = |name: &str| secrets.how_to_set(name, &[]);
-    let settings = objects::resolve((&file.document, typed), &secrets, &set, &mut problems);
-    match problems.into_iter().next() {
-        Some(problem) => Err(Box::new(problem)),
-        None => Ok(settings),
     }
 }
 

@@ -14,7 +14,7 @@
 //! - `security`: `configs/security.json`, with `authentication` and `mcp_server`
 //! - `policy`: `configs/policy.json` and `personas/<id>/policy.json`
 //! - `hooks`: `configs/hooks.json`
-//! - `skills`: `configs/skills.json`; `keeping`: `configs/keeping.json`, with `objects`
+//! - `skills`: `configs/skills.json`; `keeping`: `configs/keeping.json`
 //! - `web`: `configs/web.json`; `own_tools`: `configs/tools/NAME/tool.json`; `mcp`: `configs/mcp.json`
 //! - `persona`: `personas/<id>/persona.json`; `letters`: its options of letters by their address;
 //!   `personas` holds all of them
@@ -37,7 +37,6 @@ mod authentication;
 mod policy;
 mod hooks;
 mod web;
-mod objects;
 mod keeping;
 mod skills;
 mod own_tools;
@@ -88,7 +87,7 @@ pub use inference::settings_in_force::{Setting, SettingsInForce};
 pub use inference::spending::{Spending, spending};
 pub use inference::think::Think;
 pub use inference::tool_timeouts::{TOOL_TIMEOUT, TOOL_TIMEOUT_MAX, ToolTimeouts};
-pub use keeping::{KeepingSettings, RetentionAges, ScheduledBackup, objects_of};
+pub use keeping::{KeepingSettings, RetentionAges, ScheduledBackup};
 pub use letters::outgoing::PersonaMail;
 pub use letters::{LetterRule, LetterRules};
 pub use load::{
@@ -99,7 +98,6 @@ pub use mcp::{
     ApprovedTool, DESCRIPTION_BYTES_MAX, McpHeader, McpOAuth, McpPins, McpServer, McpServerPin,
     McpTool, McpToolPin, PinnedFile, SCHEMA_BYTES_MAX, definition_sha256, lock_text, origin,
 };
-pub use objects::{BucketKey, OBJECTS_KEY_ID, OBJECTS_SECRET_KEY, ObjectPlace, ObjectSettings};
 pub use own_tools::{OwnTool, OwnToolClass, OwnToolEffects, ToolSenders};
 pub use persona::{BadName, Persona, PersonaTools, check_name, description, is_untouched};
 pub use personas::{OutOfService, Personas};

@@ -90,10 +90,6 @@ pub async fn finish(
         .entry("texts_of_requests".to_owned())
         .or_default() += texts;
     let is_rewritten = store.rewrite_file().await?;
-    let objects_left = match store.has_objects() {
-        true => delete_objects(store, &mut done.counts).await?,
-        false => 0,
-    };
     let remains = match done.scope {
         Some(scope) => Some(store.quoting_places(&scope.quotations).await?),
         None => None,
@@ -122,25 +118,11 @@ pub async fn finish(
     };
     let report = report.signed(store.loop_key());
     report.write(&config.workspace)?;
-    // What is still in the file's free pages, or in the object store, is taken off by `--resume`.
-    if is_rewritten && objects_left == 0 {
+    // What is still in the file's free pages is taken off by `--resume`.
+    if is_rewritten {
         store.end_erasure(&begun.id).await?;
     }
     Ok(report)
-}
-
-/// Deletes the objects of the rows that went; returns the number of those that an object store which is away has still.
-async fn delete_objects(
-    store: &Store,
-    counts: &mut BTreeMap<String, u64>,
-) -> Result<u64, KeepingError> {
-    let dropped = store.dropped_objects().await?;
-    let left = store.delete_all_dropped().await?;
-    counts.insert("objects".to_owned(), dropped.saturating_sub(left));
-    if left > 0 {
-        counts.insert("objects_left".to_owned(), left);
-    }
-    Ok(left)
 }
 
 /// What was done until the rows were gone.

@@ -3,7 +3,7 @@
 //! - `contents`: the plain files of a workspace. `manifest`: those of a backup, with their digests.
 //! - `whole_backup`: a backup is made. `backup_check`: it is checked. `restore`: it becomes a workspace.
 //! - `due`: when one is to be made. `backup_worker`: makes them, and keeps so many.
-//! - `retention_worker`: throws away by age. `object_worker`: deletes objects that no row names.
+//! - `retention_worker`: throws away by age.
 //! - `erasure`: what a person wrote goes. `erasure_files`: from files.
 //!   `erasure_backups`: what holds it still. `erasure_report`: the signed report.
 //! - `failure`: errors of these.
@@ -23,7 +23,6 @@ mod erasure_backups;
 mod erasure_report;
 mod erasure;
 mod retention_worker;
-mod object_worker;
 
 pub use backup_check::{BackupVerdict, ManifestSummary, check};
 pub use backup_worker::{BackupWorker, backups_in, newest_good_backup};
@@ -32,7 +31,6 @@ pub use erasure::{ErasureForecast, erase, finish as finish_erasure, forecast};
 pub use erasure_report::{ErasureReport, NamedBackup, REPORTS as ERASURE_REPORTS};
 pub use failure::KeepingError;
 pub use manifest::BackupManifest;
-pub use object_worker::ObjectWorker;
 pub use restore::{Restored, restore};
 pub use retention_worker::{RetentionPause, RetentionWorker};
 pub use whole_backup::{WholeBackup, back_up};
@@ -42,7 +40,7 @@ use crate::store::Store;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Makes backups, throws away by age and deletes objects that no row names, until `shutdown`.
+/// Makes backups and throws away by age, until `shutdown`.
 pub fn work(
     store: &Store,
     config: &Arc<Config>,
@@ -50,7 +48,6 @@ pub fn work(
 ) -> impl Future<Output = ()> + Send + use<> {
     let backups = BackupWorker::new(store, config);
     let retention = RetentionWorker::new(store, config);
-    let objects = ObjectWorker::new(store);
     let store = store.clone();
     async move {
         if store
@@ -63,10 +60,6 @@ pub fn work(
             );
         }
         drop(store);
-        tokio::join!(
-            backups.run(shutdown.clone()),
-            objects.run(shutdown.clone()),
-            retention.run(shutdown)
-        );
+        tokio::join!(backups.run(shutdown.clone()), retention.run(shutdown));
     }
 }

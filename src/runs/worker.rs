@@ -492,8 +492,6 @@ fn retry_wait(error: &RunError, attempt: u32, seed: u64) -> Option<Duration> {
     let (asked, waits) = match error {
         RunError::Provider { retry_in, .. } => ((*retry_in)?, RUN_RETRY_WAITS),
         RunError::Machine { .. } => (Duration::ZERO, RUN_RETRY_WAITS),
-        // A bucket may be away for an hour while the database is well.
-        RunError::Store(StoreError::Object(_)) => (Duration::ZERO, RUN_RETRY_WAITS),
         RunError::Store(_) => (Duration::ZERO, STORE_RETRY_WAITS),
         RunError::Fatal { .. }
         | RunError::BudgetExhausted(_)
@@ -515,7 +513,6 @@ async fn store(deps: &WorkerDeps, run: &ClaimedRun, failure: RunFailure) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::ObjectError;
 
     #[test]
     fn a_run_waits_longer_after_each_failure_and_after_one_of_the_store_not_long_at_first() {
@@ -523,16 +520,7 @@ mod tests {
         let machine = || RunError::Machine {
             message: "no descriptors".to_owned(),
         };
-        let bucket = || {
-            let away = ObjectError::Late {
-                place: "s3://house".to_owned(),
-                after: Duration::from_secs(10),
-            };
-            RunError::Store(StoreError::Object(Box::new(away)))
-        };
-        let cases: [(RunError, u32, Option<u64>); 15] = [
-            (bucket(), 1, Some(60)),
-            (bucket(), 5, Some(14_400)),
+        let cases: [(RunError, u32, Option<u64>); 13] = [
             (store(), 1, Some(2)),
             (store(), 2, Some(10)),
             (store(), 3, Some(60)),

@@ -13,7 +13,6 @@ mod whole;
 mod hashes;
 use crate::store::db::{self, Connection, Sql};
 use crate::store::maintenance::versions::require_newest;
-use crate::store::objects::room::ObjectRoom;
 use crate::store::postgres::open as server;
 use crate::store::postgres::refusal::is_passing;
 use crate::store::postgres::url::{DatabaseUrl, Session};
@@ -134,8 +133,6 @@ pub struct Audit {
     conn: Connection,
     /// The file, where the database is one.
     path: Option<PathBuf>,
-    /// `None`: it is a copy, and objects are not looked at.
-    objects: Option<ObjectRoom>,
 }
 
 pub(super) const PENDING: &str = "
@@ -195,31 +192,26 @@ impl Audit {
         Ok(Self {
             conn: conn.into(),
             path: Some(path.to_owned()),
-            objects: None,
         })
     }
 
     /// Opens the database of a workspace, which is a file or on a server.
     pub async fn of_workspace(workspace: &Path) -> std::result::Result<Self, OpenError> {
-        let mut audit = match DatabaseUrl::of(workspace)? {
+        match DatabaseUrl::of(workspace)? {
             None => {
                 let data = workspace.join("data");
-                Self::open_noted(&data.join("attache.db"), mark::noted(&data)).await?
+                Self::open_noted(&data.join("attache.db"), mark::noted(&data)).await
             }
-            Some(url) => Self {
+            Some(url) => Ok(Self {
                 conn: server::connect_to_read(&url, Session::ReadAll).await?,
                 path: None,
-                objects: None,
-            },
-        };
-        audit.objects = Some(ObjectRoom::of(workspace));
-        Ok(audit)
+            }),
+        }
     }
 
     /// Makes the checks in order.
     pub async fn examine(&mut self, wanted: AuditScope) -> Result<Findings> {
-        let objects = self.objects.as_ref();
-        let mut findings = examine_with(&mut self.conn, objects, wanted).await?;
+        let mut findings = examine(&mut self.conn, wanted).await?;
         findings.made += 1;
         let log = self.log_bytes();
         if log > LOG_BYTES_MAX {
@@ -243,17 +235,9 @@ impl Audit {
     }
 }
 
-/// Makes the checks that need only a connection; objects are not looked at.
+/// Makes the checks that need only a connection.
 pub(in crate::store) async fn examine(
     conn: &mut Connection,
-    wanted: AuditScope,
-) -> Result<Findings> {
-    examine_with(conn, None, wanted).await
-}
-
-async fn examine_with(
-    conn: &mut Connection,
-    objects: Option<&ObjectRoom>,
     wanted: AuditScope,
 ) -> Result<Findings> {
     let (mut findings, mut unread) = (Findings::default(), Vec::new());
@@ -283,7 +267,7 @@ async fn examine_with(
         }
     }
     if wanted.bytes {
-        hashes::examine((conn, objects), &mut findings, &mut unread).await?;
+        hashes::examine(conn, &mut findings, &mut unread).await?;
     }
     findings.unread(unread);
     let pending = match db::query(PENDING).fetch_one(conn).await {

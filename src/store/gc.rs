@@ -154,29 +154,29 @@ pub static KINDS: &[PrunedKind] = &[
 
 pub(super) const TURNS: &str = "
     SELECT r.seq AS position, r.id AS key, (SELECT sum(octet_length(t.request_json) + coalesce(octet_length(t.response_json), 0)
-        + coalesce(octet_length(t.context_json), 0) + coalesce(t.object_bytes, octet_length(t.packed), 0) + coalesce(octet_length(t.sources_json), 0)) FROM run_turns t WHERE t.run_id = r.id) AS size_bytes,
+        + coalesce(octet_length(t.context_json), 0) + coalesce(octet_length(t.packed), 0) + coalesce(octet_length(t.sources_json), 0)) FROM run_turns t WHERE t.run_id = r.id) AS size_bytes,
       (SELECT count(*) FROM run_turns t WHERE t.run_id = r.id AND t.pruned_at IS NULL) AS row_count
     FROM runs r WHERE r.seq > $1 AND r.state IN ('succeeded', 'cancelled') AND r.finished_at < $2
       AND EXISTS (SELECT 1 FROM run_turns t WHERE t.run_id = r.id AND t.pruned_at IS NULL)
     ORDER BY r.seq LIMIT $3";
 pub(super) const PRUNE_TURNS: &str = "
     UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, packed = NULL,
-      packed_with = NULL, packed_object = NULL, object_bytes = NULL, pruned_at = $2
+      packed_with = NULL, pruned_at = $2
     WHERE run_id IN (SELECT r.id FROM jsonb_each($1) j JOIN runs r ON r.id = j.value
         WHERE r.state IN ('succeeded', 'cancelled')) AND pruned_at IS NULL";
 pub(super) const LETTERS: &str = "
-    SELECT m.seq AS position, m.raw_id AS key, coalesce(l.object_bytes, octet_length(l.bytes)) AS size_bytes, 1 AS row_count
+    SELECT m.seq AS position, m.raw_id AS key, octet_length(l.bytes) AS size_bytes, 1 AS row_count
     FROM messages m JOIN raw_letters l ON l.id = m.raw_id
     WHERE m.seq > $1 AND m.received_at < $2 AND l.pruned_at IS NULL
       AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.trigger_message_id = m.id
         AND r.state NOT IN ('succeeded', 'cancelled', 'failed'))
     ORDER BY m.seq LIMIT $3";
 pub(super) const PRUNE_LETTERS: &str = "
-    UPDATE raw_letters SET bytes = CAST('' AS BLOB), object = NULL, object_bytes = NULL, pruned_at = $2
+    UPDATE raw_letters SET bytes = CAST('' AS BLOB), pruned_at = $2
     WHERE id IN (SELECT value FROM jsonb_each($1)) AND pruned_at IS NULL";
 pub(super) const ATTACHMENTS: &str = "
     SELECT m.seq AS position, m.id AS key,
-      (SELECT sum(CASE WHEN a.object IS NULL THEN octet_length(a.bytes) ELSE a.size_bytes END) FROM attachments a WHERE a.message_id = m.id) AS size_bytes,
+      (SELECT sum(octet_length(a.bytes)) FROM attachments a WHERE a.message_id = m.id) AS size_bytes,
       (SELECT count(*) FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL) AS row_count
     FROM messages m WHERE m.seq > $1 AND m.received_at < $2
       AND EXISTS (SELECT 1 FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL)
@@ -184,12 +184,12 @@ pub(super) const ATTACHMENTS: &str = "
         AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
     ORDER BY m.seq LIMIT $3";
 pub(super) const PRUNE_ATTACHMENTS: &str = "
-    UPDATE attachments SET bytes = CAST('' AS BLOB), object = NULL, pruned_at = $2
+    UPDATE attachments SET bytes = CAST('' AS BLOB), pruned_at = $2
     WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND pruned_at IS NULL";
 /// Whoever proves nothing can send as much as may come; of what nobody answered a description is enough.
 pub(super) const UNPROVEN: &str = "
-    SELECT m.seq AS position, m.id AS key, coalesce(l.object_bytes, octet_length(l.bytes))
-        + coalesce((SELECT sum(CASE WHEN a.object IS NULL THEN octet_length(a.bytes) ELSE a.size_bytes END) FROM attachments a
+    SELECT m.seq AS position, m.id AS key, octet_length(l.bytes)
+        + coalesce((SELECT sum(octet_length(a.bytes)) FROM attachments a
             WHERE a.message_id = m.id AND a.pruned_at IS NULL), 0) AS size_bytes,
       CASE WHEN l.pruned_at IS NULL THEN 1 ELSE 0 END
         + (SELECT count(*) FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL) AS row_count
@@ -199,9 +199,9 @@ pub(super) const UNPROVEN: &str = "
       AND (l.pruned_at IS NULL OR EXISTS (SELECT 1 FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL))
     ORDER BY m.seq LIMIT $3";
 pub(super) const PRUNE_UNPROVEN: &str = "
-    UPDATE attachments SET bytes = CAST('' AS BLOB), object = NULL, pruned_at = $2
+    UPDATE attachments SET bytes = CAST('' AS BLOB), pruned_at = $2
     WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND pruned_at IS NULL;
-    UPDATE raw_letters SET bytes = CAST('' AS BLOB), object = NULL, object_bytes = NULL, pruned_at = $2
+    UPDATE raw_letters SET bytes = CAST('' AS BLOB), pruned_at = $2
     WHERE id IN (SELECT m.raw_id FROM jsonb_each($1) j JOIN messages m ON m.id = j.value) AND pruned_at IS NULL";
 pub(super) const MAILS: &str = "
     SELECT seq AS position, id AS key, octet_length(bytes) AS size_bytes, 1 AS row_count FROM deliveries

@@ -5,7 +5,6 @@ use crate::domain::LoopKey;
 use crate::store::db::{Connection, Pool, Scope};
 use crate::store::journal::packed::SharedParts;
 use crate::store::maintenance::migrate::UpgradeBackup;
-use crate::store::objects::room::ObjectRoom;
 use crate::store::opened::{Opened, StoreWriter};
 use crate::store::postgres::heartbeat::LeaseHeartbeat;
 use crate::store::postgres::open as server;
@@ -31,7 +30,6 @@ struct Inner {
     clock: Arc<dyn Clock>,
     poison_runs: PoisonRuns,
     shared_parts: SharedParts,
-    objects: ObjectRoom,
 }
 
 type OpenResult = std::result::Result<Store, OpenError>;
@@ -42,24 +40,22 @@ impl Store {
     ///
     /// Errors: [`OpenError::InUse`] when another process holds the lock.
     pub async fn open(workspace: &Path, clock: Arc<dyn Clock>) -> OpenResult {
-        let objects = ObjectRoom::of_engine(workspace)?;
         let opened = match DatabaseUrl::of(workspace)? {
             None => file::open(workspace, &*clock).await?,
             Some(url) => server::open(workspace, &url, &clock).await?,
         };
-        Ok(Self::new(opened, clock, objects))
+        Ok(Self::new(opened, clock))
     }
 
     /// Opens the database like [`Store::open`], also while another process has the lock, a stopped
     /// one for example. Later writes of that process are refused, and its [`Store::halted`]
     /// resolves.
     pub async fn take_over(workspace: &Path, clock: Arc<dyn Clock>) -> OpenResult {
-        let objects = ObjectRoom::of_engine(workspace)?;
         let opened = match DatabaseUrl::of(workspace)? {
             None => file::take_over(workspace, &*clock).await?,
             Some(url) => server::take_over(workspace, &url, &clock).await?,
         };
-        Ok(Self::new(opened, clock, objects))
+        Ok(Self::new(opened, clock))
     }
 
     /// Opens the database while an engine runs, for listings and for requests such as a
@@ -70,7 +66,7 @@ impl Store {
             None => file::open_shared(workspace, &*clock).await?,
             Some(url) => server::open_shared(&url, &*clock).await?,
         };
-        Ok(Self::new(opened, clock, ObjectRoom::of(workspace)))
+        Ok(Self::new(opened, clock))
     }
 
     /// Opens the database like [`Store::open_shared`], after bringing it up to date with a copy before or without.
@@ -83,7 +79,7 @@ impl Store {
             None => file::upgrade(workspace, &*clock, backup).await?,
             Some(url) => server::open_shared(&url, &*clock).await?,
         };
-        Ok(Self::new(opened, clock, ObjectRoom::of(workspace)))
+        Ok(Self::new(opened, clock))
     }
 
     /// Opens the database by read-only connections, without migrations: every write is an error.
@@ -94,17 +90,16 @@ impl Store {
             None => file::open_to_read(workspace, &*clock).await?,
             Some(url) => server::open_to_read(&url).await?,
         };
-        Ok(Self::new(opened, clock, ObjectRoom::of(workspace)))
+        Ok(Self::new(opened, clock))
     }
 
-    fn new(opened: Opened, clock: Arc<dyn Clock>, objects: ObjectRoom) -> Self {
+    fn new(opened: Opened, clock: Arc<dyn Clock>) -> Self {
         let poison_runs = PoisonRuns::of_engine(clock.monotonic());
         let inner = Inner {
             opened,
             clock,
             poison_runs,
             shared_parts: SharedParts::default(),
-            objects,
         };
         Self {
             inner: Arc::new(inner),
@@ -166,10 +161,6 @@ impl Store {
 
     pub(in crate::store) fn readers(&self) -> &Pool {
         &self.inner.opened.readers
-    }
-
-    pub(in crate::store) fn objects(&self) -> &ObjectRoom {
-        &self.inner.objects
     }
 
     pub(in crate::store) fn shared_parts(&self) -> &SharedParts {

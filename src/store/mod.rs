@@ -19,7 +19,6 @@
 //! - `schedules`: responsibilities and slots.
 //! - `memory`: entries about correspondents, threads and for everybody.
 //! - `calendar`: events, and invitations in mail.
-//! - `objects`: bytes of rows in an object store.
 //! - `files`: files that agents may change, and those that they may not.
 //! - `mcp_tools`: tools of MCP servers that are off.
 //! - `notices`: events for the owner. `approvals`: questions to the owner.
@@ -69,7 +68,6 @@ mod maintenance;
 mod archive;
 mod transfer;
 mod erasure;
-mod objects;
 pub mod files;
 pub mod views;
 pub mod audit;
@@ -153,7 +151,6 @@ pub use notices::causes::{
 };
 pub use notices::emit::NewNotice;
 pub use notices::wording::quoted;
-pub use objects::{KeptObject, OrphanPass};
 pub use place::DatabasePlace;
 pub use postgres::heartbeat::NodesSeen;
 pub use postgres::hints::{HintedQueue, QueueHints};
@@ -231,7 +228,6 @@ pub use schedules::waiting::{CATCHING_UP_MAX, WaitingSlot, WaitingTurn, WaitingT
 pub use writes::power_cut::PowerCut;
 
 use crate::domain::PersonaId;
-use crate::objects::ObjectError;
 use futures_util::future::BoxFuture;
 
 /// Errors of the store.
@@ -309,9 +305,6 @@ pub enum StoreError {
     /// A stored value cannot be parsed: the file was changed by another program.
     #[error("unreadable {what} in the database")]
     Unreadable { what: &'static str },
-    /// Bytes of a row are in an object store, which cannot be used now or has lost them.
-    #[error(transparent)]
-    Object(Box<ObjectError>),
     /// Any other failure of a statement.
     #[error("the database refused")]
     Sql(#[from] db::Error),
@@ -324,18 +317,12 @@ impl StoreError {
         matches!(
             self,
             StoreError::Unreadable { .. } | StoreError::Missing { .. }
-        ) || matches!(self, StoreError::Object(error) if error.is_lost())
+        )
     }
 
     /// Reports whether the file itself is damaged.
     pub fn is_damage(&self) -> bool {
         matches!(self, StoreError::Sql(error) if sqlite::open_error::is_damage(error))
-    }
-}
-
-impl From<ObjectError> for StoreError {
-    fn from(error: ObjectError) -> Self {
-        Self::Object(Box::new(error))
     }
 }
 

@@ -107,7 +107,6 @@ mod kills;
 mod recovery;
 mod maintenance;
 #[cfg(debug_assertions)]
-mod objects;
 mod week;
 mod doctor;
 mod sql;

@@ -120,7 +120,6 @@ async fn back_up(context: &CommandContext, file: &Path, force: bool) -> anyhow::
         context.screen.json(&record)?;
     } else {
         record.print(context, findings.made)?;
-        say_objects(store.has_objects());
     }
     if broken.is_empty() {
         return Ok(Exit::Ok);
@@ -132,16 +131,6 @@ async fn back_up(context: &CommandContext, file: &Path, force: bool) -> anyhow::
     Err(failure
         .hint("the copy was made all the same; `attache doctor --audit` says more")
         .into())
-}
-
-/// Says what a copy of the database lacks where large bytes are in an object store.
-fn say_objects(has_objects: bool) {
-    if has_objects {
-        screen::remark(
-            "not in it: the bytes in the object store of `configs/keeping.json`, whose objects its rows name; copy the object \
-             store by its own means, and keep what is deleted there for as long as you keep backups",
-        );
-    }
 }
 
 /// Refuses a copy without a database, in its place, or over another file.

@@ -68,7 +68,6 @@ pub(super) async fn back_up(context: &CommandContext, folder: &Path) -> anyhow::
         .collect();
     note(&store, &folder, made.manifest.bytes(), &broken).await;
     print(context, &folder, &made.manifest, made.checks)?;
-    super::say_objects(store.has_objects() && !context.json());
     if broken.is_empty() {
         return Ok(Exit::Ok);
     }

@@ -11,8 +11,6 @@ use crate::gateway::failing::FailingServer;
 use crate::gateway::ingress::imap;
 use crate::providers::LoopOwner;
 use crate::runs::provider_health::status::{self, Seat};
-use crate::store::{Store, StoreError};
-use crate::text::with_causes;
 use futures_util::future::join_all;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +24,6 @@ pub struct RefusingServer {
 
 const GATEWAY: &str = "configs/gateway.json";
 const INFERENCE: &str = "configs/inference.json";
-const KEEPING: &str = "configs/keeping.json";
 
 /// Asks every server of the configuration. The number of checks is that of the servers.
 pub async fn examine(config: Option<&Config>, workspace: &Path) -> ExaminedArea {
@@ -59,18 +56,10 @@ pub async fn examine(config: Option<&Config>, workspace: &Path) -> ExaminedArea 
     let providers = seats
         .iter()
         .map(|seat| provider(seat, clock.as_ref(), &clocks));
-    let (out, mailboxes, providers, objects) = futures_util::join!(
-        outbound(config),
-        join_all(mailboxes),
-        join_all(providers),
-        objects(config, workspace)
-    );
-    let checks = usize::from(config.gateway.outbound.is_some())
-        + mailboxes.len()
-        + providers.len()
-        + usize::from(config.keeping.objects.is_some());
-    let refusing = out.into_iter().chain(objects);
-    let refusing = refusing.chain(mailboxes.into_iter().flatten());
+    let (out, mailboxes, providers) =
+        futures_util::join!(outbound(config), join_all(mailboxes), join_all(providers));
+    let checks = usize::from(config.gateway.outbound.is_some()) + mailboxes.len() + providers.len();
+    let refusing = out.into_iter().chain(mailboxes.into_iter().flatten());
     let refusing = refusing.chain(providers.into_iter().flatten());
     let clocks = compare(&clocks.into_inner().unwrap_or_else(PoisonError::into_inner));
     let findings = refusing.map(|server| finding(&server));
@@ -151,30 +140,6 @@ async fn outbound(config: &Config) -> Option<RefusingServer> {
         what,
         remedy,
         file: GATEWAY,
-    })
-}
-
-/// Puts an object, reads it and deletes it. A workspace without a database has none to try it with.
-async fn objects(config: &Config, workspace: &Path) -> Option<RefusingServer> {
-    config.keeping.objects.as_ref()?;
-    let store = Store::open_to_read(workspace, Arc::new(SystemClock::new())).await;
-    let store = store.ok()?;
-    let tried = store.try_objects().await;
-    store.close().await;
-    let error = tried.err()?;
-    let words = with_causes(&error);
-    let what = match &error {
-        StoreError::Object(error) if error.is_not_holder() => words,
-        _ => format!("objects cannot be stored: {words}"),
-    };
-    let remedy = match &error {
-        StoreError::Object(error) => error.remedy(),
-        _ => "see `objects` in configs/keeping.json".to_owned(),
-    };
-    Some(RefusingServer {
-        what,
-        remedy,
-        file: KEEPING,
     })
 }
 

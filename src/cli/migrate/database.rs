@@ -1,6 +1,5 @@
 //! `attache migrate --to URL|FOLDER`: all rows of the workspace's database go to one of the other kind.
 
-use crate::cli::objects::{CLAIM_STEP, has_objects};
 use crate::cli::screen::progress;
 use crate::cli::setup::secrets_file;
 use crate::cli::{CommandContext, Exit, Failure, screen};
@@ -36,9 +35,6 @@ pub(super) async fn migrate(context: &CommandContext, args: &ArgMatches) -> anyh
             record.is_switched = true;
         }
         false => record.next = switch.steps(),
-    }
-    if has_objects(workspace) {
-        record.next.push(CLAIM_STEP.to_owned());
     }
     print(context, &record)?;
     Ok(Exit::Ok)
@@ -166,11 +162,6 @@ fn refusal(error: TransferError) -> anyhow::Error {
         TransferError::SameKind { .. } => (
             Exit::Usage,
             "between two files go `attache backup` and `restore`, between two servers `pg_dump` and `pg_restore`",
-        ),
-        TransferError::Objects { .. } => (
-            Exit::Workspace,
-            "give the target's `configs/keeping.json` the same `objects`, with their keys in its `.secrets`: the rows keep the names of \
-             their objects",
         ),
         TransferError::NoSource => (
             Exit::NoInput,

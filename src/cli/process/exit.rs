@@ -145,7 +145,6 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
             let hint = "the engine needs a folder `data` in which its user may write, on a file system with locks";
             (Exit::CannotCreate, hint)
         }
-        OpenError::Objects(error) => return (Exit::Workspace, Some(error.remedy())),
         OpenError::LeaseSeconds
         | OpenError::NotMade
         | OpenError::DatabaseUrl(_)
@@ -337,13 +336,6 @@ fn of_store(error: &StoreError) -> (Exit, Option<String>) {
         StoreError::ReadsFail(_) => {
             let hint = "see to the disk and start again: whatever got a yes is stored, and what got none comes again";
             (Exit::Broken, Some(hint.to_owned()))
-        }
-        StoreError::Object(error) => {
-            let exit = match error.is_lost() {
-                true => Exit::Failed,
-                false => Exit::TryAgain,
-            };
-            (exit, Some(error.remedy()))
         }
         StoreError::Moved(_) => {
             let hint = "put `data/attache.db` back where it was, with its `-wal` beside it, and start again; stop the engine \

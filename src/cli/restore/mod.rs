@@ -1,7 +1,6 @@
 //! `attache restore PATH [--to DIR]`: a backup becomes a workspace, in a new or empty folder.
 
 use super::backup::refusal::refusal;
-use super::objects::{CLAIM_STEP, has_objects};
 use super::screen::progress;
 use super::{Command, CommandContext, Exit, screen};
 use crate::keeping::{self, Restored};
@@ -88,8 +87,5 @@ async fn restore(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
         "`attache config check` and `attache doctor --audit` there say whether it can start. Never start the workspace that it is a \
          copy of again: both would send what was open",
     );
-    if has_objects(&to) {
-        screen::remark(CLAIM_STEP);
-    }
     Ok(Exit::Ok)
 }

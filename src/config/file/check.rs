@@ -16,6 +16,11 @@ use serde_json::Value;
 
 /// Old and new names of renamed keys.
 const RENAMED: &[(&str, &str)] = &[("trusted_sealers", "trusted_arc_signers")];
+/// Keys of what went in 0.2.0 (decision D-161), and what to do instead.
+const GONE: &[(&str, &str)] = &[(
+    "objects",
+    "remove it: all bytes are in the database; put `data` on a disk that is large enough",
+)];
 
 /// A typed file and the positions of its members.
 pub struct ConfigFile<T> {
@@ -168,10 +173,14 @@ impl Inspection<'_> {
             ValidationErrorKind::AdditionalProperties { unexpected } => {
                 for key in unexpected.iter().filter(|key| !looks_secret(key)) {
                     let pointer = child(pointer, key);
-                    let problem = self.document.problem(&pointer, Spot::Key, "unknown key");
-                    let problem = match RENAMED.iter().find(|(old, _)| old == key) {
-                        Some((_, new)) => problem.hint(format!("it is called `{new}` now")),
-                        None => problem.did_you_mean(key, self.known_keys(error)),
+                    let gone = GONE.iter().find(|(old, _)| old == key);
+                    let says = gone.map_or("unknown key", |_| "this setting went in 0.2.0");
+                    let problem = self.document.problem(&pointer, Spot::Key, says);
+                    let renamed = RENAMED.iter().find(|(old, _)| old == key);
+                    let problem = match (gone, renamed) {
+                        (Some((_, instead)), _) => problem.hint(*instead),
+                        (None, Some((_, new))) => problem.hint(format!("it is called `{new}` now")),
+                        (None, None) => problem.did_you_mean(key, self.known_keys(error)),
                     };
                     faults.push(MemberFault { pointer, problem });
                 }

@@ -26,7 +26,6 @@ use crate::config::inference::headers::ProviderHeader;
 use crate::config::inference::{Inference, TypedInference, providers};
 use crate::config::keeping::{KeepingSettings, TypedKeeping};
 use crate::config::mcp::{McpFiles, McpServer};
-use crate::config::objects::{OBJECTS_KEY_ID, OBJECTS_SECRET_KEY};
 use crate::config::own_tools::{OwnTool, OwnToolFiles};
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::personas::Personas;
@@ -428,7 +427,6 @@ impl TypedFiles {
         let known = keys
             .chain(named)
             .chain([password, LOOP_KEY_VARIABLE, DATABASE_VARIABLE])
-            .chain([OBJECTS_KEY_ID, OBJECTS_SECRET_KEY])
             .chain(mailboxes)
             .chain(submission)
             .chain(webhooks)

@@ -236,7 +236,6 @@ impl Draft<'_> {
             sha256: sha256_hex(&[&self.bytes]),
             envelope_json: self.envelope_json(),
             bytes: self.bytes.clone(),
-            object: None,
             readers: email.list_id.is_none().then(|| place.participants.clone()),
             place,
             decisions: self.decisions_for(trust),
@@ -500,6 +499,5 @@ fn new_attachment(attachment: &Attachment, clock: &dyn Clock) -> NewAttachment {
         content_id: attachment.content_id.clone(),
         sha256: sha256_hex(&[&attachment.bytes]),
         bytes: attachment.bytes.clone(),
-        object: None,
     }
 }

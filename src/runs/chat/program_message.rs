@@ -70,7 +70,6 @@ impl SpokenFile {
             content_id: None,
             sha256: self.sha256.clone(),
             bytes: self.bytes.clone(),
-            object: None,
         }
     }
 }

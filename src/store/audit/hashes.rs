@@ -3,12 +3,10 @@
 
 use super::{Broken, Findings, LISTED_MAX};
 use crate::domain::sha256_hex;
-use crate::objects::LOST_REMEDY;
-use crate::store::db::{self, Connection, Row};
+use crate::store::Result;
+use crate::store::db::{self, Connection};
 use crate::store::journal::packed::Unpacker;
-use crate::store::objects::room::ObjectRoom;
 use crate::store::sqlite::open_error::is_damage;
-use crate::store::{Result, StoreError};
 use futures_util::TryStreamExt;
 use std::borrow::Cow;
 
@@ -27,20 +25,20 @@ const HASHED: &[Hashed] = &[
         name: "letter-hash",
         says: "the bytes of a letter are not those that came",
         piece: "SELECT max(id) FROM (SELECT id FROM raw_letters WHERE id > $1 ORDER BY id LIMIT 64) AS piece",
-        rows: "SELECT id, sha256, bytes AS content, object FROM raw_letters WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
+        rows: "SELECT id, sha256, bytes AS content FROM raw_letters WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
     },
     Hashed {
         name: "attachment-hash",
         says: "the bytes of an attachment are not those that came",
         piece: "SELECT max(id) FROM (SELECT id FROM attachments WHERE id > $1 ORDER BY id LIMIT 64) AS piece",
-        rows: "SELECT id, sha256, bytes AS content, object FROM attachments WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
+        rows: "SELECT id, sha256, bytes AS content FROM attachments WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
     },
     Hashed {
         name: "request-hash",
         says: "a recorded request is not the one that was sent",
         piece: "SELECT max(id) FROM (SELECT id FROM runs WHERE id > $1 ORDER BY id LIMIT 64) AS piece",
         rows: "SELECT t.run_id || ' turn ' || t.turn_index AS id, t.request_sha256 AS sha256, t.request_json, t.request_sha256,
-              t.context_json, t.packed, t.packed_object, c.bytes AS dictionary, t.run_id
+              t.context_json, t.packed, c.bytes AS dictionary, t.run_id
             FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
             WHERE t.run_id > $1 AND t.run_id <= $2 AND t.pruned_at IS NULL ORDER BY t.run_id, t.turn_index, t.attempt",
     },
@@ -61,19 +59,15 @@ const HASHED: &[Hashed] = &[
 
 /// Adds what is not what it was to the findings, and what could not be read for damage to `unread`.
 pub(super) async fn examine(
-    (conn, room): (&mut Connection, Option<&ObjectRoom>),
+    conn: &mut Connection,
     findings: &mut Findings,
     unread: &mut Vec<String>,
 ) -> Result<()> {
-    let mut objects = ObjectReads {
-        room,
-        ..ObjectReads::default()
-    };
     for hashed in HASHED {
         findings.made += 1;
         let (mut count, mut what) = (0, Vec::new());
         let read = wrong(
-            (conn, &mut objects),
+            conn,
             hashed,
             &mut findings.bytes_hashed,
             &mut count,
@@ -100,110 +94,11 @@ pub(super) async fn examine(
             });
         }
     }
-    let is_kept = |room: &ObjectRoom| !matches!(room, ObjectRoom::None);
-    findings.made += usize::from(room.is_some_and(is_kept));
-    findings.broken.extend(objects.broken());
     Ok(())
 }
 
-/// Objects of the rows that are hashed.
-#[derive(Default)]
-struct ObjectReads<'a> {
-    /// `None`: none is looked at.
-    room: Option<&'a ObjectRoom>,
-    lost_count: u64,
-    lost: Vec<String>,
-    /// Why no further object is read.
-    away: Option<String>,
-    /// The run of which a request was left out: its next ones cannot be unpacked.
-    left_out: String,
-}
-
-impl ObjectReads<'_> {
-    /// Reads what a row hashes, of the row itself or of the object that it names; `None`: the object is not looked at, or lost.
-    async fn content<'r>(
-        &mut self,
-        row: &'r Row,
-        unpacker: &mut Unpacker,
-    ) -> std::result::Result<Option<Cow<'r, [u8]>>, db::Error> {
-        let is_packed = row.has("packed");
-        let column = if is_packed { "packed_object" } else { "object" };
-        let object: Option<String> = match row.has(column) {
-            true => row.try_get(column)?,
-            false => None,
-        };
-        if is_packed && row.try_get::<&str>("run_id")? == self.left_out {
-            return Ok(None);
-        }
-        let room = match (&object, self.room) {
-            (None, _) => &ObjectRoom::None,
-            (Some(_), Some(room)) if self.away.is_none() => room,
-            _ => {
-                self.leave_out(row, is_packed)?;
-                return Ok(None);
-            }
-        };
-        let content = match is_packed {
-            true => unpacker
-                .read(row, room)
-                .await
-                .map(|bodies| Cow::Owned(bodies.request.as_bytes().to_vec())),
-            false if object.is_some() => {
-                let bytes = room.bytes_of(row, ("content", "object")).await;
-                bytes.map(Option::unwrap_or_default)
-            }
-            false => Ok(Cow::Borrowed(row.try_get("content")?)),
-        };
-        match content {
-            Ok(content) => Ok(Some(content)),
-            Err(StoreError::Object(error)) => {
-                match error.is_lost() {
-                    true => {
-                        self.lost_count += 1;
-                        if self.lost.len() < LISTED_MAX {
-                            self.lost.push(error.to_string());
-                        }
-                    }
-                    false => self.away = Some(error.to_string()),
-                }
-                self.leave_out(row, is_packed)?;
-                Ok(None)
-            }
-            // Damaged, so it is not what was sent.
-            Err(_) => Ok(Some(Cow::Borrowed(&[]))),
-        }
-    }
-
-    fn leave_out(&mut self, row: &Row, is_packed: bool) -> std::result::Result<(), db::Error> {
-        if is_packed {
-            self.left_out = row.try_get("run_id")?;
-        }
-        Ok(())
-    }
-
-    fn broken(self) -> impl Iterator<Item = Broken> {
-        let lost = (self.lost_count > 0).then_some(Broken {
-            group: "AU10",
-            name: "object-lost",
-            says: "an object that a row names is missing, or is not what was put",
-            hint: LOST_REMEDY,
-            count: self.lost_count,
-            what: self.lost,
-        });
-        let away = self.away.map(|why| Broken {
-            group: "AU10",
-            name: "objects-unread",
-            says: "the object store cannot be read, so not every object was looked at",
-            hint: "`attache doctor --online` tries the object store and says what to do",
-            count: 1,
-            what: vec![why],
-        });
-        lost.into_iter().chain(away)
-    }
-}
-
 async fn wrong(
-    (conn, objects): (&mut Connection, &mut ObjectReads<'_>),
+    conn: &mut Connection,
     hashed: &Hashed,
     bytes_hashed: &mut u64,
     count: &mut u64,
@@ -225,8 +120,14 @@ async fn wrong(
             .fetch(&mut *conn);
         let mut unpacker = Unpacker::default();
         while let Some(row) = rows.try_next().await? {
-            let Some(bytes) = objects.content(&row, &mut unpacker).await? else {
-                continue;
+            let bytes: Cow<'_, [u8]> = match row.has("packed") {
+                false => Cow::Borrowed(row.try_get("content")?),
+                // Damaged, so it is not what was sent.
+                true => Cow::Owned(
+                    unpacker
+                        .read(&row)
+                        .map_or_else(|_| Vec::new(), |bodies| bodies.request.as_bytes().to_vec()),
+                ),
             };
             *bytes_hashed += bytes.len() as u64;
             if sha256_hex(&[&bytes]) != row.try_get::<&str>("sha256")? {

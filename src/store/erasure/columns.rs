@@ -64,7 +64,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     ),
     (
         "attachments",
-        "id message_id persona_id content_type sha256 pruned_at object",
+        "id message_id persona_id content_type sha256 pruned_at",
         Keys,
     ),
     (
@@ -114,7 +114,6 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
         Keys,
     ),
     ("delivery_reports", "diagnostic", Gone("delivery_reports")),
-    ("dropped_objects", "name", Keys),
     (
         "embedding_calls",
         "id persona_id purpose run_id provider model state cost_source price_version accounts_json day created_at",
@@ -243,7 +242,6 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
         Keys,
     ),
     ("notices", "summary hint", Gone("notices")),
-    ("object_tokens", "token database", Keys),
     ("pending_redactions", "run_id since", Keys),
     (
         "persona_moves",
@@ -284,7 +282,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     ),
     (
         "raw_letters",
-        "id persona_id sha256 envelope_json pruned_at object",
+        "id persona_id sha256 envelope_json pruned_at",
         Keys,
     ),
     ("raw_letters", "bytes trace", Gone("raw_letters")),
@@ -321,7 +319,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     (
         "run_turns",
         "run_id persona_id request_sha256 provider model state error_class started_at finished_at begun_json pruned_at packed_with \
-         packed_object redacted_at",
+         redacted_at",
         Keys,
     ),
     (

@@ -10,11 +10,8 @@ use futures_util::TryStreamExt;
 use std::collections::BTreeMap;
 
 /// Runs whose requests are stored compressed, where no reading of a column finds a word.
-pub(in crate::store) const RUNS_PACKED: &str = "SELECT DISTINCT run_id, persona_id FROM run_turns WHERE packed IS NOT NULL OR packed_object IS NOT NULL";
-/// Objects behind `$1` with bytes of letters, of which no reading of a column finds a word either.
-pub(in crate::store) const LETTER_OBJECTS: &str = "
-    SELECT object AS name, 'raw_letters' AS of_table FROM raw_letters WHERE object > $1
-    UNION ALL SELECT object, 'attachments' FROM attachments WHERE object > $1 ORDER BY 1 LIMIT 100";
+pub(in crate::store) const RUNS_PACKED: &str =
+    "SELECT DISTINCT run_id, persona_id FROM run_turns WHERE packed IS NOT NULL";
 
 impl Store {
     /// Counts the rows that quote, as `table.column`; requests that are stored compressed are unpacked for it.
@@ -28,38 +25,7 @@ impl Store {
         if packed > 0 {
             places.insert("run_turns.packed".to_owned(), packed);
         }
-        if self.has_objects() {
-            self.count_quoting_objects(quotations, &mut places).await?;
-        }
         Ok(places)
-    }
-
-    /// Counts the objects that quote, with the rows that have their bytes themselves.
-    async fn count_quoting_objects(
-        &self,
-        quotations: &Quotations,
-        places: &mut BTreeMap<String, u64>,
-    ) -> Result<()> {
-        let mut after = String::new();
-        loop {
-            let page = db::query(LETTER_OBJECTS).bind(&after);
-            let page = page.fetch_all(self.readers()).await?;
-            let Some(last) = page.last() else {
-                return Ok(());
-            };
-            after = last.get("name");
-            for row in &page {
-                let bytes = match self.objects().read(row.get("name")).await {
-                    // What is lost is no text.
-                    Err(error) if error.is_lost() => continue,
-                    read => read?,
-                };
-                if quotations.are_in(&String::from_utf8_lossy(&bytes)) {
-                    let column = format!("{}.bytes", row.get::<&str>("of_table"));
-                    *places.entry(column).or_default() += 1;
-                }
-            }
-        }
     }
 
     /// Counts the compressed requests that quote.

@@ -28,7 +28,7 @@ pub(in crate::store) enum ErasedRows {
 }
 
 pub(in crate::store) const EMPTY_LETTERS: &str = "
-    UPDATE raw_letters SET bytes = CAST('' AS BLOB), object = NULL, object_bytes = NULL, trace = NULL, pruned_at = coalesce(pruned_at, $2)
+    UPDATE raw_letters SET bytes = CAST('' AS BLOB), trace = NULL, pruned_at = coalesce(pruned_at, $2)
     WHERE id IN (SELECT m.raw_id FROM jsonb_each($1) w CROSS JOIN messages m WHERE m.id = w.value)";
 /// The indexes of letters follow by their triggers.
 pub(in crate::store) const EMPTY_MESSAGES: &str = "
@@ -38,7 +38,7 @@ pub(in crate::store) const EMPTY_MESSAGES: &str = "
     WHERE id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 /// What was read of an attachment goes by a trigger.
 pub(in crate::store) const EMPTY_ATTACHMENTS: &str = "
-    UPDATE attachments SET bytes = CAST('' AS BLOB), object = NULL, filename = '', declared_name = '', content_id = NULL, pruned_at = coalesce(pruned_at, $2)
+    UPDATE attachments SET bytes = CAST('' AS BLOB), filename = '', declared_name = '', content_id = NULL, pruned_at = coalesce(pruned_at, $2)
     WHERE message_id IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const EMPTY_VECTORS: &str = "
     DELETE FROM letter_vectors WHERE seq IN (SELECT m.seq FROM jsonb_each($1) w CROSS JOIN messages m WHERE m.id = w.value)

@@ -52,7 +52,7 @@ pub(in crate::store) const INSERT_CONTENT: &str =
 pub(in crate::store) const CONTENTS: &str = "
     SELECT sha256, bytes FROM contents WHERE sha256 IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const ASSEMBLIES: &str = "
-    SELECT t.turn_index, t.attempt, t.request_json, t.request_sha256, t.context_json, t.packed, t.packed_object, c.bytes AS dictionary,
+    SELECT t.turn_index, t.attempt, t.request_json, t.request_sha256, t.context_json, t.packed, c.bytes AS dictionary,
       t.sources_json
     FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
     WHERE t.run_id = $1 AND t.persona_id = $2 ORDER BY t.turn_index, t.attempt";
@@ -113,7 +113,7 @@ impl PersonaStore {
         let rows = rows.fetch_all(self.store.readers()).await?;
         let (mut unpacker, mut assemblies) = (Unpacker::default(), Vec::new());
         for row in &rows {
-            let bodies = unpacker.read(row, self.store.objects()).await?;
+            let bodies = unpacker.read(row)?;
             if let Some(request_json) = bodies.context {
                 assemblies.push(Assembly {
                     turn_index: row.get("turn_index"),

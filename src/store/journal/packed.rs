@@ -12,7 +12,6 @@
 
 use crate::domain::sha256_hex;
 use crate::store::db::Row;
-use crate::store::objects::room::{KeptObject, ObjectRoom};
 use crate::store::{Result, StoreError};
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -87,8 +86,6 @@ impl SharedParts {
 pub(in crate::store) struct PackedTurn {
     /// `None`: the bodies are stored as they are, because they are not smaller packed.
     pub bytes: Option<Vec<u8>>,
-    /// The object that has the bytes, which are `None` then.
-    pub object: Option<KeptObject>,
     /// Text in `contents` that the bytes need.
     pub shared: Option<Arc<DigestedText>>,
 }
@@ -107,7 +104,6 @@ impl PackedTurn {
         match pack(bodies, &dictionary) {
             Ok(bytes) if bytes.len() < bodies.0.len() => Self {
                 bytes: Some(bytes),
-                object: None,
                 shared,
             },
             Ok(_) => Self::default(),
@@ -122,7 +118,7 @@ impl PackedTurn {
 impl PackedTurn {
     /// Reports whether the bodies are stored as they are.
     pub fn is_plain(&self) -> bool {
-        self.bytes.is_none() && self.object.is_none()
+        self.bytes.is_none()
     }
 }
 
@@ -179,20 +175,17 @@ pub(in crate::store) struct Unpacker {
 }
 
 impl Unpacker {
-    /// Reads a row with the columns `request_json`, `context_json`, `request_sha256`, `packed`, `packed_object` and
-    /// `dictionary`, the bytes in `contents` that `packed_with` names.
+    /// Reads a row with the columns `request_json`, `context_json`, `request_sha256`, `packed` and `dictionary`, the bytes in `contents` that `packed_with` names.
     ///
-    /// Errors: [`StoreError::Unreadable`] when the bytes are damaged or what they need is missing,
-    /// [`StoreError::Object`] when they are in an object that cannot be read.
-    pub async fn read(&mut self, row: &Row, objects: &ObjectRoom) -> Result<Bodies> {
-        let packed = objects.bytes_of(row, ("packed", "packed_object")).await?;
-        let bodies = match packed {
+    /// Errors: [`StoreError::Unreadable`] when the bytes are damaged or what they need is missing.
+    pub fn read(&mut self, row: &Row) -> Result<Bodies> {
+        let bodies = match row.try_get::<Option<&[u8]>>("packed")? {
             None => Bodies {
                 request: row.get::<&str>("request_json").into(),
                 context: row.get("context_json"),
             },
             Some(packed) => self
-                .unpack(&packed, row.get("dictionary"), BODIES_BYTES_MAX)
+                .unpack(packed, row.get("dictionary"), BODIES_BYTES_MAX)
                 .ok_or(StoreError::Unreadable {
                     what: "request of a turn",
                 })?,

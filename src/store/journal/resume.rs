@@ -33,7 +33,7 @@ pub struct JournalSoFar {
 }
 
 pub(in crate::store) const JOURNAL_TURNS: &str = "
-    SELECT t.turn_index, t.attempt, t.state, t.response_json, t.request_json, t.request_sha256, t.context_json, t.packed, t.packed_object,
+    SELECT t.turn_index, t.attempt, t.state, t.response_json, t.request_json, t.request_sha256, t.context_json, t.packed,
       c.bytes AS dictionary, t.provider, t.model
     FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
     WHERE t.run_id = $1 AND t.persona_id = $2 ORDER BY t.turn_index, t.attempt";
@@ -53,7 +53,7 @@ impl PersonaStore {
             so_far.calls += 1;
             so_far.attempts.retain(|(turn, _)| *turn != index);
             so_far.attempts.push((index, attempt));
-            let bodies = unpacker.read(&row, self.store.objects()).await?;
+            let bodies = unpacker.read(&row)?;
             so_far.last_request = Some(DigestedText {
                 sha256: row.get("request_sha256"),
                 text: bodies.request,

@@ -13,7 +13,6 @@ use crate::store::budgets::usage_row::UsageRow;
 use crate::store::db::{self, Connection, Query, Sql};
 use crate::store::journal::contents::NewSources;
 use crate::store::journal::packed::{DigestedText, PackedTurn, PlainTurn};
-use crate::store::objects::room::KeptObject;
 use crate::store::runs::fence::{Frame, fenced};
 use crate::store::sql::to_ms;
 use std::sync::{Arc, LazyLock};
@@ -110,9 +109,8 @@ impl TurnStarted {
 /// A returned row means that the run is this engine's, and names the missing contents.
 pub(in crate::store) const START_TURN: &str = "
     INSERT INTO run_turns (run_id, turn_index, attempt, persona_id, request_json, request_sha256, provider, model,
-      state, started_at, context_json, begun_json, sources_json, packed, packed_with,
-      packed_object, object_bytes)
-      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10, $14, $15, $17, $18, $19, $20);
+      state, started_at, context_json, begun_json, sources_json, packed, packed_with)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10, $14, $15, $17, $18);
     UPDATE runs SET provider = $7, model = $8, context_report_json = coalesce($11, context_report_json),
       limits_json = coalesce($13, limits_json)
     WHERE id = $1 AND ($11 IS NOT NULL OR provider <> $7 OR model <> $8);
@@ -214,12 +212,9 @@ pub(in crate::store) async fn start(
 
 /// Binds the bodies of a turn, where they are not plain.
 fn with_packed(start: Query, packed: &PackedTurn) -> Query {
-    let object = packed.object.as_ref();
     start
         .bind(packed.bytes.as_deref())
         .bind(packed.shared.as_ref().map(|shared| shared.sha256.as_str()))
-        .bind(object.map(|kept| kept.name.as_str()))
-        .bind(object.map(KeptObject::size_column))
 }
 
 pub(in crate::store) async fn answered(

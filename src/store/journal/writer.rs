@@ -88,11 +88,7 @@ impl PersonaStore {
                 _ => PackedTurn::default(),
             },
         });
-        let mut rows: Vec<EntryRow> = rows.collect();
-        for row in &mut rows {
-            self.store.put_packed(&mut row.packed).await?;
-        }
-        let rows = Arc::new(rows);
+        let rows = Arc::new(rows.collect::<Vec<EntryRow>>());
         let written = self.write_entries(key, (&entries, &rows), false).await;
         match written {
             Err(StoreError::BudgetExhausted(empty)) if empty.is_of_part() => {

@@ -55,17 +55,6 @@ impl Store {
 
     async fn store_letter(
         &self,
-        mut copies: Vec<NewInbound>,
-        releases: Option<MessageId>,
-    ) -> Result<Vec<StoredInbound>> {
-        let put = self.put_letter(&mut copies).await?;
-        let stored = self.commit_letter(copies, releases).await?;
-        self.drop_duplicates(put, &stored).await;
-        Ok(stored)
-    }
-
-    async fn commit_letter(
-        &self,
         copies: Vec<NewInbound>,
         releases: Option<MessageId>,
     ) -> Result<Vec<StoredInbound>> {

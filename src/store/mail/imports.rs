@@ -6,7 +6,6 @@ use crate::store::db::{self, Connection, Scope};
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
 use crate::store::mail::letter_rows::fresh_text;
 use crate::store::mail::messages;
-use crate::store::objects::room::KeptObject;
 use crate::store::sql::json_list;
 use crate::store::threads::placement;
 use crate::store::{Result, Store};
@@ -28,8 +27,8 @@ pub(in crate::store) const WRITTEN_HERE: &str = "
 /// `$1` is the first number of the second in which the letter came: all of them lie before 0, and
 /// so before every letter that came by itself. Each second has 2^24 numbers.
 pub(in crate::store) const INSERT_IMPORTED: &str = "
-    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace, object, object_bytes)
-      VALUES ($16, $4, $20, $21, $22, '', $24, $25);
+    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
+      VALUES ($16, $4, $20, $21, $22, '');
     INSERT INTO messages (seq, id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
       recipients_json, subject, text_body, fresh_text, html_body, received_at, raw_id, dedup_key, disposition,
       metadata_json, trust)
@@ -39,20 +38,11 @@ pub(in crate::store) const INSERT_IMPORTED: &str = "
 impl Store {
     /// Stores a letter of an archive, unless it is a duplicate, in a commit that it may share with
     /// other letters.
-    pub async fn import_letter(
-        &self,
-        mut copy: NewInbound,
-        way: ArchivedWay,
-    ) -> Result<StoredInbound> {
-        let put = self.put_letter(std::slice::from_mut(&mut copy)).await?;
-        let stored = self
-            .write(Scope::Engine, move |conn| {
-                Box::pin(async move { import(conn, &copy, way).await })
-            })
-            .await?;
-        self.drop_duplicates(put, std::slice::from_ref(&stored))
-            .await;
-        Ok(stored)
+    pub async fn import_letter(&self, copy: NewInbound, way: ArchivedWay) -> Result<StoredInbound> {
+        self.write(Scope::Engine, move |conn| {
+            Box::pin(async move { import(conn, &copy, way).await })
+        })
+        .await
     }
 }
 
@@ -134,8 +124,6 @@ async fn insert(
         .bind(&copy.envelope_json)
         .bind(&copy.bytes[..])
         .bind(content.trust.as_str())
-        .bind(copy.object.as_ref().map(|kept| kept.name.as_str()))
-        .bind(copy.object.as_ref().map(KeptObject::size_column))
         .execute(conn)
         .await?;
     Ok(())

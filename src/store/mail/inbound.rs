@@ -6,7 +6,6 @@ use crate::store::calendar::record::NewCalendarPart;
 use crate::store::commands::record::NewMailCommand;
 use crate::store::mail::messages::{Content, NewAttachment};
 use crate::store::mail::reports::NewReport;
-use crate::store::objects::room::KeptObject;
 use crate::store::runs::queue::NewRun;
 use crate::store::sql::json_list;
 use crate::store::threads::place::Place;
@@ -24,8 +23,6 @@ pub struct NewInbound {
     /// Our `Received` field, as it would stand before the bytes; it ends with CRLF.
     pub trace: String,
     pub bytes: Arc<[u8]>,
-    /// Set by the store: the object that has the bytes, which are empty here then.
-    pub object: Option<KeptObject>,
     pub place: Place,
     /// Addresses that may read the letter, in [`crate::domain::Address::key`] form: its
     /// authenticated sender and recipients. `None`: every participant of its thread.

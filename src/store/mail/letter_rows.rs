@@ -44,10 +44,9 @@ pub(in crate::store) const STORE_LETTERS: Sql = Sql::pair(
     DELETE FROM correspondence WHERE (persona_id, counterparty) IN (
       SELECT value ->> 'persona', value ->> 'counter' FROM jsonb_each($1)
       UNION ALL SELECT value ->> 'persona', 'unverified:' || (value ->> 'counter') FROM jsonb_each($1));
-    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace, object, object_bytes)
+    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
       SELECT value ->> 'raw', value ->> 'persona', value ->> 'sha256', value ->> 'envelope_json',
-        substr($3, CAST(value ->> '$.bytes[0]' AS BIGINT), CAST(value ->> '$.bytes[1]' AS BIGINT)), value ->> 'trace',
-        value ->> 'object', CAST(value ->> 'object_bytes' AS BIGINT)
+        substr($3, CAST(value ->> '$.bytes[0]' AS BIGINT), CAST(value ->> '$.bytes[1]' AS BIGINT)), value ->> 'trace'
       FROM jsonb_each($2);
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
         recipients_json, subject, text_body, fresh_text, html_body, received_at, trust, raw_id, dedup_key, ack_confirmed,
@@ -90,10 +89,9 @@ pub(in crate::store) const STORE_LETTERS: Sql = Sql::pair(
     DELETE FROM correspondence WHERE (persona_id, counterparty) IN (
       SELECT value ->> 'persona', value ->> 'counter' FROM jsonb_each($1)
       UNION ALL SELECT value ->> 'persona', 'unverified:' || (value ->> 'counter') FROM jsonb_each($1));
-    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace, object, object_bytes)
+    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
       SELECT value ->> 'raw', value ->> 'persona', value ->> 'sha256', value ->> 'envelope_json',
-        substr($3::BYTEA, CAST(value ->> '$.bytes[0]' AS BIGINT), CAST(value ->> '$.bytes[1]' AS BIGINT)), value ->> 'trace',
-        value ->> 'object', CAST(value ->> 'object_bytes' AS BIGINT)
+        substr($3::BYTEA, CAST(value ->> '$.bytes[0]' AS BIGINT), CAST(value ->> '$.bytes[1]' AS BIGINT)), value ->> 'trace'
       FROM jsonb_each($2);
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
         recipients_json, subject, text_body, fresh_text, html_body, received_at, trust, raw_id, dedup_key, ack_confirmed,
@@ -175,10 +173,6 @@ struct LetterColumns<'a> {
     envelope_json: &'a str,
     trace: &'a str,
     bytes: BlobSpan,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    object: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    object_bytes: Option<usize>,
 }
 
 /// Bytes and long texts of some letters, bound as one value: in JSON, a text would be copied once
@@ -340,8 +334,6 @@ impl<'a> NewRow<'a> {
             envelope_json: &copy.envelope_json,
             trace: &copy.trace,
             bytes: pieces.add(&copy.bytes),
-            object: copy.object.as_ref().map(|kept| kept.name.as_str()),
-            object_bytes: copy.object.as_ref().map(|kept| kept.size_bytes),
         }
     }
 }

@@ -16,7 +16,7 @@ pub(in crate::store) const MESSAGES_LIKE: &str =
     "SELECT id FROM messages WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
 pub(in crate::store) const MESSAGES_ENDING: &str = "SELECT id FROM messages WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
 pub(in crate::store) const RAW_LETTER: &str = "
-    SELECT l.trace, l.bytes, l.object FROM messages m JOIN raw_letters l ON l.id = m.raw_id WHERE m.id = $1";
+    SELECT l.trace, l.bytes FROM messages m JOIN raw_letters l ON l.id = m.raw_id WHERE m.id = $1";
 
 impl Store {
     /// Finds the message whose id is `piece`, or the only message whose id begins or else ends with
@@ -40,10 +40,9 @@ impl Store {
             kind: "letter",
             id: message.to_string(),
         })?;
-        let bytes = self.objects().bytes_of(&row, ("bytes", "object")).await?;
         Ok(RawLetter {
             trace: row.get("trace"),
-            bytes: bytes.unwrap_or_default().into_owned(),
+            bytes: row.get("bytes"),
         })
     }
 }

@@ -5,7 +5,6 @@ use crate::domain::{
     AttachmentId, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp, Trust,
 };
 use crate::store::db::{self, Connection, Query, Scope};
-use crate::store::objects::room::KeptObject;
 use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result, Store};
 use serde::{Deserialize, Serialize};
@@ -39,15 +38,6 @@ pub struct NewAttachment {
     pub content_id: Option<String>,
     pub sha256: String,
     pub bytes: Vec<u8>,
-    /// Set by the store: the object that has the bytes, which are empty here then.
-    pub object: Option<KeptObject>,
-}
-
-impl NewAttachment {
-    fn size_bytes(&self) -> usize {
-        let of_object = self.object.as_ref().map(|object| object.size_bytes);
-        of_object.unwrap_or(self.bytes.len())
-    }
 }
 
 /// Inserts a message with its raw bytes, if it has any. A message that a run adds to its own thread
@@ -73,7 +63,7 @@ pub(in crate::store) const INSERT_MESSAGE: &str = "
       $13, $14, $15, $16, $17, $18, $19, $20, $21, $27)";
 pub(in crate::store) const INSERT_ATTACHMENT: &str = "
     INSERT INTO attachments (id, message_id, persona_id, filename, declared_name, content_type, size_bytes, sha256,
-      content_id, bytes, object) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+      content_id, bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 pub(in crate::store) const CONFIRM_ACK: &str = "
     UPDATE messages SET ack_confirmed = 1 WHERE id IN (SELECT value FROM jsonb_each($1))";
 
@@ -178,11 +168,10 @@ pub(in crate::store) async fn insert_attachment(
         .bind(&attachment.filename)
         .bind(&attachment.declared_name)
         .bind(&attachment.content_type)
-        .bind(i64::try_from(attachment.size_bytes()).unwrap_or(i64::MAX))
+        .bind(i64::try_from(attachment.bytes.len()).unwrap_or(i64::MAX))
         .bind(&attachment.sha256)
         .bind(attachment.content_id.as_deref())
         .bind(&attachment.bytes[..])
-        .bind(attachment.object.as_ref().map(|kept| kept.name.as_str()))
         .execute(conn)
         .await?;
     Ok(())

@@ -76,9 +76,7 @@ impl PersonaStore {
     }
 
     /// Stores a question with its queued run; returns the thread.
-    pub async fn ask(&self, mut question: NewSynthetic) -> Result<ThreadId> {
-        let attachments = &mut question.attachments;
-        self.store.put_attachments(attachments).await?;
+    pub async fn ask(&self, question: NewSynthetic) -> Result<ThreadId> {
         let now = self.store.clock().now();
         self.write(move |conn| {
             Box::pin(async move { insert_synthetic(conn, &question, now).await })

@@ -37,6 +37,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     98 "0098_no_ingest_tokens",
     99 "0099_log_marks",
     100 "0100_silence_and_dismissal",
+    101 "0101_bytes_in_their_rows",
 };
 
 static UNHURRIED: &str = "SET statement_timeout = 0";

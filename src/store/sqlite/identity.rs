@@ -10,10 +10,6 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct Inode(u64, u64);
 
-/// Gives the path of the file of the database.
-pub(in crate::store) const DATABASE_FILE: &str =
-    "SELECT file FROM pragma_database_list WHERE name = 'main'";
-
 /// Path of a file, and its identity when it was opened.
 #[derive(Debug, Clone)]
 pub(in crate::store) struct FileIdentity {
@@ -25,11 +21,6 @@ impl Inode {
     pub fn of(path: &Path) -> io::Result<Self> {
         let file = std::fs::metadata(path)?;
         Ok(Self(file.dev(), file.ino()))
-    }
-
-    /// Returns its number within its file system, which outlives a restart of the machine.
-    pub fn number(self) -> u64 {
-        self.1
     }
 }
 

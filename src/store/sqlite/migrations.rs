@@ -124,6 +124,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     98 "0098_no_ingest_tokens",
     99 "0099_log_marks",
     100 "0100_silence_and_dismissal",
+    101 "0101_bytes_in_their_rows",
 };
 
 #[cfg(test)]

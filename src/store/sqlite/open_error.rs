@@ -1,7 +1,6 @@
 //! Reasons why a database could not be opened.
 
 use crate::domain::Timestamp;
-use crate::objects::ObjectError;
 use crate::store::sqlite::migrations::newest_known;
 use crate::store::sqlite::refusal::{FULL, is_one_of};
 use sqlx::migrate::MigrateError;
@@ -36,9 +35,6 @@ pub enum OpenError {
     /// A database on a server has no tables yet.
     #[error("the database has no tables yet")]
     NotMade,
-    /// The object store that the configuration names cannot be used.
-    #[error("the object store of this workspace cannot be used")]
-    Objects(#[source] ObjectError),
     /// The workspace has a file, and names a database on a server.
     #[error("`data/attache.db` is there, and ATTACHE_DATABASE_URL names another database, {place}")]
     TwoDatabases { place: String },

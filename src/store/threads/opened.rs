@@ -5,7 +5,6 @@ use crate::store::db::{self, Row, Sql};
 use crate::store::sql::{from_json, json_list, timestamp};
 use crate::store::{PersonaStore, Result};
 use serde::Deserialize;
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -162,11 +161,10 @@ pub(in crate::store) const THREAD_ATTACHMENTS: Sql = Sql::pair(
     ORDER BY m.seq DESC, a.id LIMIT $5",
 );
 pub(in crate::store) const ATTACHMENT_BYTES: &str =
-    "SELECT bytes, object FROM attachments WHERE id = $1 AND persona_id = $2";
+    "SELECT bytes FROM attachments WHERE id = $1 AND persona_id = $2";
 /// `$3`: the most bytes of one file, `$4`: the most files.
 pub(in crate::store) const MESSAGE_FILES: &str = "
-    SELECT id, filename, content_type, size_bytes, sha256, pruned_at, CASE WHEN size_bytes <= $3 THEN bytes ELSE CAST('' AS BLOB) END AS bytes,
-      CASE WHEN size_bytes <= $3 THEN object END AS object
+    SELECT id, filename, content_type, size_bytes, sha256, pruned_at, CASE WHEN size_bytes <= $3 THEN bytes ELSE CAST('' AS BLOB) END AS bytes
     FROM attachments WHERE message_id = $1 AND persona_id = $2
       AND (lower(content_type) LIKE 'image/%' OR lower(content_type) = 'application/pdf' OR lower(filename) LIKE '%.pdf')
     ORDER BY id LIMIT $4";
@@ -217,14 +215,10 @@ impl PersonaStore {
 
     /// Returns the bytes of an attachment; empty when they were pruned, `None` when there is no such attachment.
     pub async fn attachment_bytes(&self, id: &str) -> Result<Option<Vec<u8>>> {
-        let row = db::query(ATTACHMENT_BYTES)
+        let bytes = db::query_scalar(ATTACHMENT_BYTES)
             .bind(id)
             .bind(self.persona.as_str());
-        let Some(row) = row.fetch_optional(self.store.readers()).await? else {
-            return Ok(None);
-        };
-        let bytes = self.store.objects().bytes_of(&row, ("bytes", "object"));
-        Ok(bytes.await?.map(Cow::into_owned))
+        Ok(bytes.fetch_optional(self.store.readers()).await?)
     }
 
     /// Returns what a message declares as images and PDF files, in its order: at most `count_max`, with bytes where these are at most
@@ -243,15 +237,13 @@ impl PersonaStore {
         let mut files = Vec::with_capacity(rows.len());
         for row in &rows {
             let size_bytes: i64 = row.try_get("size_bytes")?;
-            let objects = self.store.objects();
-            let bytes = objects.bytes_of(row, ("bytes", "object")).await?;
             files.push(MessageFile {
                 id: row.try_get("id")?,
                 filename: row.try_get("filename")?,
                 content_type: row.try_get("content_type")?,
                 size_bytes: size_bytes.unsigned_abs(),
                 sha256: row.try_get("sha256")?,
-                bytes: bytes.unwrap_or_default().into_owned().into(),
+                bytes: row.try_get::<Vec<u8>>("bytes")?.into(),
                 pruned_at: row
                     .try_get::<Option<String>>("pruned_at")?
                     .and_then(|at| Timestamp::parse(&at)),

@@ -14,9 +14,6 @@ pub enum TransferError {
     /// The target has rows that this program did not put there in an earlier attempt.
     #[error("the target, {place}, is not empty: it has rows in `{table}`")]
     NotEmpty { place: String, table: String },
-    /// Rows name objects, and the workspace of the target has another object store, or none.
-    #[error("rows name objects in {there}, and the workspace of the target has {here}")]
-    Objects { there: String, here: String },
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]

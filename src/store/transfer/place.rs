@@ -50,14 +50,6 @@ impl TransferPlace {
         }
     }
 
-    /// Returns the workspace that will have the database: for one on a server, the one that rows come from.
-    pub fn workspace(&self, source: &Path) -> PathBuf {
-        match self {
-            Self::File { data } => data.parent().unwrap_or(data).to_owned(),
-            Self::Server(_) => source.to_owned(),
-        }
-    }
-
     /// Returns words for an operator, without a password.
     pub fn shown(&self) -> String {
         match self {

@@ -14,10 +14,6 @@ static NOT_COPIED: &[(&str, &str)] = &[
     ),
     ("leases", "it is of nodes at work, and none is"),
     ("nodes", "it is of nodes at work, and none is"),
-    (
-        "object_tokens",
-        "it tells a database from its copies, and this is one",
-    ),
 ];
 /// Rows that a database has from its migrations.
 static MADE_BY_MIGRATIONS: &[&str] = &["engine", "filed_summaries", "program_versions"];

@@ -11,7 +11,6 @@ use super::source::TransferSource;
 use super::target::TransferTarget;
 use super::triggers::RestingTriggers;
 use crate::clock::Clock;
-use crate::config::objects_of;
 use crate::store::OpenError;
 use crate::store::audit::{AuditScope, examine};
 use crate::store::db::{self, Connection, Sql};
@@ -48,37 +47,6 @@ pub struct Transfer {
     clock: Arc<dyn Clock>,
 }
 
-/// Reports whether a row names an object.
-pub(in crate::store) const NAMES_OBJECTS: &str = "
-    SELECT EXISTS (SELECT 1 FROM raw_letters WHERE object IS NOT NULL) OR EXISTS (SELECT 1 FROM attachments WHERE object IS NOT NULL)
-      OR EXISTS (SELECT 1 FROM run_turns WHERE packed_object IS NOT NULL)";
-
-/// Checks that rows which name objects find them from the target: names stay as they are.
-///
-/// Errors: [`TransferError::Objects`].
-async fn require_objects(
-    source: &mut Connection,
-    (from, to): (&Path, &Path),
-) -> Result<(), TransferError> {
-    if from == to
-        || !db::query_scalar::<bool>(NAMES_OBJECTS)
-            .fetch_one(source)
-            .await?
-    {
-        return Ok(());
-    }
-    let shown = |workspace: &Path| match objects_of(workspace) {
-        Ok(Some(settings)) => format!("`{}`", settings.url),
-        Ok(None) => "none".to_owned(),
-        Err(problem) => problem.to_string(),
-    };
-    let (there, here) = (shown(from), shown(to));
-    match there == here {
-        true => Ok(()),
-        false => Err(TransferError::Objects { there, here }),
-    }
-}
-
 impl Transfer {
     /// Opens the database of a workspace and the one that its rows go to: `postgres://…`, or the folder of a workspace. The engine
     /// must be stopped.
@@ -97,14 +65,12 @@ impl Transfer {
             }
             opened => opened?,
         };
-        let to_workspace = to.workspace(workspace);
         let mut target = TransferTarget::open(workspace, to, &*clock).await?;
         let shapes = match source.conn.postgres() {
             None => Shapes::read(&mut source.conn, &mut target.conn).await?,
             Some(_) => Shapes::read(&mut target.conn, &mut source.conn).await?,
         };
         source.begin().await?;
-        require_objects(&mut source.conn, (workspace, &to_workspace)).await?;
         let known = violations(&mut source.conn).await?;
         read_by_keys(&mut source.conn, true).await?;
         let mut target = target.make_ready(&from, &shapes, clock.now()).await?;

@@ -174,16 +174,7 @@ impl Store {
             for row in &found {
                 let mut cells = cells(row)?;
                 if *table == "run_turns" {
-                    put_bodies(&mut cells, unpacker.read(row, self.objects()).await?);
-                }
-                if row.has("object") {
-                    let bytes = self.objects().bytes_of(row, ("bytes", "object")).await?;
-                    let bytes = STANDARD.encode(bytes.unwrap_or_default());
-                    cells.insert("bytes".to_owned(), json!({ "base64": bytes }));
-                    // A bundle needs no object store.
-                    for column in ["object", "object_bytes"] {
-                        cells.shift_remove(column);
-                    }
+                    put_bodies(&mut cells, unpacker.read(row)?);
                 }
                 for power in POWERS {
                     cells
@@ -335,13 +326,7 @@ fn text(row: &BundleRow, column: &str) -> Option<String> {
 pub(in crate::store) fn put_bodies(cells: &mut Map<String, Value>, bodies: Bodies) {
     cells.insert("request_json".to_owned(), json!(bodies.request.as_ref()));
     cells.insert("context_json".to_owned(), json!(bodies.context));
-    for column in [
-        "packed",
-        "packed_with",
-        "dictionary",
-        "packed_object",
-        "object_bytes",
-    ] {
+    for column in ["packed", "packed_with", "dictionary"] {
         cells.shift_remove(column);
     }
 }

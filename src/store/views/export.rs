@@ -4,7 +4,6 @@
 use crate::domain::PersonaId;
 use crate::store::db::{self, Connection, Sql, raw_sql};
 use crate::store::journal::packed::Unpacker;
-use crate::store::objects::room::ObjectRoom;
 use crate::store::persona_tables::{PERSONA_TABLES, PersonaTable};
 use crate::store::postgres::open as server;
 use crate::store::postgres::url::{DatabaseUrl, Session};
@@ -22,11 +21,11 @@ use std::path::Path;
 /// Raw letters as received and mails as handed over, in the order of their threads; without those
 /// whose bytes are pruned.
 pub(in crate::store) const MAILS: &str = "
-    SELECT m.id, m.direction, coalesce(l.bytes, d.bytes) AS bytes, l.object FROM messages m
+    SELECT m.id, m.direction, coalesce(l.bytes, d.bytes) AS bytes FROM messages m
     LEFT JOIN raw_letters l ON l.id = m.raw_id
     LEFT JOIN deliveries d ON d.message_id = m.id
     WHERE m.persona_id = $1 AND m.disposition <> 'notice'
-      AND (coalesce(octet_length(l.bytes), octet_length(d.bytes), 0) > 0 OR l.object IS NOT NULL)
+      AND coalesce(octet_length(l.bytes), octet_length(d.bytes), 0) > 0
     ORDER BY m.seq";
 /// Personas with rows, those whose folder is gone among them.
 pub(in crate::store) const PERSONAS_WITH_ROWS: &str =
@@ -43,7 +42,7 @@ pub(in crate::store) const COLUMNS: Sql = Sql::pair(
 fn bodies_of(table: &str) -> &'static str {
     match table {
         "run_turns" => {
-            ", request_json, request_sha256, context_json, packed, packed_object,
+            ", request_json, request_sha256, context_json, packed,
               (SELECT bytes FROM contents WHERE sha256 = packed_with) AS dictionary"
         }
         _ => "",
@@ -95,12 +94,11 @@ pub struct ExportedMail<'a> {
 /// A database that no process changes: a copy, or a snapshot on a server.
 pub struct ExportSnapshot {
     conn: Connection,
-    objects: ObjectRoom,
 }
 
 impl ExportSnapshot {
     /// Opens the copy of a workspace's database.
-    pub async fn open(path: &Path, workspace: &Path) -> Result<Self> {
+    pub async fn open(path: &Path) -> Result<Self> {
         let options = SqliteConnectOptions::new()
             .filename(path)
             .read_only(true)
@@ -108,7 +106,6 @@ impl ExportSnapshot {
         let options = options.row_buffer_size(2).disable_statement_logging();
         Ok(Self {
             conn: options.connect().await?.into(),
-            objects: ObjectRoom::of(workspace),
         })
     }
 
@@ -121,10 +118,7 @@ impl ExportSnapshot {
         raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ")
             .execute(&mut conn)
             .await?;
-        Ok(Some(Self {
-            conn,
-            objects: ObjectRoom::of(workspace),
-        }))
+        Ok(Some(Self { conn }))
     }
 
     /// Returns the names of the exported tables. Absent: the search index and vectors, which can be made again, and what only
@@ -165,7 +159,7 @@ impl ExportSnapshot {
             let mut row_json: Cow<'_, str> = Cow::Borrowed(row.try_get("row_json")?);
             if !bodies.is_empty() {
                 let mut cells: Map<String, Value> = from_json(&row_json, "turn")?;
-                put_bodies(&mut cells, unpacker.read(&row, &self.objects).await?);
+                put_bodies(&mut cells, unpacker.read(&row)?);
                 nest(&mut cells);
                 row_json = Cow::Owned(Value::Object(cells).to_string());
             }
@@ -188,11 +182,10 @@ impl ExportSnapshot {
             .fetch(&mut self.conn);
         let mut count = 0;
         while let Some(row) = rows.try_next().await? {
-            let bytes = self.objects.bytes_of(&row, ("bytes", "object")).await?;
             let mail = ExportedMail {
                 message: row.try_get("id")?,
                 direction: row.try_get("direction")?,
-                bytes: bytes.as_deref().unwrap_or_default(),
+                bytes: row.try_get("bytes")?,
             };
             if let Err(error) = each(count, mail) {
                 return Ok(Err(error));

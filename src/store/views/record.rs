@@ -44,7 +44,7 @@ pub struct StoredTurn {
 pub(in crate::store) const TURNS_OF_RUN: &str = "
     SELECT t.turn_index, t.attempt, t.state, t.request_json, t.request_sha256, t.response_json, t.provider, t.model,
       t.input_tokens, t.cache_read_tokens, t.cache_write_tokens, t.output_tokens, t.reasoning_tokens, t.cost_micros,
-      t.error_class, t.error_message, t.started_at, t.finished_at, t.context_json, t.packed, t.packed_object, c.bytes AS dictionary,
+      t.error_class, t.error_message, t.started_at, t.finished_at, t.context_json, t.packed, c.bytes AS dictionary,
       t.begun_json, t.ended_json, t.pruned_at, t.redacted_at
     FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
     WHERE t.run_id = $1 AND t.persona_id = $2 ORDER BY t.turn_index, t.attempt";
@@ -67,7 +67,7 @@ impl PersonaStore {
         let mut unpacker = Unpacker::default();
         let mut turns = Vec::new();
         for row in &rows.fetch_all(self.store.readers()).await? {
-            let bodies = unpacker.read(row, self.store.objects()).await?;
+            let bodies = unpacker.read(row)?;
             turns.push(stored_turn(row, bodies)?);
         }
         Ok(turns)

@@ -240,8 +240,7 @@ fn write_abilities(folder: &Workspace) {
     );
     folder.write(
         "configs/keeping.json",
-        r#"{"backup": {"every": "1d", "folder": "data/backups"}, "retention": {"turns": "90d"},
-            "objects": {"url": "file:///srv/objects", "endpoint": "https://s3.test"}}"#,
+        r#"{"backup": {"every": "1d", "folder": "data/backups"}, "retention": {"turns": "90d"}}"#,
     );
     folder.write(
         "configs/tools/stock/tool.json",

@@ -462,7 +462,6 @@ fn the_workloads_together_come_to_every_point() {
         .chain(crate::maintenance::dying::POINTS)
         .chain(crate::maintenance::erasure::POINTS)
         .chain(crate::maintenance::whole_backup::POINTS)
-        .chain(crate::objects::POINTS)
         .copied()
         .collect();
     let listed: BTreeSet<&str> = attache::crash::POINTS

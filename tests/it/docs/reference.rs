@@ -415,8 +415,8 @@ fn leaving() -> String {
             }
         }
     }
-    page += "\nA [webhook](../guide/webhooks.md) is sent kinds and ids, a collector of traces and a ping no text at all ([watching](../guide/watching.md)). An object store \
-        is sent letters and attachments as they are ([object store](../guide/object-store.md)), and a database on a server everything that is stored ([PostgreSQL](../guide/postgresql.md)).\n";
+    page += "\nA [webhook](../guide/webhooks.md) is sent kinds and ids, a collector of traces and a ping no text at all ([watching](../guide/watching.md)), \
+        a database on a server everything that is stored ([PostgreSQL](../guide/postgresql.md)).\n";
     page
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 /// tells a database from its copies.
 const COPIED: &str = "
     SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite%'
-      AND name NOT IN ('_sqlx_migrations', 'archive', 'leases', 'nodes', 'object_tokens') ORDER BY name";
+      AND name NOT IN ('_sqlx_migrations', 'archive', 'leases', 'nodes') ORDER BY name";
 /// Those whose rows an opening changes.
 const OF_OPENING: [&str; 2] = ["engine", "program_versions"];
 

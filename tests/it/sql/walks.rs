@@ -4,18 +4,9 @@
 pub const WALKS: &[(&str, &str)] = &[
     ("burial::DROP_LEASES", "a dozen leases; when a node is gone"),
     (
-        "dropped::DROPPED_OBJECTS",
-        "the first of what is deleted next, in the order of the key",
-    ),
-    (
-        "dropped::COUNT_DROPPED",
-        "what waits for an object store that is away; once in a command of the owner",
-    ),
-    (
         "list::NODES",
         "as many nodes as machines, and a dozen leases",
     ),
-    ("token::FORGET_TOKENS", "a hundred rows, once an hour"),
     (
         "numbers::GIVEN",
         "SQLite's own table, with a row for each table that never gives a number again; once in a move",
