@@ -357,12 +357,19 @@ const GONE: &[(&[&str], &str)] = &[
 
 /// Returns the refusal of a command that earlier versions had.
 fn gone(args: &[OsString]) -> Option<Failure> {
-    let words = args.iter().skip(1).filter_map(|arg| arg.to_str());
-    let words: Vec<&str> = words.filter(|word| !word.starts_with('-')).collect();
-    // The value of `--workspace` may stand before the command.
-    let (name, instead) = GONE
-        .iter()
-        .find(|(name, _)| words.windows(name.len()).take(2).any(|at| at == *name))?;
+    let (mut args, mut words) = (
+        args.iter().skip(1).filter_map(|arg| arg.to_str()),
+        Vec::new(),
+    );
+    while let Some(arg) = args.next() {
+        match arg {
+            // Their values are no words of the command.
+            "--workspace" | "--log" | "--log-format" => drop(args.next()),
+            option if option.starts_with('-') => {}
+            word => words.push(word),
+        }
+    }
+    let (name, instead) = GONE.iter().find(|(name, _)| words.starts_with(name))?;
     let message = format!("`attache {}` went in 0.2.0", name.join(" "));
     Some(Failure::new(Exit::Usage, message).hint(*instead))
 }

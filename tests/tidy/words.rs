@@ -91,8 +91,6 @@ const HOMES: &[Home] = &[
             // Servers that an operator wrote.
             "src/gateway/outbound/smtp/connection.rs",
             "src/gateway/ingress/imap/dial.rs",
-            // The demo's own server.
-            "src/cli/demo/client.rs",
         ],
         instead: "fetch through `web::WebFetcher`, or send mail by a transport",
     },

@@ -1,7 +1,7 @@
 //! Where the commands of a page run: a scratch folder, a shell, and stand-ins for what costs money or is elsewhere.
 //!
 //! The only changes to what the page shows: ports below 10000 on listeners are free ones, the model's service and the
-//! smarthost are on loopback, `cargo run --release -- demo` is this build's binary, and where curl is missing the letter
+//! smarthost are on loopback, `cargo run -- demo` is this build's binary, and where curl is missing the letter
 //! is ingested.
 
 use super::page::{Piece, shows};
@@ -142,7 +142,7 @@ impl Place {
         }
         self.settle();
         let typed = match typed.as_str() {
-            "cargo run --release -- demo" => "attache demo".to_owned(),
+            "cargo run -- demo" => "attache demo".to_owned(),
             cargo if cargo.starts_with("cargo ") => {
                 panic!("`{cargo}`: no test knows what to do with it")
             }
