@@ -1,22 +1,21 @@
-//! Runs as one file that a maintainer can open: lines of JSON, first a header, then row by row,
-//! last the number of lines and their hash. Pure: rows in, bytes out, and back.
+//! Runs as one file that a maintainer can open: lines of JSON, first a header, then thing by thing, last the number of things and
+//! their hash. Pure: things in, bytes out, and back. Kinds and fields have names of their own, which outlive tables (D-162).
 //!
-//! Absent on purpose: names of files and anything to execute. A reader of the file fills tables
-//! with it and nothing else.
+//! Absent on purpose: names of files and anything to execute. A reader of the file fills tables with it and nothing else.
 
 mod mask;
 
 pub use mask::MaskedNames;
 
 use crate::providers::ScrubError;
-use crate::store::BundleRow;
+use crate::store::BundleThing;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 const FORMAT: &str = "attache-runs";
 /// Version of the format; raised when the meaning of a line changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Largest file that is read, in bytes; an engine's limits on letters and answers keep an honest
 /// one far below.
 pub const BYTES_MAX: u64 = 512 * 1024 * 1024;
@@ -33,8 +32,6 @@ pub struct BundleHeader {
     pub version: u32,
     /// Version of the engine that wrote it.
     pub engine: String,
-    /// Number of the engine's newest migration.
-    pub schema: i64,
     pub made_at: String,
     /// Runs that are included whole; others are included as far as these saw of their threads.
     pub runs: Vec<String>,
@@ -60,28 +57,19 @@ impl BundleHeader {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Trailer {
-    rows: usize,
+    things: usize,
     sha256: String,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RowLine {
-    table: String,
-    row: Map<String, Value>,
 }
 
 /// Reason why a file cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    #[error("a secret stands in pieces in `{table}.{column}`, where it cannot be taken out")]
-    InPieces { table: String, column: String },
+    #[error("a secret stands in pieces in `{kind}.{field}`, where it cannot be taken out")]
+    InPieces { kind: String, field: String },
     #[error("this is no file of `attache replay export`")]
     Foreign,
     #[error("the file is of version {found}; this attache reads version {VERSION}")]
     Version { found: u32 },
-    #[error("the file was written by a newer attache (it has migration {found}, this one {known})")]
-    Newer { found: i64, known: i64 },
     #[error("the file is larger than {BYTES_MAX} bytes or longer than {LINES_MAX} lines")]
     TooLarge,
     #[error("the file is cut off or was changed: its last line does not fit the others")]
@@ -90,29 +78,27 @@ pub enum BundleError {
     Line { number: usize },
 }
 
-/// Header fields about all rows.
+/// Header fields about all things.
 pub struct Label {
     pub engine: String,
-    pub schema: i64,
     pub made_at: String,
     pub runs: Vec<String>,
 }
 
-/// Writes the rows as a file. Every secret of `secrets` and everything that looks like a key is
+/// Writes the things as a file. Every secret of `secrets` and everything that looks like a key is
 /// masked; `rename` replaces people and addresses.
 pub fn write(
     label: Label,
-    mut rows: Vec<BundleRow>,
+    mut things: Vec<BundleThing>,
     secrets: &[SecretString],
     rename: bool,
 ) -> Result<(BundleHeader, Vec<u8>), BundleError> {
-    let masked = mask::secrets(&mut rows, secrets)?;
+    let masked = mask::secrets(&mut things, secrets)?;
     if rename {
-        MaskedNames::of(&rows).rename(&mut rows);
+        MaskedNames::of(&things).rename(&mut things);
     }
     let Label {
         engine,
-        schema,
         made_at,
         runs,
     } = label;
@@ -120,7 +106,6 @@ pub fn write(
         format: FORMAT.into(),
         version: VERSION,
         engine,
-        schema,
         made_at,
         runs,
         masked,
@@ -128,21 +113,20 @@ pub fn write(
         beware: BEWARE.into(),
     };
     let mut out = line(&header);
-    let count = rows.len();
-    for BundleRow { table, cells } in rows {
-        out.push_str(&line(&RowLine { table, row: cells }));
+    let count = things.len();
+    for BundleThing { kind, fields } in things {
+        out.push_str(&line(&Map::from_iter([(kind, Value::Object(fields))])));
     }
     let sha256 = hash(out.as_bytes());
     out.push_str(&line(&Trailer {
-        rows: count,
+        things: count,
         sha256,
     }));
     Ok((header, out.into_bytes()))
 }
 
-/// Reads a file, when it is whole and of a known version. `schema`: the number of our newest
-/// migration.
-pub fn read(bytes: &[u8], schema: i64) -> Result<(BundleHeader, Vec<BundleRow>), BundleError> {
+/// Reads a file, when it is whole and of a known version.
+pub fn read(bytes: &[u8]) -> Result<(BundleHeader, Vec<BundleThing>), BundleError> {
     if bytes.len() as u64 > BYTES_MAX {
         return Err(BundleError::TooLarge);
     }
@@ -161,29 +145,29 @@ pub fn read(bytes: &[u8], schema: i64) -> Result<(BundleHeader, Vec<BundleRow>),
     }
     let header: BundleHeader =
         serde_json::from_value(header).map_err(|_| BundleError::Line { number: 1 })?;
-    if header.schema > schema {
-        return Err(BundleError::Newer {
-            found: header.schema,
-            known: schema,
-        });
-    }
     let body = text.strip_suffix('\n').ok_or(BundleError::Damaged)?;
     let end = body.rfind('\n').ok_or(BundleError::Damaged)? + 1;
     let trailer: Trailer = serde_json::from_str(&body[end..]).map_err(|_| BundleError::Damaged)?;
     if trailer.sha256 != hash(&text.as_bytes()[..end]) {
         return Err(BundleError::Damaged);
     }
-    if trailer.rows > LINES_MAX {
+    if trailer.things > LINES_MAX {
         return Err(BundleError::TooLarge);
     }
-    let mut rows = Vec::new();
+    let mut things = Vec::new();
     for (index, line) in text[..end].lines().enumerate().skip(1) {
-        let of = |_| BundleError::Line { number: index + 1 };
-        let RowLine { table, row } = serde_json::from_str(line).map_err(of)?;
-        rows.push(BundleRow { table, cells: row });
+        let strange = || BundleError::Line { number: index + 1 };
+        let thing: Map<String, Value> = serde_json::from_str(line).map_err(|_| strange())?;
+        let mut members = thing.into_iter();
+        match (members.next(), members.next()) {
+            (Some((kind, Value::Object(fields))), None) => {
+                things.push(BundleThing { kind, fields });
+            }
+            _ => return Err(strange()),
+        }
     }
-    match rows.len() == trailer.rows {
-        true => Ok((header, rows)),
+    match things.len() == trailer.things {
+        true => Ok((header, things)),
         false => Err(BundleError::Damaged),
     }
 }
@@ -198,10 +182,10 @@ fn hash(bytes: &[u8]) -> String {
 }
 
 impl BundleError {
-    fn in_pieces(table: &str, column: &str) -> impl Fn(ScrubError) -> Self {
+    fn in_pieces(kind: &str, field: &str) -> impl Fn(ScrubError) -> Self {
         move |ScrubError::InPieces| BundleError::InPieces {
-            table: table.into(),
-            column: column.into(),
+            kind: kind.into(),
+            field: field.into(),
         }
     }
 }

@@ -197,7 +197,7 @@ pub use threads::summaries::{
 };
 pub use transfer::{BegunTransfer, ReplacedNul, TableDigest, Transfer, TransferError};
 pub use views::backups::{BackupRow, LastBackup};
-pub use views::bundles::BundleRow;
+pub use views::bundles::BundleThing;
 pub use views::calls::JudgedCallRow;
 pub use views::event_sizes::SizedEvent;
 pub use views::feed_lines::{FeedLine, FeedRecipient};

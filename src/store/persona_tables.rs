@@ -61,8 +61,7 @@ pub(in crate::store) static PERSONA_TABLES: &[PersonaTable] = &[
 #[cfg(test)]
 mod tests {
     use super::PERSONA_TABLES;
-    use crate::store::db::{Connection, query};
-    use crate::store::transfer::COLUMNS_OF_FILE;
+    use crate::store::transfer::columns_of_schema;
     use std::collections::BTreeSet;
 
     /// Tables that are not exported: indexes and what is made again, what only an engine can use, and what is no persona's.
@@ -127,20 +126,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_table_of_the_schema_is_exported_or_named_as_not() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let clock = crate::clock::ManualClock::at(crate::domain::Timestamp::from_millis(0));
-        let store = crate::store::Store::open(folder.path(), std::sync::Arc::new(clock)).await;
-        store.expect("a database").close().await;
-        let file = folder.path().join("data/attache.db");
-        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
-        let conn = sqlx::ConnectOptions::connect(&options).await;
-        let mut conn: Connection = conn.expect("a database").into();
-        let rows = query(COLUMNS_OF_FILE).fetch_all(&mut conn).await;
-        let schema: BTreeSet<String> = rows
-            .expect("the schema")
-            .iter()
-            .map(|row| row.get::<&str>("of_table").to_owned())
-            .collect();
+        let schema: BTreeSet<String> = columns_of_schema().await.into_keys().collect();
         let exported = PERSONA_TABLES.iter().map(|table| table.name);
         let listed: Vec<String> = exported
             .chain(NOT_EXPORTED.iter().copied())

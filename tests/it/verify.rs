@@ -1,6 +1,7 @@
 //! Runs executed once more over their records: each request is the recorded one, whoever changed a record is found, and
 //! nothing happens meanwhile. `TestApp::check` verifies the runs of every test that calls it.
 
+mod archive;
 pub mod kinds;
 mod mutations;
 mod shown;

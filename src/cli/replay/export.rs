@@ -59,14 +59,13 @@ impl Command for ReplayExport {
             let runs = runs_of(&store, named, "exported").await?;
             let label = Label {
                 engine: env!("CARGO_PKG_VERSION").to_owned(),
-                schema: store.schema_version().await?,
                 made_at: SystemClock::new().now().to_string(),
                 runs: runs.iter().map(ToString::to_string).collect(),
             };
-            let rows = store.rows_of_runs(&runs).await?;
+            let things = store.things_of_runs(&runs).await?;
             let mut secrets = config.secrets.clone();
             secrets.extend(kept_secrets(&context.workspace));
-            let written = bundle::write(label, rows, &secrets, args.get_flag("rename"));
+            let written = bundle::write(label, things, &secrets, args.get_flag("rename"));
             let (header, bytes) = written.map_err(|error| {
                 Failure::new(Exit::BadData, "nothing was written").because(error)
             })?;

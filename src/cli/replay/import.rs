@@ -6,7 +6,7 @@ use crate::cli::{Command, CommandContext, Exit, Failure};
 use crate::clock::SystemClock;
 use crate::replay::bundle;
 use crate::replay::bundle::BundleHeader;
-use crate::store::Store;
+use crate::store::{BundleThing, Store};
 use crate::text::plural;
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -51,10 +51,9 @@ impl Command for ReplayImport {
                     .hint("name a file that `attache replay export RUN FILE` wrote, as it was written")
                     .because(error)
             };
-            bundle::read(&bytes, i64::MAX).map_err(of_file)?;
+            let read = bundle::read(&bytes).map_err(of_file)?;
             make_workspace(&dir)?;
-            let opened = fill(&dir, &bytes).await;
-            let header = match opened {
+            let header = match fill(&dir, read).await {
                 Ok(header) => header,
                 Err(error) => {
                     // The folder is new, our own, and of no use.
@@ -125,20 +124,17 @@ fn make_workspace(dir: &Path) -> Result<(), Failure> {
         })
 }
 
-async fn fill(dir: &Path, bytes: &[u8]) -> anyhow::Result<bundle::BundleHeader> {
+async fn fill(
+    dir: &Path,
+    (header, things): (BundleHeader, Vec<BundleThing>),
+) -> anyhow::Result<BundleHeader> {
     let store = Store::open_shared(dir, Arc::new(SystemClock::new())).await?;
-    let read = bundle::read(bytes, store.schema_version().await?);
-    let (header, rows) = read.map_err(|error| {
-        // All errors of `read` but the age of the file were excluded before.
-        Failure::new(Exit::BadData, error.to_string())
-            .hint("read it with an attache as new as its writer")
-    })?;
     let json = serde_json::to_string(&header)?;
-    let filled = store.fill_archive(rows, json).await;
+    let filled = store.fill_archive(things, json).await;
     store.close().await;
     filled.map_err(|error| {
-        Failure::new(Exit::BadData, "its rows are none that a database takes")
-            .hint("have it written once more, by this version's `attache replay export`")
+        Failure::new(Exit::BadData, "this version does not know what is in it")
+            .hint("read it with an attache as new as its writer")
             .because(error)
     })?;
     Ok(header)

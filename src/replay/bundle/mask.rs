@@ -7,7 +7,7 @@
 
 use super::BundleError;
 use crate::providers::scrub;
-use crate::store::BundleRow;
+use crate::store::BundleThing;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::SecretString;
@@ -16,23 +16,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Placeholder for bytes that were left out.
 const LEFT_OUT: &[u8] = b"[left out]\r\n";
-/// Table whose bytes are plain text.
-const TEXTS: &str = "contents";
+/// Kind whose bytes are plain text.
+const TEXTS: &str = "text";
 /// Shortest name in characters; shorter ones are ordinary words.
 const NAME_CHARS_MIN: usize = 3;
-/// Columns with people by table, as `Name <address>` or the address alone.
-const PEOPLE: &[(&str, &str)] = &[("messages", "sender"), ("messages", "recipients_json")];
+/// Fields with people by kind, as `Name <address>` or the address alone.
+const PEOPLE: &[(&str, &str)] = &[("message", "sender"), ("message", "recipients")];
 
 /// Removes every secret from all cells; returns the number of cells that had one.
 pub(super) fn secrets(
-    rows: &mut [BundleRow],
+    things: &mut [BundleThing],
     secrets: &[SecretString],
 ) -> Result<u32, BundleError> {
     let (mut masked, mut touched) = (0, BTreeSet::new());
-    for row in rows.iter_mut() {
-        let ids: Vec<String> = names_of_row(row);
-        for (column, cell) in row.cells.iter_mut() {
-            let of = BundleError::in_pieces(&row.table, column);
+    for thing in things.iter_mut() {
+        let ids: Vec<String> = names_of_thing(thing);
+        for (field, cell) in thing.fields.iter_mut() {
+            let of = BundleError::in_pieces(&thing.kind, field);
             let clean = match &*cell {
                 Value::String(text) => {
                     let clean = scrub(text.as_bytes(), secrets).map_err(of)?;
@@ -41,7 +41,7 @@ pub(super) fn secrets(
                 Value::Object(_) => {
                     let bytes = bytes_of(cell);
                     let clean = scrub(&bytes, secrets).map_err(of)?;
-                    let is_text = row.table == TEXTS;
+                    let is_text = thing.kind == TEXTS;
                     (clean != bytes).then(|| bytes_cell(if is_text { &clean } else { LEFT_OUT }))
                 }
                 _ => None,
@@ -52,33 +52,33 @@ pub(super) fn secrets(
             }
         }
     }
-    for row in rows
+    for thing in things
         .iter_mut()
-        .filter(|row| names_of_row(row).iter().any(|id| touched.contains(id)))
+        .filter(|thing| names_of_thing(thing).iter().any(|id| touched.contains(id)))
     {
-        masked += leave_out_bytes(row);
+        masked += leave_out_bytes(thing);
     }
     Ok(masked)
 }
 
-/// Returns the ids of the message, letter or delivery that a row belongs to: the other rows of an
+/// Returns the ids of the message, letter or delivery that a thing belongs to: the other things of an
 /// id repeat its texts in another encoding.
-fn names_of_row(row: &BundleRow) -> Vec<String> {
-    let columns: &[&str] = match row.table.as_str() {
-        "messages" => &["id", "raw_id"],
-        "raw_letters" => &["id"],
-        "attachments" | "deliveries" => &["message_id"],
+fn names_of_thing(thing: &BundleThing) -> Vec<String> {
+    let columns: &[&str] = match thing.kind.as_str() {
+        "message" => &["id", "letter"],
+        "letter" => &["id"],
+        "attachment" | "mail" => &["message"],
         _ => &[],
     };
     columns
         .iter()
-        .filter_map(|column| row.cells.get(*column)?.as_str().map(str::to_owned))
+        .filter_map(|column| thing.fields.get(*column)?.as_str().map(str::to_owned))
         .collect()
 }
 
-fn leave_out_bytes(row: &mut BundleRow) -> u32 {
+fn leave_out_bytes(thing: &mut BundleThing) -> u32 {
     let mut left_out = 0;
-    for cell in row.cells.values_mut().filter(|cell| cell.is_object()) {
+    for cell in thing.fields.values_mut().filter(|cell| cell.is_object()) {
         left_out += u32::from(bytes_of(cell) != LEFT_OUT);
         *cell = bytes_cell(LEFT_OUT);
     }
@@ -102,13 +102,13 @@ pub struct MaskedNames {
 }
 
 impl MaskedNames {
-    /// Collects the names in the rows: every address and Message-ID, and the names before
+    /// Collects the names in the things: every address and Message-ID, and the names before
     /// addresses.
-    pub fn of(rows: &[BundleRow]) -> Self {
+    pub fn of(things: &[BundleThing]) -> Self {
         let (mut addresses, mut people, mut domains) =
             (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        for row in rows {
-            for (column, cell) in &row.cells {
+        for thing in things {
+            for (field, cell) in &thing.fields {
                 let Some(text) = cell.as_str() else { continue };
                 for address in addresses_in(text) {
                     let number = addresses.len() + 1;
@@ -116,7 +116,7 @@ impl MaskedNames {
                     addresses.entry(address.to_owned()).or_insert_with(new);
                     domains.extend(address.split_once('@').map(|(_, domain)| domain.to_owned()));
                 }
-                if PEOPLE.contains(&(row.table.as_str(), column.as_str())) {
+                if PEOPLE.contains(&(thing.kind.as_str(), field.as_str())) {
                     for name in names_in(text) {
                         let number = people.len() + 1;
                         people
@@ -135,16 +135,16 @@ impl MaskedNames {
         Self { replaced }
     }
 
-    /// Replaces the names in all rows, and leaves out all bytes.
-    pub fn rename(&self, rows: &mut [BundleRow]) {
-        for row in rows.iter_mut() {
-            if row.table != TEXTS {
-                leave_out_bytes(row);
+    /// Replaces the names in all things, and leaves out all bytes.
+    pub fn rename(&self, things: &mut [BundleThing]) {
+        for thing in things.iter_mut() {
+            if thing.kind != TEXTS {
+                leave_out_bytes(thing);
             }
-            for cell in row.cells.values_mut() {
+            for cell in thing.fields.values_mut() {
                 match cell {
                     Value::String(text) => *text = self.renamed(text),
-                    Value::Object(_) if row.table == TEXTS => {
+                    Value::Object(_) if thing.kind == TEXTS => {
                         let text = self.renamed(&String::from_utf8_lossy(&bytes_of(cell)));
                         *cell = bytes_cell(text.as_bytes());
                     }
@@ -221,32 +221,32 @@ mod tests {
 
     #[test]
     fn people_have_other_names_and_the_same_ones_everywhere() {
-        let row = |table: &str, cells: Value| BundleRow {
-            table: table.into(),
-            cells: cells.as_object().cloned().unwrap_or_default(),
+        let thing = |kind: &str, fields: Value| BundleThing {
+            kind: kind.into(),
+            fields: fields.as_object().cloned().unwrap_or_default(),
         };
-        let mut rows = vec![
-            row(
-                "messages",
-                json!({ "sender": "Bob Roe <bob@guest.example>", "recipients_json": "{\"to\":[\"Ada <ada@engine.test>\"]}",
-                "text_body": "Bob Roe here.\nWrite to bob@guest.example, not to bob@guest.example.org! Adagio." }),
+        let mut things = vec![
+            thing(
+                "message",
+                json!({ "sender": "Bob Roe <bob@guest.example>", "recipients": "{\"to\":[\"Ada <ada@engine.test>\"]}",
+                "text": "Bob Roe here.\nWrite to bob@guest.example, not to bob@guest.example.org! Adagio." }),
             ),
-            row(
-                "run_turns",
-                json!({ "request_json": "{\"t\":\"from:\\nBob Roe <bob@guest.example>\"}", "n": 1 }),
+            thing(
+                "turn",
+                json!({ "request": "{\"t\":\"from:\\nBob Roe <bob@guest.example>\"}", "n": 1 }),
             ),
-            row("raw_letters", json!({ "bytes": { "base64": "Ym9i" } })),
+            thing("letter", json!({ "bytes": { "base64": "Ym9i" } })),
         ];
-        MaskedNames::of(&rows).rename(&mut rows);
-        let text = format!("{rows:?}");
+        MaskedNames::of(&things).rename(&mut things);
+        let text = format!("{things:?}");
         assert!(
             !text.contains("bob@") && !text.contains("Bob") && !text.contains("Ym9i"),
             "{text}"
         );
         assert!(text.contains("Adagio"), "part of a word is no name: {text}");
-        let sender = rows[0].cells["sender"].as_str().unwrap_or_default();
+        let sender = things[0].fields["sender"].as_str().unwrap_or_default();
         assert!(
-            rows[1].cells["request_json"]
+            things[1].fields["request"]
                 .as_str()
                 .unwrap_or_default()
                 .contains(sender),

@@ -22,6 +22,26 @@ static MADE_BY_MIGRATIONS: &[&str] = &["engine", "filed_summaries", "program_ver
 pub(in crate::store) const COLUMNS_OF_FILE: &str = "
     SELECT t.name AS of_table, c.name FROM pragma_table_list t JOIN pragma_table_info(t.name) c
     WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite%' AND t.name <> '_sqlx_migrations'";
+/// Returns the columns of every table of a new database.
+#[cfg(test)]
+pub(in crate::store) async fn columns_of_schema() -> BTreeMap<String, BTreeSet<String>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = crate::clock::ManualClock::at(crate::domain::Timestamp::from_millis(0));
+    let store = crate::store::Store::open(folder.path(), std::sync::Arc::new(clock)).await;
+    store.expect("a database").close().await;
+    let file = folder.path().join("data/attache.db");
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
+    let conn = sqlx::ConnectOptions::connect(&options).await;
+    let mut conn: Connection = conn.expect("a database").into();
+    let rows = db::query(COLUMNS_OF_FILE).fetch_all(&mut conn).await;
+    let mut tables: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for row in rows.expect("the schema") {
+        let columns = tables.entry(row.get("of_table")).or_default();
+        columns.insert(row.get("name"));
+    }
+    tables
+}
+
 /// Columns of all tables of PostgreSQL, those of its indexes of words (type `tsvector`) too. `key_place`: from 0 on, or NULL.
 static COLUMNS_OF_SERVER: &str = "
     SELECT c.relname::TEXT AS of_table, a.attname::TEXT AS name, format_type(a.atttypid, NULL) AS type,

@@ -1,5 +1,5 @@
-//! Export of the rows that belong to runs, and their import into an empty database. The columns are
-//! copied without interpretation: every column is included, also one that a later migration adds.
+//! Export of what belongs to runs, and its import into an empty database: things with named fields (`bundle_kinds`), which outlive
+//! the schema.
 //!
 //! A database that was filled this way is an archive: no engine opens it (`open.rs`), so no row in
 //! it is ever due.
@@ -8,164 +8,54 @@ use crate::domain::RunId;
 use crate::store::archive::{ARCHIVE_HEADER, MARK_ARCHIVE};
 use crate::store::db::{self, Cell, Connection, Row, Scope, Sql};
 use crate::store::journal::packed::{Bodies, Unpacker};
+use crate::store::views::bundle_kinds::KINDS;
 use crate::store::{Result, Store, StoreError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Most messages of all threads that are exported, the newest first.
 const MESSAGES_MAX: u32 = 5000;
 
-pub(in crate::store) const CONVERSATIONS: &str = "
-    SELECT * FROM conversations WHERE id IN (SELECT conversation_id FROM threads WHERE id IN (
-      SELECT thread_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1))
-      UNION SELECT thread_id FROM messages WHERE run_id IN (SELECT value FROM jsonb_each($1))))";
-/// Threads of the runs, and threads that they wrote into: mail to another recipient is a thread of
-/// its own.
-pub(in crate::store) const THREADS: &str = "
-    SELECT * FROM threads WHERE id IN (
-      SELECT thread_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1))
-      UNION SELECT thread_id FROM messages WHERE run_id IN (SELECT value FROM jsonb_each($1)))";
-pub(in crate::store) const PARTICIPANTS: &str = "
-    SELECT * FROM thread_participants WHERE thread_id IN (
-      SELECT thread_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1))
-      UNION SELECT thread_id FROM messages WHERE run_id IN (SELECT value FROM jsonb_each($1)))";
-pub(in crate::store) const RAW_LETTERS: &str = "
-    SELECT * FROM raw_letters WHERE id IN (SELECT raw_id FROM messages WHERE id IN
-      (SELECT trigger_message_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1))))";
-/// The triggering letters, the messages that the runs wrote, and the messages that they could see
-/// in their threads. Only the letters include their bytes.
-pub(in crate::store) const MESSAGES: &str = "
-    SELECT * FROM messages WHERE id IN (
-      SELECT trigger_message_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1))
-      UNION SELECT id FROM messages WHERE run_id IN (SELECT value FROM jsonb_each($1))
-      UNION SELECT p.id FROM runs r JOIN messages t ON t.id = r.trigger_message_id
-        JOIN messages p ON p.thread_id = r.thread_id
-        WHERE r.id IN (SELECT value FROM jsonb_each($1)) AND (p.seq < t.seq OR p.direction = 'outbound'))
-    ORDER BY seq DESC LIMIT $2";
-pub(in crate::store) const ATTACHMENTS: &str = "
-    SELECT * FROM attachments WHERE message_id IN
-      (SELECT trigger_message_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1)))";
-/// The runs with the earlier runs of their threads, to which the traces of a history belong.
-pub(in crate::store) const RUNS: &str = "
-    SELECT DISTINCT b.* FROM runs r JOIN runs b ON b.thread_id = r.thread_id AND b.seq <= r.seq
-    WHERE r.id IN (SELECT value FROM jsonb_each($1)) ORDER BY b.seq";
-/// Responsibilities of the runs, whose slots hold the run options.
-pub(in crate::store) const RESPONSIBILITIES: &str = "
-    SELECT * FROM responsibilities WHERE id IN (
-      SELECT responsibility_id FROM responsibility_slots WHERE run_id IN (SELECT value FROM jsonb_each($1)))";
-pub(in crate::store) const SLOTS: &str =
-    "SELECT * FROM responsibility_slots WHERE run_id IN (SELECT value FROM jsonb_each($1))";
-/// Requests and contexts leave as the texts that they are: a reader looks for words in them.
-pub(in crate::store) const TURNS: &str = "
-    SELECT t.*, c.bytes AS dictionary FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
-    WHERE t.run_id IN (SELECT value FROM jsonb_each($1)) ORDER BY t.run_id, t.turn_index, t.attempt";
-/// What the contexts were assembled from: every digest that their sources name, and the files that a configuration among
-/// them names.
-pub(in crate::store) const CONTENTS: Sql = Sql::pair(
-    "
-    WITH named (sha256) AS (SELECT t.sha256 FROM turn_texts t WHERE t.run_id IN (SELECT value FROM jsonb_each($1)))
-    SELECT * FROM contents WHERE sha256 IN (
-      SELECT sha256 FROM named
-      UNION SELECT f.value FROM named n JOIN contents c ON c.sha256 = n.sha256,
-        json_each(CASE WHEN json_valid(CAST(c.bytes AS TEXT)) THEN CAST(c.bytes AS TEXT) ELSE '{}' END, '$.files') f)",
-    "
-    WITH named (sha256) AS (SELECT t.sha256 FROM turn_texts t WHERE t.run_id IN (SELECT value FROM jsonb_each($1)))
-    SELECT * FROM contents WHERE sha256 IN (
-      SELECT sha256 FROM named
-      UNION SELECT f.value FROM named n JOIN contents c ON c.sha256 = n.sha256,
-        json_each(CASE WHEN json_valid(text_of(c.bytes)) THEN text_of(c.bytes) ELSE '{}' END, '$.files') f)",
-);
-pub(in crate::store) const STEPS: &str = "
-    SELECT DISTINCT e.* FROM runs r JOIN runs b ON b.thread_id = r.thread_id AND b.seq <= r.seq
-      JOIN thread_tool_events e ON e.run_id = b.id
-    WHERE r.id IN (SELECT value FROM jsonb_each($1))";
-/// Entries of memory that the runs were shown.
-pub(in crate::store) const MEMORY: &str = "
-    SELECT * FROM memory WHERE id IN (SELECT e.value FROM run_turns t, json_each(t.sources_json, '$.reads') r,
-        json_each(r.value, '$.entries') e
-      WHERE t.run_id IN (SELECT value FROM jsonb_each($1)) AND t.sources_json IS NOT NULL AND r.value ->> '$.read' = 'memory')";
-pub(in crate::store) const OUTPUTS: &str =
-    "SELECT * FROM run_outputs WHERE run_id IN (SELECT value FROM jsonb_each($1))";
-pub(in crate::store) const DELIVERIES: &str =
-    "SELECT * FROM deliveries WHERE run_id IN (SELECT value FROM jsonb_each($1))";
-pub(in crate::store) const RECIPIENTS: &str = "
-    SELECT * FROM delivery_recipients WHERE delivery_id IN
-      (SELECT id FROM deliveries WHERE run_id IN (SELECT value FROM jsonb_each($1)))";
-pub(in crate::store) const LEDGER: &str =
-    "SELECT * FROM usage_ledger WHERE run_id IN (SELECT value FROM jsonb_each($1))";
-
-/// Every exported table, after the tables that its rows reference.
-static TABLES: &[(&str, Sql)] = &[
-    ("conversations", Sql::same(CONVERSATIONS)),
-    ("threads", Sql::same(THREADS)),
-    ("thread_participants", Sql::same(PARTICIPANTS)),
-    ("raw_letters", Sql::same(RAW_LETTERS)),
-    ("messages", Sql::same(MESSAGES)),
-    ("attachments", Sql::same(ATTACHMENTS)),
-    ("runs", Sql::same(RUNS)),
-    ("responsibilities", Sql::same(RESPONSIBILITIES)),
-    ("responsibility_slots", Sql::same(SLOTS)),
-    ("run_turns", Sql::same(TURNS)),
-    ("contents", CONTENTS),
-    ("thread_tool_events", Sql::same(STEPS)),
-    ("memory", Sql::same(MEMORY)),
-    ("run_outputs", Sql::same(OUTPUTS)),
-    ("deliveries", Sql::same(DELIVERIES)),
-    ("delivery_recipients", Sql::same(RECIPIENTS)),
-    ("usage_ledger", Sql::same(LEDGER)),
-];
-
-/// References of a table's rows, in the order of [`TABLES`]. A row whose parent is absent is left
-/// out, because foreign keys would refuse it: where there are too many messages, the letter of an
-/// older run is missing, and so is that run.
+/// References between things: kind, field, kind. A thing is left out where what it refers to is absent, because foreign keys would
+/// refuse it: where there are too many messages, the letter of an older run is missing, and so is that run.
 const HANGS_ON: &[(&str, &str, &str)] = &[
-    ("threads", "conversation_id", "conversations"),
-    ("thread_participants", "thread_id", "threads"),
-    ("messages", "thread_id", "threads"),
-    ("attachments", "message_id", "messages"),
-    ("runs", "thread_id", "threads"),
-    ("runs", "trigger_message_id", "messages"),
-    ("responsibility_slots", "run_id", "runs"),
-    ("run_turns", "run_id", "runs"),
-    ("thread_tool_events", "thread_id", "threads"),
-    ("thread_tool_events", "run_id", "runs"),
-    ("run_outputs", "run_id", "runs"),
-    ("deliveries", "message_id", "messages"),
-    ("delivery_recipients", "delivery_id", "deliveries"),
-    ("usage_ledger", "run_id", "runs"),
+    ("thread", "conversation", "conversation"),
+    ("participant", "thread", "thread"),
+    ("message", "thread", "thread"),
+    ("attachment", "message", "message"),
+    ("run", "thread", "thread"),
+    ("run", "message", "message"),
+    ("slot", "run", "run"),
+    ("turn", "run", "run"),
+    ("step", "thread", "thread"),
+    ("step", "run", "run"),
+    ("output", "run", "run"),
+    ("mail", "message", "message"),
+    ("recipient", "mail", "mail"),
+    ("bill", "run", "run"),
+    ("fork", "run", "run"),
 ];
 
-/// Columns that would let a reader of the bundle act in our name: the token of an address to which
-/// reports are believed.
-const POWERS: &[&str] = &["bounce_token"];
-
-pub(in crate::store) const SCHEMA: &str = "SELECT max(version) FROM _sqlx_migrations";
-pub(in crate::store) const COLUMNS: Sql = Sql::pair(
-    "SELECT name FROM pragma_table_info($1)",
-    "
-    SELECT column_name::TEXT AS name FROM information_schema.columns
-    WHERE table_schema = current_schema() AND table_name = $1 ORDER BY ordinal_position",
-);
 pub(in crate::store) const IS_EMPTY: &str = "
     SELECT NOT EXISTS (SELECT 1 FROM runs) AND NOT EXISTS (SELECT 1 FROM messages) AND NOT EXISTS (SELECT 1 FROM archive)";
 
-/// One row of a table. Bytes are `{"base64": …}`.
+/// A thing of a file of runs. Bytes are `{"base64": …}`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct BundleRow {
-    pub table: String,
-    pub cells: Map<String, Value>,
+pub struct BundleThing {
+    pub kind: String,
+    pub fields: Map<String, Value>,
 }
 
 impl Store {
-    /// Returns the rows that belong to these runs, in an order in which they can be inserted.
-    pub async fn rows_of_runs(&self, runs: &[RunId]) -> Result<Vec<BundleRow>> {
+    /// Returns the things that belong to these runs, in an order in which they can be inserted.
+    pub async fn things_of_runs(&self, runs: &[RunId]) -> Result<Vec<BundleThing>> {
         let ids: Vec<&str> = runs.iter().map(RunId::as_str).collect();
         let ids = json!(ids).to_string();
-        let mut rows = Vec::new();
-        for (table, sql) in TABLES {
-            let found = db::query(sql)
+        let mut things = Vec::new();
+        for kind in KINDS {
+            let found = db::query(&kind.rows)
                 .bind(&ids)
                 .bind(MESSAGES_MAX)
                 .fetch_all(self.readers())
@@ -173,40 +63,33 @@ impl Store {
             let mut unpacker = Unpacker::default();
             for row in &found {
                 let mut cells = cells(row)?;
-                if *table == "run_turns" {
+                if kind.name == "turn" {
                     put_bodies(&mut cells, unpacker.read(row)?);
                 }
-                for power in POWERS {
-                    cells
-                        .get_mut(*power)
-                        .into_iter()
-                        .for_each(|cell| *cell = Value::Null);
-                }
-                rows.push(BundleRow {
-                    table: (*table).to_owned(),
-                    cells,
+                let fields = kind.fields().filter_map(|(field, column)| {
+                    let cell = cells.shift_remove(column)?;
+                    (!cell.is_null()).then(|| (field.to_owned(), cell))
+                });
+                things.push(BundleThing {
+                    kind: kind.name.to_owned(),
+                    fields: fields.collect(),
                 });
             }
         }
         // A message of the history has no bytes.
-        let letters = ids_of(&rows, "raw_letters");
-        for row in rows.iter_mut().filter(|row| row.table == "messages") {
-            if text(row, "raw_id").is_some_and(|raw| !letters.contains(&raw)) {
-                row.cells.insert("raw_id".into(), Value::Null);
+        let letters = ids_of(&things, "letter");
+        for thing in things.iter_mut().filter(|thing| thing.kind == "message") {
+            if text(thing, "letter").is_some_and(|letter| !letters.contains(&letter)) {
+                thing.fields.shift_remove("letter");
             }
         }
-        for (table, column, on) in HANGS_ON {
-            let there = ids_of(&rows, on);
-            rows.retain(|row| {
-                row.table != *table || text(row, column).is_some_and(|of| there.contains(&of))
+        for (kind, field, on) in HANGS_ON {
+            let there = ids_of(&things, on);
+            things.retain(|thing| {
+                thing.kind != *kind || text(thing, field).is_some_and(|of| there.contains(&of))
             });
         }
-        Ok(rows)
-    }
-
-    /// Returns the number of the newest migration.
-    pub async fn schema_version(&self) -> Result<i64> {
-        Ok(db::query_scalar(SCHEMA).fetch_one(self.readers()).await?)
+        Ok(things)
     }
 
     /// Returns the header of the file that this archive was imported from; `None`: the database is
@@ -217,12 +100,12 @@ impl Store {
             .await?)
     }
 
-    /// Fills an empty database with rows of another engine, in one commit, and marks it as an
+    /// Fills an empty database with things of another engine, in one commit, and marks it as an
     /// archive.
     ///
     /// Errors: [`StoreError::WrongState`] when the database is not empty;
-    /// [`StoreError::Unreadable`] for an unknown table or column; constraint errors of the tables.
-    pub async fn fill_archive(&self, rows: Vec<BundleRow>, header_json: String) -> Result<()> {
+    /// [`StoreError::Unreadable`] for an unknown kind or field; constraint errors of the tables.
+    pub async fn fill_archive(&self, things: Vec<BundleThing>, header_json: String) -> Result<()> {
         let now = self.clock().now().to_string();
         self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
@@ -239,19 +122,8 @@ impl Store {
                         hint,
                     });
                 }
-                let mut known = BTreeMap::new();
-                for (table, _) in TABLES {
-                    let columns = db::query_scalar(COLUMNS)
-                        .bind(table)
-                        .fetch_all(&mut *conn)
-                        .await?;
-                    known.insert(
-                        (*table).to_owned(),
-                        columns.into_iter().collect::<BTreeSet<String>>(),
-                    );
-                }
-                for row in &rows {
-                    insert(conn, row, &known).await?;
+                for thing in &things {
+                    insert(conn, thing).await?;
                 }
                 db::query(MARK_ARCHIVE)
                     .bind(&header_json)
@@ -265,24 +137,23 @@ impl Store {
     }
 }
 
-async fn insert(
-    conn: &mut Connection,
-    row: &BundleRow,
-    known: &BTreeMap<String, BTreeSet<String>>,
-) -> Result<()> {
+async fn insert(conn: &mut Connection, thing: &BundleThing) -> Result<()> {
     let strange = || StoreError::Unreadable {
-        what: "row of a run from elsewhere",
+        what: "thing of a file of runs",
     };
-    let (table, columns) = known.get_key_value(&row.table).ok_or_else(strange)?;
+    let kind = KINDS.iter().find(|kind| kind.name == thing.kind);
+    let kind = kind.ok_or_else(strange)?;
     // Names in the statement are our own constants: a name of the file only selects among them.
-    let names: Option<Vec<&str>> = row
-        .cells
+    let column = |name: &String| kind.fields().find(|(field, _)| field == name);
+    let names: Option<Vec<&str>> = thing
+        .fields
         .keys()
-        .map(|name| columns.get(name).map(String::as_str))
+        .map(|name| column(name).map(|(_, column)| column))
         .collect();
     let names = names
         .filter(|names| !names.is_empty())
         .ok_or_else(strange)?;
+    let table = kind.table;
     let places: Vec<String> = (1..=names.len()).map(|place| format!("${place}")).collect();
     let sql = format!(
         "INSERT INTO {table} ({}) VALUES ({})",
@@ -290,7 +161,7 @@ async fn insert(
         places.join(", ")
     );
     let mut query = db::query(Sql::built(sql));
-    for cell in row.cells.values() {
+    for cell in thing.fields.values() {
         query = match cell {
             Value::Null => query.bind(None::<String>),
             Value::String(text) => query.bind(text.clone()),
@@ -311,15 +182,16 @@ async fn insert(
     Ok(())
 }
 
-fn ids_of(rows: &[BundleRow], table: &str) -> BTreeSet<String> {
-    rows.iter()
-        .filter(|row| row.table == table)
-        .filter_map(|row| text(row, "id"))
+fn ids_of(things: &[BundleThing], kind: &str) -> BTreeSet<String> {
+    things
+        .iter()
+        .filter(|thing| thing.kind == kind)
+        .filter_map(|thing| text(thing, "id"))
         .collect()
 }
 
-fn text(row: &BundleRow, column: &str) -> Option<String> {
-    row.cells.get(column)?.as_str().map(str::to_owned)
+fn text(thing: &BundleThing, field: &str) -> Option<String> {
+    thing.fields.get(field)?.as_str().map(str::to_owned)
 }
 
 /// Replaces the packed bodies of a turn by their texts.

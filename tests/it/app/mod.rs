@@ -7,6 +7,7 @@ pub mod audited;
 pub mod database;
 pub mod db;
 pub mod idle;
+mod recorded;
 pub mod rows;
 pub mod turns;
 
