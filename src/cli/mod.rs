@@ -370,7 +370,7 @@ fn gone(args: &[OsString]) -> Option<Failure> {
         }
     }
     let (name, instead) = GONE.iter().find(|(name, _)| words.starts_with(name))?;
-    let message = format!("`attache {}` went in 0.2.0", name.join(" "));
+    let message = format!("`attache {}` was removed in 0.2.0", name.join(" "));
     Some(Failure::new(Exit::Usage, message).hint(*instead))
 }
 

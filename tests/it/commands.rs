@@ -259,7 +259,7 @@ fn a_command_that_went_says_so_and_what_to_do_instead() {
         );
         assert_eq!(said.code, 2, "{typed}: {}", said.stderr);
         assert!(
-            said.stderr.contains("went in 0.2.0") && said.stderr.contains(instead),
+            said.stderr.contains("was removed in 0.2.0") && said.stderr.contains(instead),
             "{typed}: {}",
             said.stderr
         );

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 /// Old and new names of renamed keys.
 const RENAMED: &[(&str, &str)] = &[("trusted_sealers", "trusted_arc_signers")];
-/// Keys of what went in 0.2.0 (decision D-161), and what to do instead.
+/// Keys of what was removed in 0.2.0 (decision D-161), and what to do instead.
 const GONE: &[(&str, &str)] = &[(
     "objects",
     "remove it: all bytes are in the database; put `data` on a disk that is large enough",
@@ -174,7 +174,7 @@ impl Inspection<'_> {
                 for key in unexpected.iter().filter(|key| !looks_secret(key)) {
                     let pointer = child(pointer, key);
                     let gone = GONE.iter().find(|(old, _)| old == key);
-                    let says = gone.map_or("unknown key", |_| "this setting went in 0.2.0");
+                    let says = gone.map_or("unknown key", |_| "this setting was removed in 0.2.0");
                     let problem = self.document.problem(&pointer, Spot::Key, says);
                     let renamed = RENAMED.iter().find(|(old, _)| old == key);
                     let problem = match (gone, renamed) {
