@@ -151,9 +151,9 @@ fn c1_no_other_code_reads_the_tables() {
             let is_store = [
                 "store/memory/",
                 "store/audit/memory.rs",
-                // Says whose rows an export writes, and a move takes along.
+                // Say what an export of a persona and a file of runs have.
                 "store/persona_tables.rs",
-                "store/views/bundles.rs",
+                "store/views/bundle_kinds.rs",
                 // Counts them.
                 "store/views/status.rs",
             ];
