@@ -148,16 +148,11 @@ async fn demo(context: &CommandContext, pages: Option<SocketAddr>) -> anyhow::Re
     }
 }
 
-/// Writes the sample files, with a task that comes due in seconds, into a new folder, and removes demos that are too old.
+/// Writes the sample files into a new folder, and removes demos that are too old.
 fn make(workspace: &Path, clock: &dyn Clock) -> std::io::Result<PathBuf> {
     let parent = workspace.join("data/demo");
     let folder = parent.join(clock.new_id());
-    // Whole seconds, and time enough for a slow machine to open the database.
-    let at = clock.now().plus(Duration::from_secs(3)).to_utc();
-    let at = at.format("%Y-%m-%dT%H:%M:%SZ");
-    let task = format!("---\nname: Demo\nat: \"{at}\"\n---\nSay what came in.\n");
-    let files = sample::FILES.iter().copied().chain([(TASK, task.as_str())]);
-    for (path, content) in files {
+    for (path, content) in sample::FILES {
         let file = folder.join(path);
         std::fs::create_dir_all(file.parent().unwrap_or(&folder))?;
         std::fs::write(file, content)?;
@@ -188,6 +183,11 @@ async fn play(workspace: PathBuf, clock: Arc<SystemClock>) -> anyhow::Result<Dem
     let listeners = engine.bind().await?;
     let server = listeners.iter().find_map(BoundSocket::tcp_address);
     let server = server.context("the sample workspace has no listener")?;
+    // A time that is past when its file is read never comes due, and a slow machine takes seconds to come this far.
+    let at = clock.now().plus(Duration::from_secs(3)).to_utc();
+    let at = at.format("%Y-%m-%dT%H:%M:%SZ");
+    let task = format!("---\nname: Demo\nat: \"{at}\"\n---\nSay what came in.\n");
+    std::fs::write(workspace.join(TASK), task).context(TASK)?;
     let (store, stop) = (engine.store.clone(), CancellationToken::new());
     let serving = engine.serve(listeners, stop.clone());
     let visiting = async {
