@@ -415,7 +415,7 @@ fn leaving() -> String {
             }
         }
     }
-    page += "\nA [webhook](../guide/webhooks.md) is sent kinds and ids, a collector of traces and a ping no text at all ([watching](../guide/watching.md)), \
+    page += "\nA [webhook](../guide/webhooks.md) is sent kinds and ids, a collector of traces and a ping no text at all ([watching](../guide/watching.md)), and \
         a database on a server everything that is stored ([PostgreSQL](../guide/postgresql.md)).\n";
     page
 }
