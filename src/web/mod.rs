@@ -5,6 +5,7 @@
 //! - `page`: what was fetched, as text
 //! - `api_request`: a request to an interface of programs
 //! - `fetcher`: one request after another, redirects included
+//! - `oauth`: the token endpoint of an authorization server
 //! - `search`: pages on a subject, by a service
 //!
 //! Absent on purpose: who may fetch what (`policy`, `runs::label`), and the clients of providers, whose URLs an operator wrote.
@@ -14,6 +15,7 @@ mod target;
 mod page;
 mod api_request;
 mod fetcher;
+mod oauth;
 mod search;
 
 pub use address::is_public;
@@ -22,6 +24,7 @@ pub use fetcher::{
     AnyRedirect, ApiAnswer, ApiStream, FetchError, FetchLimits, Lookup, RedirectRule, SystemLookup,
     WebFetcher,
 };
+pub use oauth::{ClientAuth, GivenTokens, NoTokens, RegisteredClient, error_word, refusal};
 pub use page::WebPage;
 pub use search::{SEARCH_TIMEOUT, SearchHit, SearchService, WebSearcher, search_host};
 pub use target::{UrlRefusal, WebTarget, own_target, private_target};

@@ -4,9 +4,9 @@
 use super::discovery::fetcher;
 use super::error::LoginError;
 use super::kept::{KeptLogin, LoginFile};
-use super::token::{NoTokens, revoke, tokens};
 use crate::clock::Clock;
 use crate::config::McpServer;
+use crate::web::NoTokens;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use std::sync::Arc;
@@ -146,7 +146,7 @@ impl ServerLogin {
             fetcher(&self.server),
             self.clock.now(),
         );
-        let given = handle.block_on(tokens(&client, &kept.token_endpoint, &form, &way));
+        let given = handle.block_on(client.tokens(&kept.token_endpoint, &form, &way));
         match given {
             Ok(given) => {
                 kept.renew(&given, asked_at);
@@ -220,7 +220,7 @@ pub async fn log_out(server: &McpServer) -> Result<LogOut, LoginError> {
         let token = kept.refresh_token.as_ref().unwrap_or(&kept.access_token);
         let token = SecretString::from(token.as_str());
         let (client, way) = (kept.client(&server), fetcher(&server));
-        let revoked = revoke(&client, endpoint, &token, &way);
+        let revoked = client.revoke(endpoint, &token, &way);
         Ok(match handle.block_on(revoked) {
             Ok(()) => LogOut::Revoked,
             Err(why) => LogOut::Forgotten(why),

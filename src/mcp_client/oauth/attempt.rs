@@ -2,12 +2,13 @@
 //! (RFC 8707), from the issuer that was asked (RFC 9207).
 
 use super::access::store;
+use super::client::client_for;
 use super::discovery::{FoundIssuer, discover, fetcher};
 use super::error::LoginError;
 use super::kept::KeptLogin;
-use super::token::{NoTokens, RegisteredClient, error_word, tokens};
 use crate::clock::Clock;
 use crate::config::McpServer;
+use crate::web::{NoTokens, RegisteredClient, error_word};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use reqwest::Url;
@@ -54,7 +55,7 @@ impl LoginAttempt {
         let fetcher = fetcher(server);
         let found = discover(server, url, &fetcher).await?;
         let oauth = server.oauth.clone().unwrap_or_default();
-        let client = RegisteredClient::of(&oauth, &found.metadata, &redirect, &fetcher).await?;
+        let client = client_for(&oauth, &found.metadata, &redirect, &fetcher).await?;
         // 80 bits each; a verifier has 43 characters or more (RFC 7636 section 4.1).
         let verifier = [(); 3].map(|()| clock.new_token()).concat();
         let state = [(); 2].map(|()| clock.new_token()).concat();
@@ -149,7 +150,10 @@ impl LoginAttempt {
             ("resource", &self.found.resource),
         ];
         let way = fetcher(&self.server);
-        let given = tokens(&self.client, &metadata.token_endpoint, &form, &way).await;
+        let given = self
+            .client
+            .tokens(&metadata.token_endpoint, &form, &way)
+            .await;
         let given = given.map_err(|none| match none {
             NoTokens::Refused(word) => LoginError::Denied(word),
             NoTokens::Failed(why) => LoginError::Unusable(why),

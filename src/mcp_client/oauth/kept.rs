@@ -4,9 +4,9 @@
 //! tokens were given, and they are used with no other. Absent on purpose: the database, because its backups and exports are
 //! copied elsewhere, and must not contain secrets.
 
-use super::token::{ClientAuth, GivenTokens, RegisteredClient};
 use crate::config::{McpServer, write_private};
 use crate::domain::Timestamp;
+use crate::web::{ClientAuth, GivenTokens, RegisteredClient};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File, OpenOptions};

@@ -5,7 +5,7 @@
 //! - `error`: why there is no login
 //! - `metadata`: what the server and its authorization server say of themselves; pure
 //! - `discovery`: fetches it, through the guard of the web
-//! - `token`: the token endpoint, and the registration of a client
+//! - `client`: the client of a login, named or registered; the token endpoint is in `web`
 //! - `kept`: the login on the disk
 //! - `attempt`: one login, from the question to the answer
 //! - `callback`: the browser's answer on loopback
@@ -17,7 +17,7 @@
 mod error;
 mod metadata;
 mod discovery;
-mod token;
+mod client;
 mod kept;
 mod attempt;
 mod callback;

@@ -6,7 +6,8 @@ use crate::app::TestApp;
 use crate::providers::server::{Reply, Server as Endpoint};
 use attache::clock::{Clock, SystemClock};
 use attache::config::{ImapMailbox, MailboxLogin, MailboxTls, OAuth};
-use attache::gateway::ingress::imap::{self, MailboxError, TokenError};
+use attache::gateway::ingress::imap::{self, MailboxError};
+use attache::web::NoTokens;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -293,7 +294,7 @@ async fn an_operator_mends_a_refused_token_but_no_broken_endpoint() {
         );
         if refused {
             assert!(
-                matches!(&error, MailboxError::Token(TokenError::Refused { error }) if error == "invalid_grant")
+                matches!(&error, MailboxError::Token(NoTokens::Refused(error)) if error == "invalid_grant")
             );
         }
     }

@@ -1,9 +1,9 @@
 //! Errors of a mailbox session, worded for its operator.
 
-use super::token::TokenError;
 use crate::gateway::authentication::{certificate_remedy, why_no_tls};
 use crate::store::{FailureCause, StoreError};
 use crate::text::with_causes;
+use crate::web::NoTokens;
 use std::io;
 
 /// Remedy where the two may not mean the same TLS.
@@ -36,7 +36,7 @@ pub enum MailboxError {
     #[error("the server refuses the login: {0}")]
     LoginRefused(String),
     #[error("there is no access token")]
-    Token(#[from] TokenError),
+    Token(#[from] NoTokens),
     /// The server lacks a feature that is required.
     #[error("{0}")]
     Unusable(&'static str),
@@ -56,7 +56,7 @@ impl MailboxError {
     pub fn is_login_refused(&self) -> bool {
         matches!(
             self,
-            Self::LoginRefused(_) | Self::Token(TokenError::Refused { .. })
+            Self::LoginRefused(_) | Self::Token(NoTokens::Refused(_))
         )
     }
 
@@ -74,7 +74,7 @@ impl MailboxError {
     /// Remedy for the operator.
     pub fn remedy(&self) -> &'static str {
         match self {
-            Self::LoginRefused(_) | Self::Token(TokenError::Refused { .. }) => {
+            Self::LoginRefused(_) | Self::Token(NoTokens::Refused(_)) => {
                 "see user and password; many providers want a password that is made for one program (an app password)"
             }
             Self::Unreachable(_) => {

@@ -24,7 +24,6 @@ mod connection;
 pub use error::MailboxError;
 pub use sweep::ImapSweepReport;
 pub use timeouts::ImapTimeouts;
-pub use token::TokenError;
 
 use crate::clock::Clock;
 use crate::config::{ImapMailbox, Limits, MailboxLogin};

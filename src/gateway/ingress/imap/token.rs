@@ -3,10 +3,9 @@
 
 use super::kept_token::KeptToken;
 use crate::clock::Clock;
-use crate::config::OAuth;
-use futures_util::StreamExt;
+use crate::config::{OAuth, origin};
+use crate::web::{ClientAuth, FetchLimits, NoTokens, RegisteredClient, SystemLookup, WebFetcher};
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,20 +15,6 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 const MARGIN: Duration = Duration::from_secs(60);
 /// Lifetime of a token when the server does not send it.
 const LIFETIME_DEFAULT: Duration = Duration::from_secs(3600);
-
-/// Error of requesting an access token. Never holds a secret.
-#[derive(Debug, thiserror::Error)]
-pub enum TokenError {
-    /// The refresh token or the client is refused: an operator has to act.
-    #[error("the token endpoint refuses: {error}")]
-    Refused { error: String },
-    #[error("the token endpoint answers with status {status}")]
-    Status { status: u16 },
-    #[error("the token endpoint does not answer")]
-    Unreachable(#[source] reqwest::Error),
-    #[error("the token endpoint's answer is not the one of RFC 6749")]
-    Unreadable,
-}
 
 /// The tokens of one mailbox.
 pub(super) struct MailboxTokens {
@@ -48,18 +33,6 @@ struct AccessToken {
     good_until: Duration,
 }
 
-#[derive(Deserialize)]
-struct Granted {
-    access_token: String,
-    expires_in: Option<u64>,
-    refresh_token: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Denied {
-    error: String,
-}
-
 impl MailboxTokens {
     pub fn new(settings: OAuth, clock: Arc<dyn Clock>, kept: KeptToken) -> Self {
         let refresh_token = kept.load(&settings.refresh_token);
@@ -74,7 +47,7 @@ impl MailboxTokens {
     }
 
     /// Returns a token that should be valid now.
-    pub async fn access(&mut self) -> Result<SecretString, TokenError> {
+    pub async fn access(&mut self) -> Result<SecretString, NoTokens> {
         match &self.access {
             Some(access) if self.clock.monotonic() < access.good_until => Ok(access.token.clone()),
             _ => self.renew().await,
@@ -84,9 +57,9 @@ impl MailboxTokens {
     /// Requests a new access token. A refused refresh token may not be the newest: another process
     /// may have got a newer one since (`attache mailboxes check`), or the stored one was restored
     /// from a copy.
-    async fn renew(&mut self) -> Result<SecretString, TokenError> {
+    async fn renew(&mut self) -> Result<SecretString, NoTokens> {
         let first = self.refresh().await;
-        if !matches!(first, Err(TokenError::Refused { .. })) {
+        if !matches!(first, Err(NoTokens::Refused(_))) {
             return first;
         }
         let refused = self.refresh_token.clone();
@@ -110,46 +83,41 @@ impl MailboxTokens {
         self.access = None;
     }
 
-    async fn refresh(&mut self) -> Result<SecretString, TokenError> {
-        let client = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .timeout(ANSWER_MAX)
-            .build()
-            .map_err(TokenError::Unreachable)?;
+    async fn refresh(&mut self) -> Result<SecretString, NoTokens> {
+        let settings = &self.settings;
+        let client = RegisteredClient {
+            id: settings.client_id.clone(),
+            secret: settings.client_secret.clone(),
+            auth: match settings.client_secret {
+                Some(_) => ClientAuth::ClientSecretPost,
+                None => ClientAuth::None,
+            },
+        };
+        let mut form = vec![
+            ("grant_type", "refresh_token"),
+            ("refresh_token", self.refresh_token.expose_secret()),
+        ];
+        form.extend(settings.scope.as_deref().map(|scope| ("scope", scope)));
+        // The host and port that the operator wrote may be private; no other.
+        let opened: Vec<String> = origin(&settings.token_url).into_iter().collect();
+        let limits = FetchLimits {
+            body_bytes_max: ANSWER_BYTES_MAX,
+            duration_max: ANSWER_MAX,
+            ..FetchLimits::default()
+        };
+        let way = WebFetcher::new(&opened, Arc::new(SystemLookup), limits);
         let asked = self.clock.monotonic();
-        let post = client.post(&self.settings.token_url).body(self.form()?);
-        let post = post
-            .header("content-type", "application/x-www-form-urlencoded")
-            .header("accept", "application/json");
-        let answer = post
-            .send()
-            .await
-            .map_err(|error| TokenError::Unreachable(error.without_url()))?;
-        let status = answer.status();
-        let body = read(answer).await?;
-        if !status.is_success() {
-            return Err(refusal(status.as_u16(), &body));
-        }
-        let granted: Granted = serde_json::from_slice(&body).map_err(|_| TokenError::Unreadable)?;
-        // It becomes part of a line of the IMAP login, before base64.
-        if granted.access_token.is_empty() || granted.access_token.contains(char::is_control) {
-            return Err(TokenError::Unreadable);
-        }
-        let token = SecretString::from(granted.access_token);
-        let lifetime = granted
-            .expires_in
-            .map_or(LIFETIME_DEFAULT, Duration::from_secs);
-        let good_until = asked.saturating_add(lifetime.saturating_sub(MARGIN));
+        let given = client.tokens(&settings.token_url, &form, &way).await?;
+        let lifetime = given.lifetime.unwrap_or(LIFETIME_DEFAULT);
         self.access = Some(AccessToken {
-            token: token.clone(),
-            good_until,
+            token: given.access.clone(),
+            good_until: asked.saturating_add(lifetime.saturating_sub(MARGIN)),
         });
-        if let Some(next) = granted.refresh_token.filter(|next| !next.is_empty()) {
-            self.refresh_token = SecretString::from(next);
+        if let Some(next) = given.refresh {
+            self.refresh_token = next;
             self.keep().await;
         }
-        Ok(token)
+        Ok(given.access)
     }
 
     /// Stores the newest refresh token on disk before its access token is used.
@@ -163,50 +131,5 @@ impl MailboxTokens {
         if let Err(error) = done.map_err(std::io::Error::other).flatten() {
             tracing::error!(%error, "cannot keep a refresh token: after a restart the mailbox may need a new one in `.secrets`");
         }
-    }
-
-    /// Body of the request. `Url` has the percent encoding of forms.
-    fn form(&self) -> Result<String, TokenError> {
-        let mut url =
-            reqwest::Url::parse(&self.settings.token_url).map_err(|_| TokenError::Unreadable)?;
-        let settings = &self.settings;
-        let mut pairs = url.query_pairs_mut();
-        pairs.clear().append_pair("grant_type", "refresh_token");
-        pairs.append_pair("refresh_token", self.refresh_token.expose_secret());
-        pairs.append_pair("client_id", &settings.client_id);
-        if let Some(secret) = &settings.client_secret {
-            pairs.append_pair("client_secret", secret.expose_secret());
-        }
-        if let Some(scope) = &settings.scope {
-            pairs.append_pair("scope", scope);
-        }
-        drop(pairs);
-        Ok(url.query().unwrap_or_default().to_owned())
-    }
-}
-
-async fn read(answer: reqwest::Response) -> Result<Vec<u8>, TokenError> {
-    let mut body = Vec::new();
-    let mut pieces = answer.bytes_stream();
-    while let Some(piece) = pieces.next().await {
-        body.extend_from_slice(
-            &piece.map_err(|error| TokenError::Unreachable(error.without_url()))?,
-        );
-        if body.len() > ANSWER_BYTES_MAX {
-            return Err(TokenError::Unreadable);
-        }
-    }
-    Ok(body)
-}
-
-/// Builds the error of a refusal. RFC 6749 section 5.2: 400 (401 for a client that failed to
-/// authenticate) with an error code.
-fn refusal(status: u16, body: &[u8]) -> TokenError {
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    match serde_json::from_slice::<Denied>(body) {
-        Ok(Denied { error }) if status < 500 && error.len() <= 64 && error.chars().all(word) => {
-            TokenError::Refused { error }
-        }
-        _ => TokenError::Status { status },
     }
 }
