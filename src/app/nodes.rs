@@ -172,7 +172,17 @@ pub(super) fn shared_tasks(parts: &Arc<EngineParts>, roles: &NodeRoles) -> Vec<N
     add(
         NodeRole::Clock,
         "search index",
-        Box::new(move |stop| Box::pin(store.index_older_letters(stop))),
+        Box::new(move |stop| {
+            Box::pin(async move {
+                let made = tokio::select! {
+                    () = stop.cancelled() => return,
+                    made = store.index_open_letters() => made,
+                };
+                if let Err(error) = made {
+                    tracing::error!(%error, "some letters are not found by their words; the next start goes on");
+                }
+            })
+        }),
     );
     tasks
 }

@@ -1,6 +1,6 @@
 //! The feed: what happens, in the order of commits, as kinds and ids without text.
 //!
-//! Its rows are written by triggers (migrations 0069 and 0070), each in the transaction that makes it true; only of the
+//! Its rows are written by triggers (migration 0201), each in the transaction that makes it true; only of the
 //! configuration, which is no row, the engine tells by itself. A row's number is given inside a
 //! transaction that holds SQLite's only write lock, in whatever process, so numbers grow in the order of commits: a reader that
 //! has seen number N has seen every smaller one, and none appears below N later (decision D-104). PostgreSQL gives a number when

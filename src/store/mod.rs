@@ -6,6 +6,7 @@
 //! claims, sweeps, listings for the operator.
 //!
 //! - `sql`: conversions between values and columns. `list_page`: a part of a list. `persona_tables`: rows of one persona.
+//! - `migrations`: the schema of both databases, embedded.
 //! - `db`: connections, statements and rows, whichever database it is.
 //! - `writes`: writes, as a queue holds them. `place`: where a database is. `opened`, `handle`: the store, whichever database it has.
 //! - `sqlite`: opening, the one writer, the log, backups. `postgres`: opening, transactions, locks. `nodes`: engines on one
@@ -37,6 +38,7 @@
 mod sql;
 mod list_page;
 mod persona_tables;
+pub mod migrations;
 mod db;
 mod writes;
 pub mod sqlite;
@@ -144,6 +146,7 @@ pub use memory::listing::{MemoryDossier, MemoryEvent, MemoryFilter};
 pub use memory::proposals::{ProposalState, WholeMemory};
 pub use memory::ranked::entries_about;
 pub use memory::record::{MemoryEntry, MemorySource, MemoryWrite, NewMemory};
+pub use migrations::newest_known as newest_known_migration;
 pub use nodes::burial::TakenOver;
 pub use nodes::list::NodeRecord;
 pub use notices::causes::{
@@ -176,7 +179,6 @@ pub use search::scope::MessageSearch;
 pub use search::vectors::QuestionVector;
 pub use sqlite::leftovers::refuse_leftovers;
 pub use sqlite::locks::{EngineAtWork, engine_at_work, opening_process, working_engine};
-pub use sqlite::migrations::newest_known as newest_known_migration;
 pub use sqlite::open_error::OpenError;
 pub use sqlite::spare::{give_up_spare_room, keep_spare_room};
 pub use threads::history::{AttachmentInfo, StoredMessage, TriggerMessage};

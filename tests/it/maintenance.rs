@@ -8,7 +8,6 @@ pub mod workspace;
 mod leftovers;
 mod damage;
 pub mod dying;
-mod older_index;
 mod texts;
 pub mod erasure;
 mod erased_again;

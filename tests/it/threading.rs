@@ -1,9 +1,7 @@
 //! Conversations and threads: what belongs together, and who may see it.
 
-use crate::app::database::is_sqlite_only;
 use crate::app::db;
 use crate::app::{TestApp, note, proven_note};
-use attache::domain::{PersonaId, ThreadId};
 use serde_json::json;
 
 fn quiet() -> serde_json::Value {
@@ -244,64 +242,6 @@ async fn a_forged_sender_brings_nobody_into_a_thread_that_exists() {
         !prompt.contains("4711") && !prompt.contains("Anything new"),
         "{prompt}"
     );
-    app.check().await;
-}
-
-/// A database of the time before it was kept since when somebody reads along.
-#[tokio::test]
-async fn an_older_database_tells_from_its_letters_who_joined_late() {
-    if is_sqlite_only("a migration from before PostgreSQL") {
-        return;
-    }
-    let app = TestApp::start(quiet()).await;
-    app.run_of(&note(
-        "a1@guest.example",
-        "",
-        "The code of the safe is 4711.",
-    ))
-    .await;
-    app.drain().await;
-    let named = "Cc: carl@guest.example\nIn-Reply-To: <a1@guest.example>\n";
-    app.run_of(&note("a2@guest.example", named, "Carl asks too."))
-        .await;
-    app.drain().await;
-    let mut rows = app.workspace.rows().await;
-    for sql in [
-        "INSERT INTO thread_participants (thread_id, address) SELECT id, 'carl@guest.example' FROM threads",
-        "DROP VIEW readable",
-        "ALTER TABLE thread_participants DROP COLUMN joined_after",
-        "ALTER TABLE messages DROP COLUMN readers_json",
-        "DELETE FROM _sqlx_migrations WHERE version = 27",
-    ] {
-        db::query(sql).execute(&mut rows).await.expect(sql);
-    }
-    let app = app.restart().await;
-    let sql = "SELECT group_concat(address || ' ' || coalesce(joined_after, 'always'), ', ') FROM
-        (SELECT * FROM thread_participants ORDER BY address) listed";
-    let found: String = db::query_scalar(sql)
-        .fetch_one(&mut app.workspace.rows().await)
-        .await
-        .expect("people");
-    assert_eq!(
-        found, "bob@guest.example always, carl@guest.example 2",
-        "after the letter and its answer"
-    );
-    let thread: String = db::query_scalar("SELECT id FROM threads")
-        .fetch_one(&mut app.workspace.rows().await)
-        .await
-        .expect("one");
-    let store = app
-        .engine
-        .store
-        .persona(&PersonaId::parse("ada").expect("an id"));
-    for (reader, count) in [("bob@guest.example", 4), ("carl@guest.example", 2)] {
-        let (thread, readers) = (ThreadId::new(thread.clone()), [reader.to_owned()]);
-        let past = store
-            .past_messages(&thread, (i64::MAX, 50), 500, &readers)
-            .await
-            .expect("messages");
-        assert_eq!(past.len(), count, "{reader}");
-    }
     app.check().await;
 }
 

@@ -186,6 +186,10 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
             let hint = "start the engine once, which brings the database up to date";
             (Exit::Failed, hint)
         }
+        OpenError::Development => {
+            let hint = "move the folder `data` away and start anew; the program that wrote it still reads it";
+            (Exit::BadData, hint)
+        }
         OpenError::Newer { .. }
         | OpenError::EngineIsOlder { .. }
         | OpenError::NodesAreOlder { .. }

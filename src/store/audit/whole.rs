@@ -47,7 +47,6 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         hint: "stop the engine and build the index anew: `INSERT INTO letter_words(letter_words) VALUES ('rebuild')`",
         holds: Holds::Always,
         sql: Sql::pair("SELECT 'message ' || id FROM messages WHERE seq NOT IN (SELECT id FROM letter_words_docsize)
-              AND NOT EXISTS (SELECT 1 FROM letter_words_build)
             UNION ALL SELECT 'message ' || id FROM letter_words_docsize WHERE id NOT IN (SELECT seq FROM messages)
             UNION ALL SELECT 'message ' || seq FROM letter_part_texts
               WHERE seq NOT IN (SELECT id FROM letter_parts_docsize) OR seq NOT IN (SELECT seq FROM messages)

@@ -35,7 +35,7 @@ pub struct Assembly {
     pub attempt: u32,
     /// The normalised request.
     pub request_json: String,
-    /// The note of the sources; `None` for rows older than the column.
+    /// The note of the sources; `None`: they were not written down yet.
     pub sources_json: Option<String>,
 }
 

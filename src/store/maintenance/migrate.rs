@@ -5,8 +5,8 @@ use super::versions::{APPLIED_MIGRATIONS, IS_NEW, newer};
 use crate::crash::crash_point;
 use crate::domain::Timestamp;
 use crate::store::OpenError;
+use crate::store::migrations::{BASELINE, SQLITE};
 use crate::store::sqlite::locks::working_engine;
-use crate::store::sqlite::migrations::{DROP_OLD_INDEX, MIGRATIONS};
 use serde::Serialize;
 use sqlx::migrate::MigrateError;
 use sqlx::{Connection, Row, SqliteConnection};
@@ -43,7 +43,7 @@ pub(in crate::store) struct Opening<'a> {
 
 /// Lists the migrations that a database lacks, in order.
 ///
-/// Errors: [`OpenError::Newer`] for one that has a migration which this program does not know.
+/// Errors: [`OpenError::Newer`] for one that has a migration which this program does not know, [`OpenError::Development`].
 pub(in crate::store) async fn pending(
     conn: &mut SqliteConnection,
 ) -> Result<Vec<PendingMigration>, OpenError> {
@@ -51,11 +51,14 @@ pub(in crate::store) async fn pending(
         .fetch_all(&mut *conn)
         .await?;
     let applied: BTreeSet<i64> = rows.iter().map(|row| row.get("version")).collect();
-    let is_known = |number: &i64| MIGRATIONS.iter().any(|known| known.version == *number);
+    if applied.first().is_some_and(|first| *first < BASELINE) {
+        return Err(OpenError::Development);
+    }
+    let is_known = |number: &i64| SQLITE.iter().any(|known| known.version == *number);
     if let Some(unknown) = applied.iter().rev().find(|number| !is_known(number)) {
         return Err(newer(conn, *unknown).await);
     }
-    let lacking = MIGRATIONS
+    let lacking = SQLITE
         .iter()
         .filter(|migration| !applied.contains(&migration.version));
     let named = lacking.map(|migration| PendingMigration {
@@ -79,7 +82,6 @@ pub(in crate::store) async fn migrate(
     if is_new {
         let mut whole = conn.begin().await?;
         apply(&mut whole, None).await?;
-        sqlx::query(DROP_OLD_INDEX).execute(&mut *whole).await?;
         whole.commit().await?;
         return Ok(true);
     }
@@ -140,7 +142,7 @@ async fn meet_points(_conn: &mut SqliteConnection, _meets: bool) -> Result<(), O
 async fn apply(conn: &mut SqliteConnection, upto: Option<i64>) -> Result<(), OpenError> {
     // `run` would take the connection by sqlx's `Acquire`, which makes this future `Send` for one
     // lifetime only.
-    let applied = MIGRATIONS.run_direct(upto, &mut *conn, false).await;
+    let applied = SQLITE.run_direct(upto, &mut *conn, false).await;
     match applied {
         Err(MigrateError::VersionMissing(number)) => Err(newer(conn, number).await),
         other => other.map_err(OpenError::Migrate),

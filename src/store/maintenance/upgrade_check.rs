@@ -14,7 +14,6 @@ use std::time::Duration;
 /// Bytes of a database that an upgrade copies, checks and rewrites in a second, on a slow disk, where nothing was measured.
 const BYTES_PER_SECOND: u64 = 40 * 1024 * 1024;
 
-pub(in crate::store) const HAS_BACKUPS: &str = "SELECT count(*) FROM pragma_table_info('backups')";
 /// One by hand is noted when it has been made, so its row measures nothing.
 pub(in crate::store) const LAST_MEASURED: &str = "
     SELECT bytes, CAST(1 + unixepoch(finished_at) - unixepoch(started_at) AS BIGINT) AS seconds FROM backups
@@ -100,13 +99,6 @@ impl UpgradeForecast {
 }
 
 async fn last_measured(conn: &mut SqliteConnection) -> Result<Option<MeasuredBackup>, OpenError> {
-    // A database of an earlier version has no such table.
-    let columns: i64 = sqlx::query_scalar(HAS_BACKUPS)
-        .fetch_one(&mut *conn)
-        .await?;
-    if columns == 0 {
-        return Ok(None);
-    }
     let row = sqlx::query(LAST_MEASURED).fetch_optional(conn).await?;
     Ok(row.map(|row| MeasuredBackup {
         bytes: row.get::<i64, _>("bytes").unsigned_abs(),

@@ -2,7 +2,7 @@
 
 use crate::domain::Timestamp;
 use crate::store::OpenError;
-use crate::store::sqlite::migrations::newest_known;
+use crate::store::migrations::{BASELINE, newest_known};
 use serde::Serialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -18,9 +18,6 @@ pub(in crate::store) const APPLIED_MIGRATIONS: &str =
 /// Gives 1 for a database to which no migration was ever applied.
 pub(in crate::store) const IS_NEW: &str =
     "SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations')";
-/// Gives 1 for a database that names the versions which wrote it; those before 0081 do not.
-pub(in crate::store) const NAMES_VERSIONS: &str =
-    "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'program_versions')";
 /// The last writer comes last, whatever the clock said.
 pub(in crate::store) const PROGRAM_VERSIONS: &str = "
     SELECT version, first_seen_at, last_seen_at, migration FROM program_versions
@@ -47,16 +44,10 @@ pub(in crate::store) async fn newest_applied(
     Ok(newest.try_get::<Option<i64>, _>("newest")?.unwrap_or(0))
 }
 
-/// Reads the versions that have written a database, the last writer last; none before migration 0081.
+/// Reads the versions that have written a database, the last writer last.
 pub(in crate::store) async fn program_versions(
     conn: &mut SqliteConnection,
 ) -> Result<Vec<ProgramVersion>, OpenError> {
-    let are_named: bool = sqlx::query_scalar(NAMES_VERSIONS)
-        .fetch_one(&mut *conn)
-        .await?;
-    if !are_named {
-        return Ok(Vec::new());
-    }
     let rows = sqlx::query(PROGRAM_VERSIONS).fetch_all(conn).await?;
     let instant = |row: &SqliteRow, column| {
         Timestamp::parse(row.get(column)).unwrap_or(Timestamp::from_millis(0))
@@ -86,9 +77,12 @@ pub(in crate::store) async fn note_version(
 
 /// Checks that the newest migration of the database is the newest of this program.
 ///
-/// Errors: [`OpenError::Older`], [`OpenError::Newer`].
+/// Errors: [`OpenError::Older`], [`OpenError::Newer`], [`OpenError::Development`].
 pub(in crate::store) async fn require_newest(conn: &mut SqliteConnection) -> Result<(), OpenError> {
     let (newest, known) = (newest_applied(conn).await?, newest_known());
+    if newest < BASELINE {
+        return Err(OpenError::Development);
+    }
     match newest.cmp(&known) {
         std::cmp::Ordering::Less => Err(OpenError::Older(known)),
         std::cmp::Ordering::Greater => Err(newer(conn, newest).await),

@@ -2,7 +2,7 @@
 //!
 //! - `url`: where the database is.
 //! - `settings`: settings of the server that promises need.
-//! - `migrations`: the schema, embedded.
+//! - `migrations`: brings a database up to date.
 //! - `refusal`: classes of failed statements and commits.
 //! - `lock`: locks that a write takes first.
 //! - `copy_in`: rows of a table, without a statement for each.

@@ -3,7 +3,7 @@
 //! Each commit with a message adds a segment, and a search looks up each word in all of them. FTS5 by itself merges in
 //! bursts of 64 pages for each level of the index, in the transaction that happens to fill the 64th page since the last
 //! burst: one letter of twenty waited 50 ms for that in a database of a million. How many segments a merge takes is
-//! stored in the index (migration 0059).
+//! stored in the index (migration 0201).
 
 use super::letter_parts::LetterPartsWriter;
 use crate::store::db::{self, Connection};
@@ -112,7 +112,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_letter_pays_for_a_burst_of_merging() {
-        // As migration 0059 has them.
+        // As migration 0201 has them.
         let settings = "INSERT INTO letter_words (letter_words, rank) VALUES ('usermerge', 8);
             INSERT INTO letter_words (letter_words, rank) VALUES ('automerge', 12)";
         let (most, segments) = most_pages(settings, true).await;

@@ -1,6 +1,6 @@
 //! Words of letters and of pieces of knowledge for the search of PostgreSQL, made in the transaction that stores their text.
 //!
-//! Not a trigger's work, as with parts of words: a trigger names the row, whatever statement stored it (migration 0085).
+//! Not a trigger's work, as with parts of words: a trigger names the row, whatever statement stored it.
 
 use super::letter_parts::store_pending;
 use super::tsquery::words_of;

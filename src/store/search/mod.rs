@@ -11,7 +11,6 @@
 //! - `letter_parts`: the second index, of parts of words.
 //! - `index_words`: the words of the index in PostgreSQL.
 //! - `index_merge`: merging of the index's segments.
-//! - `index_build`: building of the index of a database that has an older one.
 //!
 //! The index has the new text of each letter once. What its neighbours in the thread say counts when a search
 //! scores (D-99), and only as far as the reader may see them.
@@ -30,4 +29,3 @@ pub(in crate::store) mod replies;
 pub(in crate::store) mod letter_parts;
 pub(in crate::store) mod index_words;
 pub(in crate::store) mod index_merge;
-pub(in crate::store) mod index_build;

@@ -1,6 +1,6 @@
 //! Words and filters as query text of PostgreSQL's full-text search, and texts as its words; the only file that writes them.
 //!
-//! The words are those of FTS5's `porter unicode61 remove_diacritics 2`, made by ourselves on both sides (migration 0085 says
+//! The words are those of FTS5's `porter unicode61 remove_diacritics 2`, made by ourselves on both sides (migration 0201 of PostgreSQL says
 //! why), so nothing typed is an operator: every word becomes a quoted lexeme.
 
 use crate::text::word_parts::stems;

@@ -31,8 +31,6 @@ pub(in crate::store) const CONTENT: &str = "
     SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM runs), (SELECT count(*) FROM deliveries),
       (SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')),
       (SELECT count(*) FROM deliveries WHERE state IN ('queued', 'sending', 'committing'))";
-pub(in crate::store) const HAS_COPIES: &str =
-    "SELECT count(*) FROM pragma_table_info('database_copies')";
 pub(in crate::store) const NOTE_COPY: &str =
     "INSERT INTO database_copies (id) VALUES (1) ON CONFLICT (id) DO NOTHING";
 
@@ -89,11 +87,7 @@ async fn note_copy(database: &Path) -> std::result::Result<(), OpenError> {
         .filename(database)
         .disable_statement_logging();
     let mut conn = options.connect().await?;
-    // A database of an earlier version has no such table, and no questions either.
-    let columns: i64 = sqlx::query_scalar(HAS_COPIES).fetch_one(&mut conn).await?;
-    if columns > 0 {
-        sqlx::query(NOTE_COPY).execute(&mut conn).await?;
-    }
+    sqlx::query(NOTE_COPY).execute(&mut conn).await?;
     sqlx::Connection::close(conn).await?;
     Ok(())
 }

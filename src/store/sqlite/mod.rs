@@ -6,7 +6,6 @@
 //! - `files`: SQLite's files beside a database. `spare`: room that is given up on a full disk.
 //! - `leftovers`: files that another database left.
 //! - `read_only`: opening where nothing can be written.
-//! - `migrations`: the schema, embedded.
 //! - `writer`: group commit.
 //! - `refusal`: reasons why a commit failed. `read_health`: reads that fail.
 //! - `log`: the write-ahead log, copied back. `mark`: a number outside of the database, which shows that its log was lost.
@@ -23,7 +22,7 @@ pub mod files;
 pub mod spare;
 pub(in crate::store) mod leftovers;
 pub(in crate::store) mod read_only;
-pub mod migrations;
+
 pub(in crate::store) mod writer;
 pub(in crate::store) mod refusal;
 pub(in crate::store) mod read_health;

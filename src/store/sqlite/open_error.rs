@@ -1,7 +1,7 @@
 //! Reasons why a database could not be opened.
 
 use crate::domain::Timestamp;
-use crate::store::sqlite::migrations::newest_known;
+use crate::store::migrations::newest_known;
 use crate::store::sqlite::refusal::{FULL, is_one_of};
 use sqlx::migrate::MigrateError;
 
@@ -131,6 +131,11 @@ pub enum OpenError {
     /// The database lacks migrations, and was opened read-only.
     #[error("the database was written by an older attache (it lacks migration {0})")]
     Older(i64),
+    /// The database has the schema of a development version before 0.2.0, from which nothing is brought over.
+    #[error(
+        "the database was written by a development version before 0.2.0, which this version cannot read"
+    )]
+    Development,
 }
 
 impl OpenError {

@@ -18,31 +18,18 @@ const DAYS_TO_SETTLE: u32 = 24;
 const WEEKS_MAX: u32 = 6;
 /// Longer than any engine needs for what is due.
 const WORK_MAX: Duration = Duration::from_secs(120);
-/// One test in so many has its week at its first check. `ATTACHE_IDLE=all` is the long form.
-const SAMPLE: u64 = 8;
-const VARIABLE: &str = "ATTACHE_IDLE";
 /// Tables that grow while nothing happens, and by how many rows a day at most.
 const GROWING: &[(&str, i64)] = &[
     // Of each day on which vectors were wanted and their server was away: the account of the engine and that of the persona.
     ("budget_accounts", 2),
 ];
 
-/// Reports whether the test that calls is one of the sample.
-pub fn is_chosen() -> bool {
+/// Reports whether the test that calls has not had its week yet.
+pub fn is_first() -> bool {
     thread_local! {
-        static WAS_ASKED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+        static HAD_ITS_WEEK: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     }
-    let thread = std::thread::current();
-    let name = thread.name().unwrap_or_default();
-    if WAS_ASKED.replace(true) {
-        return false;
-    }
-    let is_long = std::env::var(VARIABLE).is_ok_and(|wanted| wanted == "all");
-    // FNV-1a, which is the same on every machine.
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    is_long || hash.is_multiple_of(SAMPLE)
+    !HAD_ITS_WEEK.replace(true)
 }
 
 /// Plays the week on a copy of a workspace, and returns what grew in it: each table with its new rows, beyond what it may.

@@ -3,6 +3,7 @@
 //! Needs a cluster: `ATTACHE_TEST_POSTGRES` names a database of a role that may make others.
 
 use super::fresh_database;
+use attache::store::migrations::of_postgres;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 use std::collections::BTreeSet;
@@ -99,7 +100,7 @@ impl Database {
         conn.close().await.expect("closed");
         let options = cluster.clone().database(&name);
         let mut conn = options.connect().await.expect("a database");
-        for text in migrations() {
+        for (_, _, text) in of_postgres() {
             let text = sqlx::raw_sql(AssertSqlSafe(text));
             text.execute(&mut conn).await.expect("made");
         }
@@ -121,16 +122,6 @@ impl Database {
         let query = sqlx::query_scalar(sql);
         query.fetch_all(&mut self.conn).await.expect(sql)
     }
-}
-
-/// The texts of the migrations, in the order of their numbers.
-fn migrations() -> Vec<String> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/postgres");
-    let files = std::fs::read_dir(folder).expect("a folder");
-    let mut files: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
-    files.sort();
-    let text = |file| std::fs::read_to_string(file).expect("a text");
-    files.into_iter().map(text).collect()
 }
 
 /// What one of them has and the other has not.

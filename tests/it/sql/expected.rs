@@ -290,8 +290,6 @@ pub const HOT: &[(&str, &[&str])] = &[
         "embedding_calls::OPEN_EMBEDDING_CALLS",
         &["embedding_calls_open"],
     ),
-    ("index_build::INDEX_LETTERS", &["INTEGER PRIMARY KEY"]),
-    ("index_build::NAME_PARTS", &["INTEGER PRIMARY KEY"]),
     ("letter_search::NEWEST_WITH_PART", &["INTEGER PRIMARY KEY"]),
     (
         "letter_search::READABLE_WITH_PART",

@@ -9,7 +9,6 @@ use sqlx::{AssertSqlSafe, Executor, SqlSafeStr};
 /// Statements that only SQLite executes: its file, its log, its index of words and its own tables.
 const SQLITE_ALONE: &[&str] = &[
     "backup::COPY",
-    "backup::HAS_COPIES",
     "before_upgrade::COPY_BYTES",
     "before_upgrade::LOOK_OVER",
     "foreign_database::CHECK",
@@ -28,10 +27,8 @@ const SQLITE_ALONE: &[&str] = &[
     "open::DATABASE_BYTES",
     "rewrite::CUT_LOG",
     "shape::COLUMNS_OF_FILE",
-    "upgrade_check::HAS_BACKUPS",
     "upgrade_check::PAGES",
     "versions::IS_NEW",
-    "versions::NAMES_VERSIONS",
     "whole::FRESH_PAGES",
 ];
 /// `indeterminate_datatype` and `ambiguous_parameter`: PostgreSQL has read the statement, and would be told the type with the

@@ -169,8 +169,8 @@ pub const WALKS: &[(&str, &str)] = &[
         "letters of the open transaction, of which it takes 1,000",
     ),
     (
-        "index_build::PARTS_ARE_OPEN",
-        "looks at the first row, once for each step of the upkeep",
+        "letter_parts::OPEN_WORDS",
+        "counts what waits, once at a start: nothing but what an earlier engine failed to index",
     ),
     (
         "opened::THREAD_ATTACHMENTS",

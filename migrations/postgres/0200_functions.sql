@@ -7,8 +7,10 @@
 -- - `CAST(bytes AS TEXT)` writes hexadecimal digits: bytes are read by `convert_from(bytes, 'UTF8')`. `x''` is no bytes but bits.
 -- - LIKE heeds case, and rows without a value come last in an ascending order.
 --
--- Most are plain SQL of one expression and not STRICT, because only such a function becomes part of the plan of its caller. The
--- type is `json`, not `jsonb`: it keeps the digits of numbers and the order of members, as SQLite does.
+-- Most are plain SQL of one expression and not STRICT, because only such a function becomes part of the plan of its caller. One
+-- that does not (an argument that it uses more than once, a sub-select, a caller that is no statement) is in PL/pgSQL, which keeps
+-- its plan for as long as the session lasts. The type is `json`, not `jsonb`: it keeps the digits of numbers and the order of
+-- members, as SQLite does.
 
 -- The order of texts is that of their bytes, and letters beyond ASCII have no case, as in SQLite: instants are compared as texts,
 -- and `~` stands behind all of them.
@@ -32,15 +34,17 @@ CREATE FUNCTION json_of(j TEXT) RETURNS JSON LANGUAGE sql IMMUTABLE PARALLEL SAF
 $$;
 
 -- A value as SQLite gives it: a text without quotes, true and false as 1 and 0, null as NULL, objects and arrays as JSON.
-CREATE FUNCTION json_scalar(v JSON) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN json_typeof(v) = 'boolean' THEN CASE WHEN v #>> '{}' = 'true' THEN '1' ELSE '0' END ELSE v #>> '{}' END
-$$;
+CREATE FUNCTION json_scalar(v JSON) RETURNS TEXT LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  RETURN CASE WHEN json_typeof(v) = 'boolean' THEN CASE WHEN v #>> '{}' = 'true' THEN '1' ELSE '0' END ELSE v #>> '{}' END;
+END $$;
 
 -- SQLite's names of types.
-CREATE FUNCTION json_kind(v JSON) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE json_typeof(v) WHEN 'string' THEN 'text' WHEN 'boolean' THEN v #>> '{}'
-    WHEN 'number' THEN CASE WHEN v #>> '{}' ~ '[.eE]' THEN 'real' ELSE 'integer' END ELSE json_typeof(v) END
-$$;
+CREATE FUNCTION json_kind(v JSON) RETURNS TEXT LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  RETURN CASE json_typeof(v) WHEN 'string' THEN 'text' WHEN 'boolean' THEN v #>> '{}'
+    WHEN 'number' THEN CASE WHEN v #>> '{}' ~ '[.eE]' THEN 'real' ELSE 'integer' END ELSE json_typeof(v) END;
+END $$;
 
 -- The steps of a path such as `$.reads[0].name`, `$` or a plain name. A name cannot have a dot or a bracket.
 CREATE FUNCTION json_steps(path TEXT) RETURNS TEXT[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -48,15 +52,24 @@ CREATE FUNCTION json_steps(path TEXT) RETURNS TEXT[] LANGUAGE sql IMMUTABLE PARA
     ELSE ARRAY[path] END
 $$;
 
-CREATE FUNCTION json_extract(j TEXT, path TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT json_scalar(json_of(j) #> json_steps(path))
-$$;
-CREATE FUNCTION json_element(j TEXT, place BIGINT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT json_scalar(json_of(j) -> place::INT)
-$$;
-CREATE FUNCTION json_extract_json(j TEXT, path TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT (json_of(j) #> json_steps(path))::TEXT
-$$;
+CREATE FUNCTION json_extract(j TEXT, path TEXT) RETURNS TEXT LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+  found TEXT;
+BEGIN
+  found := json_of(j) #>> json_steps(path);
+  IF found = 'true' OR found = 'false' THEN
+    found := json_scalar(json_of(j) #> json_steps(path));
+  END IF;
+  RETURN found;
+END $$;
+CREATE FUNCTION json_element(j TEXT, place BIGINT) RETURNS TEXT LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  RETURN json_scalar(json_of(j) -> place::INT);
+END $$;
+CREATE FUNCTION json_extract_json(j TEXT, path TEXT) RETURNS TEXT LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  RETURN (json_of(j) #> json_steps(path))::TEXT;
+END $$;
 CREATE FUNCTION json_element_json(j TEXT, place BIGINT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT (json_of(j) -> place::INT)::TEXT
 $$;
@@ -67,9 +80,15 @@ CREATE OPERATOR -> (LEFTARG = TEXT, RIGHTARG = BIGINT, FUNCTION = json_element_j
 
 -- The elements of an array or the values of an object, with their places from 0 on; of NULL and of null, none. Where SQLite has the
 -- name of a member in `key`, this has its place, since a column has one type: `json_members` returns the names.
-CREATE FUNCTION json_elements(v JSON) RETURNS JSON LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE json_typeof(v) WHEN 'array' THEN v WHEN 'object' THEN (SELECT json_agg(m.value) FROM json_each(v) m) END
-$$;
+CREATE FUNCTION json_elements(v JSON) RETURNS JSON LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  IF json_typeof(v) = 'array' THEN
+    RETURN v;
+  ELSIF json_typeof(v) = 'object' THEN
+    RETURN (SELECT json_agg(m.value) FROM json_each(v) m);
+  END IF;
+  RETURN NULL;
+END $$;
 CREATE FUNCTION json_each(j TEXT) RETURNS TABLE (key BIGINT, value TEXT, type TEXT)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10 AS $$
   SELECT e.place - 1, json_scalar(e.v), json_kind(e.v)
@@ -107,10 +126,10 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT key, json_scalar(v), json_kind(v), path FROM tree WHERE v IS NOT NULL
 $$;
 
-CREATE FUNCTION json_array_length(j TEXT) RETURNS BIGINT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN json_typeof(json_of(j)) = 'array' THEN json_array_length(json_of(j))
-    WHEN j IS NOT NULL THEN 0 END::BIGINT
-$$;
+CREATE FUNCTION json_array_length(j TEXT) RETURNS BIGINT LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  RETURN CASE WHEN json_typeof(json_of(j)) = 'array' THEN json_array_length(json_of(j)) WHEN j IS NOT NULL THEN 0 END::BIGINT;
+END $$;
 CREATE FUNCTION json_quote(v TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT coalesce(to_json(v)::TEXT, 'null')
 $$;
@@ -135,19 +154,22 @@ END $do$;
 
 -- Aggregates of JSON. An array of nothing is `[]`. Elements that are JSON themselves come as `json`, as from
 -- `json_build_object`; all others are texts or numbers.
-CREATE FUNCTION json_array_text(elements TEXT[]) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT '[' || coalesce((SELECT string_agg(coalesce(e.v, 'null'), ',' ORDER BY e.place)
-    FROM unnest(elements) WITH ORDINALITY AS e (v, place)), '') || ']'
-$$;
-CREATE FUNCTION json_array_add(elements TEXT[], v TEXT) RETURNS TEXT[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT array_append(elements, to_json(v)::TEXT)
-$$;
-CREATE FUNCTION json_array_add(elements TEXT[], v BIGINT) RETURNS TEXT[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT array_append(elements, v::TEXT)
-$$;
-CREATE FUNCTION json_array_add(elements TEXT[], v JSON) RETURNS TEXT[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT array_append(elements, v::TEXT)
-$$;
+CREATE FUNCTION json_array_text(elements TEXT[]) RETURNS TEXT LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  RETURN '[' || array_to_string(elements, ',', 'null') || ']';
+END $$;
+CREATE FUNCTION json_array_add(elements TEXT[], v TEXT) RETURNS TEXT[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  RETURN array_append(elements, to_json(v)::TEXT);
+END $$;
+CREATE FUNCTION json_array_add(elements TEXT[], v BIGINT) RETURNS TEXT[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  RETURN array_append(elements, v::TEXT);
+END $$;
+CREATE FUNCTION json_array_add(elements TEXT[], v JSON) RETURNS TEXT[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  RETURN array_append(elements, v::TEXT);
+END $$;
 CREATE AGGREGATE json_group_array(TEXT) (SFUNC = json_array_add, STYPE = TEXT[], FINALFUNC = json_array_text, INITCOND = '{}',
   PARALLEL = SAFE);
 CREATE AGGREGATE json_group_array(BIGINT) (SFUNC = json_array_add, STYPE = TEXT[], FINALFUNC = json_array_text, INITCOND = '{}',
@@ -208,28 +230,32 @@ CREATE FUNCTION min(a TEXT, b TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL
 $$;
 
 -- Conditions are numbers to SQLite, so that their sum is a count; NULL where there is nothing to count.
-CREATE FUNCTION sum_add(sum BIGINT, condition BOOLEAN) RETURNS BIGINT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN condition IS NULL THEN sum ELSE coalesce(sum, 0) + condition::INT END
-$$;
+CREATE FUNCTION sum_add(sum BIGINT, condition BOOLEAN) RETURNS BIGINT LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  RETURN CASE WHEN condition IS NULL THEN sum ELSE coalesce(sum, 0) + condition::INT END;
+END $$;
 CREATE AGGREGATE sum(BOOLEAN) (SFUNC = sum_add, STYPE = BIGINT, PARALLEL = SAFE);
 
 -- Not by the transition function of `string_agg`, which only a superuser may use in an aggregate.
-CREATE FUNCTION concat_add(joined TEXT, v TEXT, separator TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN v IS NULL THEN joined ELSE coalesce(joined || separator, '') || v END
-$$;
-CREATE FUNCTION concat_add(joined TEXT, v TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN v IS NULL THEN joined ELSE coalesce(joined || ',', '') || v END
-$$;
+CREATE FUNCTION concat_add(joined TEXT, v TEXT, separator TEXT) RETURNS TEXT LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  RETURN CASE WHEN v IS NULL THEN joined ELSE coalesce(joined || separator, '') || v END;
+END $$;
+CREATE FUNCTION concat_add(joined TEXT, v TEXT) RETURNS TEXT LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  RETURN CASE WHEN v IS NULL THEN joined ELSE coalesce(joined || ',', '') || v END;
+END $$;
 CREATE AGGREGATE group_concat(TEXT, TEXT) (SFUNC = concat_add, STYPE = TEXT, PARALLEL = SAFE);
 CREATE AGGREGATE group_concat(TEXT) (SFUNC = concat_add, STYPE = TEXT, PARALLEL = SAFE);
 
 -- Instants, which the store writes as `2026-01-31T09:00:00.000Z`
 
 -- Not `CAST(t AS TIMESTAMPTZ)` alone: its result depends on settings of the session, unless the text names its zone.
-CREATE FUNCTION instant_of(t TEXT) RETURNS TIMESTAMPTZ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT make_timestamptz(substr(t, 1, 4)::INT, substr(t, 6, 2)::INT, substr(t, 9, 2)::INT, substr(t, 12, 2)::INT,
-    substr(t, 15, 2)::INT, coalesce(nullif(rtrim(substr(t, 18), 'Z'), ''), '0')::DOUBLE PRECISION, 'UTC')
-$$;
+CREATE FUNCTION instant_of(t TEXT) RETURNS TIMESTAMPTZ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  RETURN make_timestamptz(substr(t, 1, 4)::INT, substr(t, 6, 2)::INT, substr(t, 9, 2)::INT, substr(t, 12, 2)::INT,
+    substr(t, 15, 2)::INT, coalesce(nullif(rtrim(substr(t, 18), 'Z'), ''), '0')::DOUBLE PRECISION, 'UTC');
+END $$;
 CREATE FUNCTION unixepoch(t TEXT) RETURNS BIGINT LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT floor(extract(EPOCH FROM instant_of(t)))::BIGINT
 $$;
@@ -246,12 +272,13 @@ CREATE FUNCTION strftime(form TEXT, t TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE 
 $$;
 
 -- Sets a member of an object; the others keep their order. Of paths only those of one step.
-CREATE FUNCTION json_set(j TEXT, path TEXT, v JSON) RETURNS JSON LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT json_object_agg(e.name, e.v ORDER BY e.place) FROM (
+CREATE FUNCTION json_set(j TEXT, path TEXT, v JSON) RETURNS JSON LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  RETURN (SELECT json_object_agg(e.name, e.v ORDER BY e.place) FROM (
     SELECT m.key, m.value, m.place FROM json_each(json_of(j)) WITH ORDINALITY AS m (key, value, place)
     WHERE m.key <> substr(path, 3)
-    UNION ALL SELECT substr(path, 3), v, 2147483647) AS e (name, v, place)
-$$;
+    UNION ALL SELECT substr(path, 3), v, 2147483647) AS e (name, v, place));
+END $$;
 CREATE FUNCTION json_set(j TEXT, path TEXT, v TEXT) RETURNS JSON LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT json_set(j, path, coalesce(to_json(v), 'null'::JSON))
 $$;
@@ -263,3 +290,8 @@ BEGIN
 EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
   RETURN NULL;
 END $$;
+
+-- The server's clock, in milliseconds since 1970, at the moment of the call.
+CREATE FUNCTION server_ms() RETURNS BIGINT LANGUAGE sql VOLATILE AS $$
+  SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT
+$$;

@@ -1,2 +1,0 @@
--- On PostgreSQL some functions keep their plans from here on; SQLite's are its own.
-SELECT 1;

@@ -1,2 +1,0 @@
--- Mailgun's own form is not taken any more (D-148).
-DROP TABLE ingest_tokens;
