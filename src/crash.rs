@@ -26,7 +26,7 @@ pub(crate) use crash_point;
 
 /// Reports whether a test of power cuts runs its control: an engine that reports a commit before
 /// the disk has it (`ATTACHE_CHAOS_SYNCHRONOUS=NORMAL`). Always `false` in a plain build (decision
-/// D-37).
+/// D-36).
 pub fn is_unsafe_sync() -> bool {
     #[cfg(debug_assertions)]
     return std::env::var("ATTACHE_CHAOS_SYNCHRONOUS").is_ok_and(|value| value == "NORMAL");

@@ -1,6 +1,6 @@
 //! Letters whose sender could not be verified at arrival, because a name server did not answer. A
 //! peer that keeps its letter is asked to retry; any other letter is stored unchanged and verified
-//! again later (decision D-52).
+//! again later (decision D-22).
 //!
 //! It has no message and no run meanwhile, because its thread depends on its sender.
 

@@ -87,7 +87,7 @@ impl Intake {
 }
 
 /// Places a letter. An archive is its owner's, so that its sender names are trusted for joining a
-/// letter to its correspondence; but it adds no participant to an existing thread (decision D-20).
+/// letter to its correspondence; but it adds no participant to an existing thread (decision D-49).
 fn place(copy: &mut NewInbound, email: &Email, is_self: impl Fn(&Address) -> bool) {
     let sender = email.sender().into_iter();
     let people = sender.chain(

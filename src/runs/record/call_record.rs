@@ -16,9 +16,9 @@ use std::time::Duration;
 /// not as different.
 ///
 /// 1: notes stand beside the letter, unauthenticated senders get reading tools only, an unknown
-/// tool does not end a run, the budget of a step binds for every resolver (D-53, D-54). 2: the
+/// tool does not end a run, the budget of a step binds for every resolver (D-75, D-68). 2: the
 /// trust of a thread's past limits what a run may do, and tool traces are rendered for
-/// authenticated senders and the sender that they were made for (D-65). 3: agents work in a
+/// authenticated senders and the sender that they were made for (D-75). 3: agents work in a
 /// workspace, of which they are told (D-77), and a run sees the lines of its persona's memory that
 /// all its readers may see (D-75). 4: tools open letters, search and write files. 5: knowledge stands with the letter and
 /// not in the system text, and requests mark the past of their thread (D-91); `send_email` may leave a draft, and the past

@@ -17,7 +17,7 @@ pub const SHARE_MIN: f64 = 0.32;
 /// first. Fitted as the others are.
 const OTHERS_WEIGHT: f64 = 0.5;
 /// Most that a score rises by for being recent, and the days in which that falls to a third: a letter is asked about soon.
-/// Fitted on the letters that replies answer, at little cost to questions about any time (D-102).
+/// Fitted on the letters that replies answer, at little cost to questions about any time (D-99).
 const RECENT_WEIGHT: f64 = 0.3;
 const RECENT_DAYS: f64 = 10.0;
 const DAY_MS: f64 = 86_400_000.0;

@@ -343,7 +343,7 @@ pub(in crate::store) fn data_folder(workspace: &Path) -> Result<std::path::PathB
 }
 
 /// Refuses a damaged database before anything is written into it. A large one is not checked at
-/// every start (300 MB/s, decision D-37): `attache doctor` does that while an engine runs.
+/// every start (300 MB/s, decision D-35): `attache doctor` does that while an engine runs.
 async fn look_over(conn: &mut SqliteConnection) -> Result<(), OpenError> {
     let bytes: i64 = sqlx::query_scalar(DATABASE_BYTES)
         .fetch_one(&mut *conn)

@@ -34,7 +34,7 @@ pub(in crate::store) struct Placing<'a> {
     /// All addresses of the message, in [`crate::domain::Address::key`] form.
     pub participants: &'a [String],
     /// `true`: the sender is authenticated, so that the message may add its Cc to an existing
-    /// thread (decision D-20).
+    /// thread (decision D-49).
     pub authenticated: bool,
     /// A participant that leaves because the sender is authenticated under its address (decision
     /// D-22).

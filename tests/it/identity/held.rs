@@ -1,5 +1,5 @@
 //! While no name server says who sent a letter, nobody is taken at their word: peers come again, other letters are held
-//! and verified later (decision D-52).
+//! and verified later (decision D-22).
 
 use super::world::{STRANGER, World, silent};
 use crate::app::audited::examined;

@@ -61,7 +61,7 @@ pub struct Extensions {
 }
 
 /// Writes the reply to EHLO or LHLO. CHUNKING is missing: a letter has one way to end. So is
-/// SMTPUTF8, because no address beyond ASCII is served (decision D-51); a client then reports it to
+/// SMTPUTF8, because no address beyond ASCII is served (decision D-06); a client then reports it to
 /// its sender at once (RFC 6531 section 3.5).
 pub fn write_ehlo(host_name: &str, extensions: Extensions, out: &mut Vec<u8>) {
     let lines = format!(
