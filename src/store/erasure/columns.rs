@@ -244,11 +244,6 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     ("notices", "summary hint", Gone("notices")),
     ("pending_redactions", "run_id since", Keys),
     (
-        "persona_moves",
-        "id persona_id direction place state begun_at ended_at counts_json",
-        Keys,
-    ),
-    (
         "persona_file_versions",
         "persona_id name sha256 replaced_at replaced_by session_id replaced_with",
         Keys,

@@ -226,7 +226,6 @@ fn is_of_a_face(table: &str) -> bool {
         "api_calls",
         "sqlite_",
         "letter_words",
-        "messages_fts",
         "_sqlx",
         "engine",
         // Its lease, once a second.
