@@ -4,10 +4,8 @@ use crate::config::{ApprovedTool, DESCRIPTION_BYTES_MAX, McpServer, McpTool};
 use crate::domain::{Readers, TextLabel, Trust};
 use crate::text::visible;
 use crate::tools::contract::arguments::without_nulls;
-use crate::tools::{
-    Effects, McpCall, ResultWords, Tool, ToolCall, ToolCapabilities, ToolDeclaration, ToolError,
-    ToolOutcome,
-};
+use crate::tools::contract::mcp::McpCall;
+use crate::tools::contract::*;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;

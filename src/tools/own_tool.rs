@@ -3,12 +3,8 @@
 use crate::config::OwnTool;
 use crate::domain::{Readers, TextLabel, Trust};
 use crate::tools::contract::arguments::without_nulls;
-use crate::tools::{
-    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolDeclaration, ToolError, ToolOutcome,
-};
+use crate::tools::contract::*;
 use futures_util::future::BoxFuture;
-use serde::Deserialize;
-use serde_json::{Value, json};
 use std::time::Duration;
 
 pub struct OwnerTool(pub OwnTool);

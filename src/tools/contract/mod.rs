@@ -11,7 +11,10 @@
 //! - `schema`: the JSON Schema of typed arguments
 //! - `arguments`: the check of arguments, with errors worded for the model
 //! - `piece`: pieces of a long text
+//! - `typed`: tools of this engine, whose arguments are their fields
 //! - `registry`: tools as one value, those of run time included
+//!
+//! A tool imports all of it: `use crate::tools::contract::*`.
 
 pub mod arguments;
 pub mod attachment_documents;
@@ -27,4 +30,16 @@ pub mod memory;
 pub mod registry;
 pub mod schema;
 pub mod tool;
+pub mod typed;
 pub mod workspace;
+
+pub use arguments::{count, is_plain, read_args};
+pub use env::{EventReader, MessageReader, ToolCapabilities};
+pub use error::{ToolError, refuse};
+pub use mail_policy::MailPolicy;
+pub use piece::{TextPiece, fitting_piece};
+pub use schemars::JsonSchema;
+pub use serde::Deserialize;
+pub use serde_json::{Value, json};
+pub use tool::*;
+pub use typed::TypedTool;

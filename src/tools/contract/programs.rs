@@ -31,17 +31,17 @@ impl ProgramFailure {
     /// Words the failure for the model.
     pub fn for_model(&self) -> ToolError {
         match self {
-            Self::Late(within) => {
-                let hint = format!(
+            Self::Late(within) => ToolError::mendable(
+                "tool_timeout",
+                format!(
                     "the tool gave no answer within {} and was stopped; it may or may not have done its work",
                     spell(*within)
-                );
-                ToolError::mendable("tool_timeout", hint)
-            }
-            Self::Failed(_) => {
-                let hint = "the tool failed, and your owner can see why; finish without it, or try it otherwise";
-                ToolError::mendable("tool_failed", hint)
-            }
+                ),
+            ),
+            Self::Failed(_) => ToolError::mendable(
+                "tool_failed",
+                "the tool failed, and your owner can see why; finish without it, or try it otherwise",
+            ),
         }
     }
 }

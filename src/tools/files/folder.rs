@@ -7,14 +7,14 @@
 //! none is followed: every folder on the way is opened by itself ([`place_in_workspace`]).
 
 use crate::config::{AGENT_FOLDER, CORRESPONDENTS_FOLDER, is_for_owner_alone};
-use crate::domain::TextLabel;
 use crate::domain::memory::lines::label_of_lines;
+use crate::domain::{TextLabel, sha256_hex};
 use crate::mutants::is_off;
-use crate::tools::{Reader, ToolError};
+use crate::tools::contract::*;
 use cap_std::fs_utf8::camino::{Utf8Component, Utf8Path};
 use cap_std::fs_utf8::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use rustix::fs::{Mode, OFlags};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 
 /// Does file work on a thread that may block. A dropped call lets the work finish; it is bounded by
 /// sizes.
@@ -27,12 +27,7 @@ where
         .try_clone()
         .map_err(|error| path_error(".", &error))?;
     let done = tokio::task::spawn_blocking(move || work(&folder)).await;
-    done.unwrap_or_else(|_| {
-        Err(ToolError::mendable(
-            "file_error",
-            "the file work was interrupted; try again",
-        ))
-    })
+    done.unwrap_or_else(|_| refuse("file_error", "the file work was interrupted; try again"))
 }
 
 /// Error code of a path without a file.
@@ -119,11 +114,13 @@ fn without_dots(path: &str) -> Option<String> {
 }
 
 fn through_a_link(path: &str) -> ToolError {
-    let hint = format!(
-        "`{}` leads through a link, and links in `{AGENT_FOLDER}/` are not followed; use the path of the file itself",
-        shown(path)
-    );
-    ToolError::mendable("path_not_allowed", hint)
+    ToolError::mendable(
+        "path_not_allowed",
+        format!(
+            "`{}` leads through a link, and links in `{AGENT_FOLDER}/` are not followed; use the path of the file itself",
+            shown(path)
+        ),
+    )
 }
 
 /// Opens the folder of a file in the workspace, each folder on the way by itself and no link: what is done in it is done in
@@ -281,6 +278,45 @@ pub fn open_regular(folder: &Dir, path: &str) -> Result<(File, u64), ToolError> 
     let metadata = file.metadata().map_err(|error| path_error(path, &error))?;
     require_regular(path, &metadata)?;
     Ok((file, metadata.len()))
+}
+
+/// Waits for the lock of this path. Closing the file releases it.
+pub fn lock(folder: &Dir, path: &str) -> io::Result<std::fs::File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    let lock = folder.open_with(path, &options)?.into_std();
+    lock.lock()?;
+    Ok(lock)
+}
+
+/// Writes and syncs a text under a name that no other file has.
+pub fn write_new(folder: &Dir, path: &str, text: &str) -> io::Result<()> {
+    let mut file = folder.open_with(path, OpenOptions::new().write(true).create_new(true))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// Removes a file that may not be there.
+pub fn remove_unfinished(folder: &Dir, path: &str) -> io::Result<()> {
+    match folder.remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Writes and syncs a text under another name, then renames it: a reader sees the old or the new one, and a link that has
+/// the name is replaced, not followed.
+pub fn replace(folder: &Dir, unfinished: &str, path: &str, text: &str) -> io::Result<()> {
+    remove_unfinished(folder, unfinished)?;
+    write_new(folder, unfinished, text)?;
+    folder.rename(unfinished, folder, path)?;
+    // The rename itself is durable only once the folder is.
+    folder.open(".")?.sync_all()
+}
+
+/// Returns the digest of a text; `null` when there is none.
+pub fn digest(text: Option<&str>) -> Value {
+    text.map(|text| sha256_hex(&[text.as_bytes()])).into()
 }
 
 fn require_regular(path: &str, metadata: &Metadata) -> Result<(), ToolError> {

@@ -1,7 +1,7 @@
 //! A bounded walk over the persona's folder: regular files that a reader may see, links not followed.
 
 use super::folder::{objection, open_folder, path_error, real_path};
-use crate::tools::{Reader, ToolError};
+use crate::tools::contract::*;
 use cap_std::fs_utf8::Dir;
 
 /// Most files and folders that one walk looks at.
