@@ -128,9 +128,12 @@ pub fn resolve(
             Some(server) => servers.push(server),
             None => {
                 let pointer = child("/authentication/resolver/servers", index);
-                let problem =
-                    file.problem_at(&pointer, format!("`{text}` is not a server's address"));
-                ctx.report(problem.hint("write one such as `127.0.0.1:5353` or `[::1]:5353`"));
+                ctx.refuse(
+                    file,
+                    &pointer,
+                    format!("`{text}` is not a server's address"),
+                    "write one such as `127.0.0.1:5353` or `[::1]:5353`",
+                );
             }
         }
     }
@@ -167,9 +170,12 @@ fn resolve_relays(
                 Ok(network) => peers.push(network),
                 Err(_) => {
                     let pointer = child(&format!("{pointer}/peers"), at);
-                    let problem =
-                        file.problem_at(&pointer, format!("`{text}` is no address and no network"));
-                    ctx.report(problem.hint("write one such as `192.0.2.1` or `10.0.0.0/8`"));
+                    ctx.refuse(
+                        file,
+                        &pointer,
+                        format!("`{text}` is no address and no network"),
+                        "write one such as `192.0.2.1` or `10.0.0.0/8`",
+                    );
                 }
             }
         }
@@ -177,10 +183,11 @@ fn resolve_relays(
             Some(authserv_id) => relays.push(TrustedRelay { peers, authserv_id }),
             None => {
                 let pointer = format!("{pointer}/authserv_id");
-                ctx.report(file.problem_at(
+                ctx.complain(
+                    file,
                     &pointer,
                     format!("`{}` is not a host name", relay.authserv_id),
-                ));
+                );
             }
         }
     }
@@ -198,7 +205,7 @@ fn resolve_arc_signers(
             Some(name) => arc_signers.push(name),
             None => {
                 let pointer = child("/authentication/trusted_arc_signers", index);
-                ctx.report(file.problem_at(&pointer, format!("`{text}` is not a domain name")));
+                ctx.complain(file, &pointer, format!("`{text}` is not a domain name"));
             }
         }
     }

@@ -148,8 +148,12 @@ fn resolve_step(
                 required: None,
             },
             Err(error) => {
-                let problem = file.problem_at(pointer, format!("`{text}` is not a step: {error}"));
-                ctx.report(problem.hint("write `name` or `name(arg, …)`"));
+                ctx.refuse(
+                    file,
+                    pointer,
+                    format!("`{text}` is not a step: {error}"),
+                    "write `name` or `name(arg, …)`",
+                );
                 return None;
             }
         },
@@ -163,7 +167,7 @@ fn resolve_step(
     check_resolver(file, pointer, &step, ctx);
     for arg in &step.args {
         if let Err(error) = step::check_placeholders(arg) {
-            ctx.report(file.problem_at(pointer, error.to_string()));
+            ctx.complain(file, pointer, error.to_string());
         }
     }
     Some(step)
@@ -178,8 +182,10 @@ fn check_resolver(
 ) {
     let resolvers = &ctx.names.resolvers;
     let Some((name, arity)) = resolvers.iter().find(|(name, _)| *name == step.resolver) else {
-        let problem = file.problem_at(pointer, format!("no resolver `{}`", step.resolver));
-        ctx.report(problem.did_you_mean(&step.resolver, resolvers.iter().map(|(name, _)| *name)));
+        ctx.report(
+            file.problem_at(pointer, format!("no resolver `{}`", step.resolver))
+                .did_you_mean(&step.resolver, resolvers.iter().map(|(name, _)| *name)),
+        );
         return;
     };
     let given = step.args.len();
@@ -196,9 +202,6 @@ fn check_resolver(
         } else {
             format!("`{name}({places})`")
         };
-        ctx.report(
-            file.problem_at(pointer, message)
-                .hint(format!("write {form}")),
-        );
+        ctx.refuse(file, pointer, message, format!("write {form}"));
     }
 }

@@ -100,18 +100,23 @@ impl Hook {
 pub fn resolve(file: &ConfigFile<TypedHooks>, ctx: &mut CheckContext<'_>) -> Vec<Hook> {
     let typed = &file.typed.hooks;
     if typed.len() > HOOKS_MAX {
-        let problem = file.problem_at("/hooks", format!("has more than {HOOKS_MAX} hooks"));
-        ctx.report(problem.hint("each costs a process; let one program do the work of several"));
+        ctx.refuse(
+            file,
+            "/hooks",
+            format!("has more than {HOOKS_MAX} hooks"),
+            "each costs a process; let one program do the work of several",
+        );
     }
     let mut hooks: Vec<Hook> = Vec::new();
     for (index, typed) in typed.iter().take(HOOKS_MAX).enumerate() {
         let pointer = child("/hooks", index);
         if hooks.iter().any(|other| other.id == typed.id) {
-            let problem = file.problem_at(
-                &child(&pointer, "id"),
+            ctx.refuse(
+                file,
+                child(&pointer, "id"),
                 format!("two hooks are called `{}`", typed.id),
+                "give each hook an id of its own: records name it",
             );
-            ctx.report(problem.hint("give each hook an id of its own: records name it"));
         }
         hooks.extend(hook(file, &pointer, typed, ctx));
     }
@@ -129,11 +134,15 @@ fn hook(
     check_command(file, &at("command"), typed, ctx);
     if typed.timeout.is_zero() || typed.timeout > TIMEOUT_MAX {
         let span = duration::spell(typed.timeout);
-        let problem = file.problem_at(&at("timeout"), format!("`{span}` is out of range"));
-        ctx.report(problem.hint("write a time from `1ms` to `2m`: a run waits for its hooks"));
+        ctx.refuse(
+            file,
+            &at("timeout"),
+            format!("`{span}` is out of range"),
+            "write a time from `1ms` to `2m`: a run waits for its hooks",
+        );
     }
     let persona = match typed.persona.as_deref() {
-        Some(name) => Some(ctx.persona(&file.document, &at("persona"), name)?),
+        Some(name) => Some(ctx.persona(file, &at("persona"), name)?),
         None => None,
     };
     Some(Hook {
@@ -159,7 +168,7 @@ fn check_tools(
     let at = child(pointer, "tools");
     if !typed.tools.is_empty() && !typed.event.is_of_call() {
         let message = format!("`{}` belongs to a run and not to a tool", typed.event);
-        ctx.report(file.problem_at(&at, message).hint("leave it out"));
+        ctx.refuse(file, &at, message, "leave it out");
         return;
     }
     for tool in typed.tools.iter().filter(|tool| !tool.contains('*')) {
@@ -183,17 +192,29 @@ fn check_command(
     let is_below = |part: &String| super::file::below(ctx.workspace, part).starts_with(&personas);
     let program = typed.command.first().filter(|program| !program.is_empty());
     if program.is_none() {
-        let problem = file.problem_at(pointer, "names no program");
-        ctx.report(problem.hint("such as `[\"hooks/check-mail\"]`, made executable"));
+        ctx.refuse(
+            file,
+            pointer,
+            "names no program",
+            "such as `[\"hooks/check-mail\"]`, made executable",
+        );
     } else if let Some(part) = typed.command.iter().find(|part| is_below(part)) {
         let message = format!("`{part}` is in a persona's folder");
-        let problem = file.problem_at(pointer, message);
-        ctx.report(problem.hint("put it into `hooks/` of the workspace, where no persona writes"));
+        ctx.refuse(
+            file,
+            pointer,
+            message,
+            "put it into `hooks/` of the workspace, where no persona writes",
+        );
     } else if let Some(program) = program.filter(|program| program.contains('/'))
         && ctx.source.has_world()
         && !super::file::is_program(&ctx.workspace.join(program))
     {
-        let problem = file.problem_at(pointer, format!("`{program}` is not a program"));
-        ctx.report(problem.hint("its path begins at the workspace; `chmod +x` makes a script one"));
+        ctx.refuse(
+            file,
+            pointer,
+            format!("`{program}` is not a program"),
+            "its path begins at the workspace; `chmod +x` makes a script one",
+        );
     }
 }

@@ -187,8 +187,12 @@ pub fn resolve(file: &ConfigFile<TypedKeeping>, ctx: &mut CheckContext<'_>) -> K
     let backup = file.typed.backup.as_ref();
     for (kind, age) in file.typed.retention.kinds() {
         if age.is_some_and(|age| age < AGE_MIN) {
-            let problem = file.problem_at(&format!("/retention/{kind}"), "must be `1d` or more");
-            ctx.report(problem.hint("`d` is days, `m` is minutes: write `90d` for three months"));
+            ctx.refuse(
+                file,
+                format!("/retention/{kind}"),
+                "must be `1d` or more",
+                "`d` is days, `m` is minutes: write `90d` for three months",
+            );
         }
     }
     KeepingSettings {
@@ -203,7 +207,7 @@ fn resolve_backup(
     ctx: &mut CheckContext<'_>,
 ) -> Option<ScheduledBackup> {
     let mut report = |pointer: &str, message: String, hint: &str| {
-        ctx.report(file.problem_at(pointer, message).hint(hint));
+        ctx.refuse(file, pointer, message, hint);
     };
     if !(EVERY_MIN..=EVERY_MAX).contains(&typed.every) {
         let hint = "`d` is days, `h` hours, `m` minutes; once a day is `1d`";
@@ -241,8 +245,12 @@ fn resolve_backup(
     let of_workspace = of_workspace.map(|name| ctx.workspace.join(name));
     if folder == ctx.workspace || of_workspace.iter().any(|part| folder.starts_with(part)) {
         let message = format!("`{}` is a folder that each backup copies", typed.folder);
-        let problem = file.problem_at("/backup/folder", message);
-        ctx.report(problem.hint("name another folder, best on another disk"));
+        ctx.refuse(
+            file,
+            "/backup/folder",
+            message,
+            "name another folder, best on another disk",
+        );
     }
     Some(ScheduledBackup {
         every: typed.every,

@@ -363,8 +363,12 @@ pub fn resolve(
 ) -> Option<Persona> {
     let typed = &file.typed;
     if let Some(Err(error)) = typed.name.as_deref().map(check_name) {
-        let problem = file.problem_at("/name", error.to_string());
-        ctx.report(problem.hint("write the name that correspondents are to see"));
+        ctx.refuse(
+            file,
+            "/name",
+            error.to_string(),
+            "write the name that correspondents are to see",
+        );
     }
     check_names(file, ctx);
     let aliases = typed.aliases.iter().flatten().enumerate();
@@ -388,7 +392,7 @@ pub fn resolve(
         rules: &typed.letters,
         tools: typed.tools.named(),
     };
-    let letters = letters::resolve((&file.document, of_letters), (id, &own, mail_domain), ctx);
+    let letters = letters::resolve((file, of_letters), (id, &own, mail_domain), ctx);
     let mail = TypedPersonaMail {
         reply_to: typed.reply_to.0,
         signature: typed.signature.as_deref(),
@@ -401,15 +405,15 @@ pub fn resolve(
         address,
         aliases,
         reply: typed.reply.0,
-        mail: outgoing::resolve((&file.document, mail), id, ctx),
+        mail: outgoing::resolve((file, mail), id, ctx),
         letters,
         provider: typed.provider.clone(),
         model: typed.model.clone(),
         fallback: typed
             .fallback
             .as_deref()
-            .map(|typed| fallback::resolve(&file.document, typed, ctx)),
-        settings: run_settings::resolve(&file.document, "", typed.settings(), ctx),
+            .map(|typed| fallback::resolve(file, typed, ctx)),
+        settings: run_settings::resolve(file, "", typed.settings(), ctx),
         tools: typed.tools.clone(),
         timezone,
         budget: budgets::resolve_persona(typed.budget.as_ref()),
@@ -444,10 +448,7 @@ fn address(
     match Address::parse_in(text, mail_domain) {
         Ok(address) => Some(address),
         Err(error) => {
-            ctx.report(
-                file.problem_at(pointer, error.to_string())
-                    .hint(address_hint(text)),
-            );
+            ctx.refuse(file, pointer, error.to_string(), address_hint(text));
             None
         }
     }
@@ -475,14 +476,20 @@ fn check_names(file: &ConfigFile<TypedPersona>, ctx: &mut CheckContext<'_>) {
         .enumerate()
     {
         if !ctx.knows_tool(tool) {
-            let problem = file.problem_at(&child("/tools", index), format!("no tool `{tool}`"));
-            ctx.report(problem.did_you_mean(tool, ctx.tool_names()));
+            ctx.report(
+                file.problem_at(&child("/tools", index), format!("no tool `{tool}`"))
+                    .did_you_mean(tool, ctx.tool_names()),
+            );
         }
     }
 }
 
 fn unknown_zone(file: &ConfigFile<TypedPersona>, ctx: &mut CheckContext<'_>) {
     let typed = file.typed.timezone.as_deref().unwrap_or_default();
-    let problem = file.problem_at("/timezone", format!("no time zone `{typed}`"));
-    ctx.report(problem.hint(zone_hint(typed)));
+    ctx.refuse(
+        file,
+        "/timezone",
+        format!("no time zone `{typed}`"),
+        zone_hint(typed),
+    );
 }

@@ -165,8 +165,12 @@ pub fn resolve(file: &ConfigFile<TypedPolicy>, ctx: &mut CheckContext<'_>) -> Po
     for (key, span) in spans.into_iter().flatten().filter(is_short) {
         let span = duration::spell(span);
         let message = format!("`{span}` is too short for an answer by mail");
-        let problem = file.problem_at(&child("/approvals", key), message);
-        ctx.report(problem.hint("write a minute or more, such as `72h`"));
+        ctx.refuse(
+            file,
+            child("/approvals", key),
+            message,
+            "write a minute or more, such as `72h`",
+        );
     }
     PolicySettings {
         rules: rules(file, None, &[], ctx),
@@ -208,24 +212,23 @@ fn rules(
             continue;
         };
         if all.iter().any(|other| other.id == rule.id) {
-            let problem = file.problem_at(
-                &format!("{pointer}/id"),
+            ctx.refuse(
+                file,
+                format!("{pointer}/id"),
                 format!("two rules are called `{}`", rule.id),
+                "give each rule an id of its own: records name it",
             );
-            ctx.report(problem.hint("give each rule an id of its own: records name it"));
         }
         if let Some(shadow) = shadow_of(&all, &rule) {
-            let problem = file.problem_at(
+            ctx.refuse(
+                file,
                 &pointer,
                 format!(
                     "rule `{}` never decides: `{}` matches whenever it does",
                     rule.id, shadow.id
                 ),
+                format!("put `{}` before `{}`, or remove it", rule.id, shadow.id),
             );
-            ctx.report(problem.hint(format!(
-                "put `{}` before `{}`, or remove it",
-                rule.id, shadow.id
-            )));
         }
         all.push(rule);
     }
@@ -242,12 +245,16 @@ fn rule(
     let at = |key: &str| format!("{pointer}/{key}");
     let named = typed.persona.as_deref();
     if named.is_some() && persona.is_some() {
-        let problem = file.problem_at(&at("persona"), "is the persona of this file already");
-        ctx.report(problem.hint("leave it out"));
+        ctx.refuse(
+            file,
+            &at("persona"),
+            "is the persona of this file already",
+            "leave it out",
+        );
         return None;
     }
     let named = match named {
-        Some(name) => Some(ctx.persona(&file.document, &at("persona"), name)?),
+        Some(name) => Some(ctx.persona(file, &at("persona"), name)?),
         None => persona.cloned(),
     };
     let tools: Vec<String> = match &typed.tool {
@@ -274,11 +281,12 @@ fn rule(
         why: typed.why.clone(),
     };
     if rule.effect == PolicyEffect::Hide && !(rule.is_of_run() && rule.uses_max.is_none()) {
-        let problem = file.problem_at(
+        ctx.refuse(
+            file,
             &at("effect"),
             "a tool is hidden before a call, and this rule asks for facts of a call",
+            "write `deny`, which refuses the call",
         );
-        ctx.report(problem.hint("write `deny`, which refuses the call"));
     }
     Some(rule)
 }
@@ -316,8 +324,12 @@ fn until(
     match NaiveDate::parse_from_str(typed, "%Y-%m-%d") {
         Ok(day) => Some(Timestamp::from(day.and_time(NaiveTime::MIN).and_utc())),
         Err(_) => {
-            let problem = file.problem_at(pointer, format!("`{typed}` is no day"));
-            ctx.report(problem.hint("write a day such as `2027-03-01`"));
+            ctx.refuse(
+                file,
+                pointer,
+                format!("`{typed}` is no day"),
+                "write a day such as `2027-03-01`",
+            );
             None
         }
     }

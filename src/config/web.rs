@@ -132,9 +132,12 @@ fn fetching(
             Some(target) => private_targets.push(target),
             None => {
                 let pointer = child("/fetch/private_targets", index);
-                let problem =
-                    file.problem_at(&pointer, format!("`{target}` is no host with a port"));
-                ctx.report(problem.hint("write it such as `wiki.lan:80` or `127.0.0.1:8080`"));
+                ctx.refuse(
+                    file,
+                    &pointer,
+                    format!("`{target}` is no host with a port"),
+                    "write it such as `wiki.lan:80` or `127.0.0.1:8080`",
+                );
             }
         }
     }
@@ -149,22 +152,32 @@ fn searching(
     let service = typed.service()?;
     let base_url = typed.base_url.as_deref().or(service.usual_base_url());
     let Some(base_url) = base_url else {
-        let problem = file.problem_at("/search", "has no `base_url`");
-        ctx.report(
-            problem.hint("write the address of your SearXNG, such as `http://127.0.0.1:8888`"),
+        ctx.refuse(
+            file,
+            "/search",
+            "has no `base_url`",
+            "write the address of your SearXNG, such as `http://127.0.0.1:8888`",
         );
         return None;
     };
     let Some(host) = search_host(base_url) else {
-        let problem = file.problem_at("/search/base_url", format!("`{base_url}` is no address"));
-        ctx.report(problem.hint("write `http://` or `https://`, a host, and a port if it has one"));
+        ctx.refuse(
+            file,
+            "/search/base_url",
+            format!("`{base_url}` is no address"),
+            "write `http://` or `https://`, a host, and a port if it has one",
+        );
         return None;
     };
     let variable = typed.key_variable();
     let key = variable.and_then(|variable| ctx.secrets.get(variable));
     if let (Some(variable), None) = (variable, &key) {
-        let problem = file.problem_at("/search", format!("`{variable}` is not set"));
-        ctx.report(problem.hint("set it in `.secrets`, or in the engine's environment"));
+        ctx.refuse(
+            file,
+            "/search",
+            format!("`{variable}` is not set"),
+            "set it in `.secrets`, or in the engine's environment",
+        );
     }
     Some(SearchSettings {
         service,

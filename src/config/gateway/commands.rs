@@ -36,10 +36,14 @@ impl Default for CommandSettings {
 /// Checks the section. Problems go to the context.
 pub fn check(file: &Document, settings: &CommandSettings, ctx: &mut CheckContext<'_>) {
     if settings.age_max > AGE_MAX || settings.age_max.is_zero() {
-        let problem = file.problem_at("/commands/age_max", "must be between 1s and 24h");
-        ctx.report(problem.hint("an older letter may be a copy that somebody kept"));
+        ctx.refuse(
+            file,
+            "/commands/age_max",
+            "must be between 1s and 24h",
+            "an older letter may be a copy that somebody kept",
+        );
     }
     if settings.answers_per_hour_max == 0 {
-        ctx.report(file.problem_at("/commands/answers_per_hour_max", "must be 1 or more"));
+        ctx.complain(file, "/commands/answers_per_hour_max", "must be 1 or more");
     }
 }

@@ -135,7 +135,7 @@ pub(super) fn resolve(
         let mut others = mail.iter().map(|other| &other.address).chain(pages);
         if others.any(|other| is_same(other, &listener.address)) {
             let message = format!("`{}` is listened on twice", one.address);
-            ctx.report(file.problem_at(&child(&pointer, "address"), message));
+            ctx.complain(file, child(&pointer, "address"), message);
         }
         check(file, &pointer, &listener, ctx);
         listeners.push(listener);
@@ -160,8 +160,12 @@ fn resolve_one(
         None | Some(TypedListenerTls::None) => false,
         Some(TypedListenerTls::Implicit) => true,
         Some(TypedListenerTls::StartTls) => {
-            let problem = file.problem_at(&child(&pointer, "tls"), "HTTP has no STARTTLS");
-            ctx.report(problem.hint("write `implicit`"));
+            ctx.refuse(
+                file,
+                child(&pointer, "tls"),
+                "HTTP has no STARTTLS",
+                "write `implicit`",
+            );
             false
         }
     };
@@ -173,10 +177,7 @@ fn resolve_one(
             Some(origin) => origins.push(origin),
             None => {
                 let message = format!("`{text}` is no address of pages");
-                let problem = file.problem_at(&child(&at, index), message);
-                ctx.report(problem.hint(
-                    "write scheme and name, and a port where there is one: `https://attache.example.org`",
-                ));
+                ctx.refuse(file, child(&at, index), message, "write scheme and name, and a port where there is one: `https://attache.example.org`");
             }
         }
     }
@@ -214,8 +215,7 @@ fn resolve_unix_proxy(
         Some([one]) if one == UNIX_PROXY => true,
         Some(_) => {
             let at = child(pointer, "proxies");
-            let problem = file.problem_at(&at, "whoever connects to a Unix socket has no address");
-            ctx.report(problem.hint("write `[\"unix:\"]` if it is a proxy, and let its group connect by `mode`; or leave the key out"));
+            ctx.refuse(file, &at, "whoever connects to a Unix socket has no address", "write `[\"unix:\"]` if it is a proxy, and let its group connect by `mode`; or leave the key out");
             false
         }
     }
@@ -224,8 +224,7 @@ fn resolve_unix_proxy(
 /// Reports a listener that would show mail in plain text on a network, or that no browser could use.
 fn check(file: &Document, pointer: &str, listener: &HttpListener, ctx: &mut CheckContext<'_>) {
     let mut complain = |key: &str, message: &str, hint: &str| {
-        let problem = file.problem_at(&child(pointer, key), message.to_owned());
-        ctx.report(problem.hint(hint));
+        ctx.refuse(file, child(pointer, key), message.to_owned(), hint);
     };
     let ListenAddress::Tcp(address) = &listener.address else {
         if listener.is_tls {

@@ -33,7 +33,7 @@ pub(super) fn resolve(
     let authserv_id = typed.and_then(domain);
     if let (Some(typed), None) = (typed, &authserv_id) {
         let pointer = child("/ingest", "authserv_id");
-        ctx.report(file.problem_at(&pointer, format!("`{typed}` is not a host name")));
+        ctx.complain(file, &pointer, format!("`{typed}` is not a host name"));
     }
     HttpIngest { authserv_id }
 }

@@ -208,18 +208,20 @@ pub fn resolve(
             .any(|other| is_same(&other.address, &listener.address));
         if is_taken {
             let message = format!("`{}` is listened on twice", one.address);
-            ctx.report(file.problem_at(&child(&pointer, "address"), message));
+            ctx.complain(file, child(&pointer, "address"), message);
         }
         listeners.push(listener);
     }
     let submission = submission::resolve(file, typed.submission, owners, ctx);
     let is_read = !typed.listeners.is_empty() || !file.has("/listeners");
     if is_read && file.has("/submission") && !typed.listeners.iter().any(|one| one.auth) {
-        let problem = file.problem_at_key(
-            "/submission",
-            "nobody can log in: no listener has `\"auth\": true`",
+        ctx.report(
+            file.problem_at_key(
+                "/submission",
+                "nobody can log in: no listener has `\"auth\": true`",
+            )
+            .hint("add it to a listener with TLS, or leave `submission` out"),
         );
-        ctx.report(problem.hint("add it to a listener with TLS, or leave `submission` out"));
     }
     Resolved {
         listeners,
@@ -340,14 +342,11 @@ pub(super) fn resolve_address(
             ctx.report(file.problem_at_key(&child(pointer, "mode"), message));
         }
         let Ok(address) = typed.address.parse::<SocketAddr>() else {
-            let problem = file.problem_at(
+            ctx.refuse(
+                file,
                 &at,
                 format!("`{}` is not an address to listen on", typed.address),
-            );
-            ctx.report(
-                problem.hint(
-                    "write an IP address and a port, such as `127.0.0.1:2525`, or `unix:PATH`",
-                ),
+                "write an IP address and a port, such as `127.0.0.1:2525`, or `unix:PATH`",
             );
             return None;
         };
@@ -358,7 +357,7 @@ pub(super) fn resolve_address(
         let message = format!(
             "a socket's path has 1 to {SOCKET_PATH_BYTES_MAX} bytes, the workspace's included"
         );
-        ctx.report(file.problem_at(&at, message));
+        ctx.complain(file, &at, message);
     }
     let default = match typed.kind {
         TypedListenerKind::Smtp | TypedListenerKind::Lmtp => MAIL_SOCKET_MODE,
@@ -369,11 +368,12 @@ pub(super) fn resolve_address(
         .ok()
         .filter(|mode| *mode <= 0o777);
     if mode.is_none() {
-        let problem = file.problem_at(
-            &child(pointer, "mode"),
+        ctx.refuse(
+            file,
+            child(pointer, "mode"),
             format!("`{digits}` are no permissions"),
+            "write octal digits, such as `0660`",
         );
-        ctx.report(problem.hint("write octal digits, such as `0660`"));
     }
     Some(ListenAddress::Unix {
         path: whole,
@@ -401,9 +401,11 @@ pub(super) fn resolve_proxies(
     if typed.is_some_and(Vec::is_empty) {
         // An empty list would mean "every peer, without a header", which is not the intention of an
         // operator who writes the key.
-        ctx.report(
-            file.problem_at(at, "must not be empty")
-                .hint("name the proxies, or leave the key out"),
+        ctx.refuse(
+            file,
+            at,
+            "must not be empty",
+            "name the proxies, or leave the key out",
         );
     }
     let mut proxies = Vec::new();
@@ -411,8 +413,12 @@ pub(super) fn resolve_proxies(
         match Network::parse(text) {
             Ok(network) => proxies.push(network),
             Err(error) => {
-                let problem = file.problem_at(&child(at, index), error.to_string());
-                ctx.report(problem.hint("write one such as `192.0.2.7` or `2001:db8::/32`"));
+                ctx.refuse(
+                    file,
+                    child(at, index),
+                    error.to_string(),
+                    "write one such as `192.0.2.7` or `2001:db8::/32`",
+                );
             }
         }
     }
@@ -423,11 +429,7 @@ fn resolve_tls(file: &Document, typed: &TypedCertificate, ctx: &mut CheckContext
     let mut file = |key: &str, typed: &str| {
         let path = below(ctx.workspace, typed);
         if ctx.source.has_world() && !path.is_file() {
-            let problem =
-                file.problem_at(&child("/tls", key), format!("there is no file `{typed}`"));
-            ctx.report(problem.hint(
-                "name the PEM file that the program which renews your certificate writes, or take `tls` out",
-            ));
+            ctx.refuse(file, child("/tls", key), format!("there is no file `{typed}`"), "name the PEM file that the program which renews your certificate writes, or take `tls` out");
         }
         path
     };

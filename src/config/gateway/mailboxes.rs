@@ -190,7 +190,11 @@ pub fn resolve(
     ctx: &mut CheckContext<'_>,
 ) -> Vec<ImapMailbox> {
     if list.len() > MAILBOXES_MAX {
-        ctx.report(file.problem_at("/mailboxes", format!("more than {MAILBOXES_MAX} mailboxes")));
+        ctx.complain(
+            file,
+            "/mailboxes",
+            format!("more than {MAILBOXES_MAX} mailboxes"),
+        );
     }
     let mut mailboxes: Vec<ImapMailbox> = Vec::new();
     for (index, typed) in list.iter().enumerate() {
@@ -232,7 +236,7 @@ struct MailboxPosition<'p> {
 
 impl MailboxPosition<'_> {
     fn problem_at(&self, key: &str, message: impl Into<String>, ctx: &mut CheckContext<'_>) {
-        ctx.report(self.file.problem_at(&self.at(key), message));
+        ctx.complain(self.file, self.at(key), message);
     }
     fn at(&self, key: &str) -> String {
         key.split('/')
@@ -268,8 +272,12 @@ fn resolve_one(
             "`none` would send password and mail in plain text from `{}`",
             typed.host
         );
-        let problem = position.file.problem_at(&position.at("tls"), message);
-        ctx.report(problem.hint("use `implicit` or `starttls`; `none` is for this machine only"));
+        ctx.refuse(
+            position.file,
+            position.at("tls"),
+            message,
+            "use `implicit` or `starttls`; `none` is for this machine only",
+        );
     }
     let texts = [
         ("user", Some(&typed.user)),
@@ -360,11 +368,12 @@ fn secret(
 ) -> Option<SecretString> {
     let found = ctx.secrets.get(variable);
     if found.is_none() {
-        let problem = position.file.problem_at(
-            &position.at(key),
+        ctx.refuse(
+            position.file,
+            position.at(key),
             format!("there is nothing in `{variable}`"),
+            ctx.how_to_set(variable),
         );
-        ctx.report(problem.hint(ctx.how_to_set(variable)));
     }
     found
 }
@@ -378,13 +387,12 @@ fn resolve_after(
         None => AfterStored::Flag("\\Seen".to_owned()),
         Some(TypedAfter::Flag(flag)) => {
             if !is_flag(flag) {
-                let problem = position.file.problem_at(
-                    &position.at("after/flag"),
+                ctx.refuse(
+                    position.file,
+                    position.at("after/flag"),
                     format!("`{flag}` is not a flag to set"),
-                );
-                ctx.report(problem.hint(
                     "use `\\\\Seen`, `\\\\Flagged`, `\\\\Answered` or a keyword such as `$Attache`",
-                ));
+                );
             }
             AfterStored::Flag(flag.clone())
         }

@@ -246,8 +246,8 @@ pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (
         .unwrap_or_else(|| mail_domain.clone());
     let folders = resolve_folders(file, ctx);
     let typed_outbound = typed.outbound.as_ref();
-    let outbound = typed_outbound.and_then(|typed| outbound::resolve(&file.document, typed, ctx));
-    let signers = typed_outbound.map(|typed| outbound::resolve_dkim(&file.document, typed, ctx));
+    let outbound = typed_outbound.and_then(|typed| outbound::resolve(file, typed, ctx));
+    let signers = typed_outbound.map(|typed| outbound::resolve_dkim(file, typed, ctx));
     check_outbound_folder(file, outbound.as_ref(), &folders, ctx);
     let owners = resolve_owners(file, ctx);
     let typed_sockets = listeners::Sockets {
@@ -255,17 +255,13 @@ pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (
         tls: typed.tls.as_ref(),
         submission: typed.submission.as_deref().unwrap_or_default(),
     };
-    let sockets = listeners::resolve(&file.document, &typed_sockets, &owners, ctx);
-    let http_listeners = http_listeners::resolve(
-        &file.document,
-        typed_sockets.listeners,
-        &sockets.listeners,
-        ctx,
-    );
+    let sockets = listeners::resolve(file, &typed_sockets, &owners, ctx);
+    let http_listeners =
+        http_listeners::resolve(file, typed_sockets.listeners, &sockets.listeners, ctx);
     let mailboxes = typed.mailboxes.as_deref().unwrap_or_default();
     let typed_webhooks = typed.webhooks.as_deref().unwrap_or_default();
-    commands::check(&file.document, &typed.commands, ctx);
-    sender_notes::check(&file.document, &typed.sender_notes, ctx);
+    commands::check(file, &typed.commands, ctx);
+    sender_notes::check(file, &typed.sender_notes, ctx);
     let gateway = Gateway {
         mail_domain,
         host_name,
@@ -275,7 +271,7 @@ pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (
         submission: sockets.submission,
         owners,
         folders,
-        mailboxes: mailboxes::resolve(&file.document, mailboxes, ctx),
+        mailboxes: mailboxes::resolve(file, mailboxes, ctx),
         outbound,
         signers: signers.unwrap_or_default(),
         bounce_address: typed_outbound
@@ -287,12 +283,12 @@ pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (
                 .map(|outbound| outbound.on_unknown)
                 .unwrap_or_default(),
         },
-        notices: notices::resolve(&file.document, typed.notices.as_ref(), ctx),
+        notices: notices::resolve(file, typed.notices.as_ref(), ctx),
         commands: typed.commands.clone(),
         sender_notes: typed.sender_notes.clone(),
-        webhooks: webhooks::resolve(&file.document, typed_webhooks, ctx),
-        telemetry: telemetry::resolve(&file.document, typed.telemetry.as_ref(), ctx),
-        ingest: ingest::resolve(&file.document, typed.ingest.as_ref(), ctx),
+        webhooks: webhooks::resolve(file, typed_webhooks, ctx),
+        telemetry: telemetry::resolve(file, typed.telemetry.as_ref(), ctx),
+        ingest: ingest::resolve(file, typed.ingest.as_ref(), ctx),
     };
     let limits = typed.limits.clone();
     (gateway, limits.unwrap_or_default())
@@ -305,8 +301,12 @@ fn check_domains(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) {
     ];
     for (pointer, name) in named {
         if let Some(name) = name.as_deref().filter(|name| domain(name).is_none()) {
-            let problem = file.problem_at(pointer, format!("`{name}` is not a domain name"));
-            ctx.report(problem.hint(domain_hint(name)));
+            ctx.refuse(
+                file,
+                pointer,
+                format!("`{name}` is not a domain name"),
+                domain_hint(name),
+            );
         }
     }
 }
@@ -323,8 +323,12 @@ fn check_outbound_folder(
     };
     if let Some(index) = folders.iter().position(|folder| folder.path == *out) {
         let message = "this is also the outbound folder: every mail sent would come back in";
-        let problem = file.problem_at(&format!("/folders/{index}/path"), message);
-        ctx.report(problem.hint("give one of the two another folder"));
+        ctx.refuse(
+            file,
+            format!("/folders/{index}/path"),
+            message,
+            "give one of the two another folder",
+        );
     }
 }
 
@@ -334,8 +338,12 @@ fn resolve_owners(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -
         match Address::parse(text) {
             Ok(address) => owners.push(address),
             Err(error) => {
-                let problem = file.problem_at(&child("/owners", index), error.to_string());
-                ctx.report(problem.hint(address_hint(text)));
+                ctx.refuse(
+                    file,
+                    child("/owners", index),
+                    error.to_string(),
+                    address_hint(text),
+                );
             }
         }
     }
@@ -351,17 +359,18 @@ fn resolve_folders(
         let pointer = format!("/folders/{index}");
         let path = below(ctx.workspace, &typed.path);
         if folders.iter().any(|other| other.path == path) {
-            ctx.report(file.problem_at(
-                &child(&pointer, "path"),
+            ctx.complain(
+                file,
+                child(&pointer, "path"),
                 format!("`{}` is watched twice", typed.path),
-            ));
+            );
         }
         if typed.poll.is_zero() {
-            ctx.report(file.problem_at(&child(&pointer, "poll"), "must be more than nothing"));
+            ctx.complain(file, child(&pointer, "poll"), "must be more than nothing");
         }
         let at = child(&pointer, "fallback");
         let fallback = typed.fallback.as_deref();
-        let fallback = fallback.and_then(|name| ctx.persona(&file.document, &at, name));
+        let fallback = fallback.and_then(|name| ctx.persona(file, &at, name));
         folders.push(WatchedFolder {
             path,
             fallback,

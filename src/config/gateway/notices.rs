@@ -66,9 +66,11 @@ pub fn resolve(
     let persona = typed.persona.as_deref();
     let persona = persona.and_then(|name| ctx.persona(file, "/notices/persona", name));
     if typed.interval < Duration::from_secs(60) {
-        let problem = file.problem_at("/notices/interval", "must be a minute or more");
-        ctx.report(
-            problem.hint("a broken mail server would otherwise fill the mailbox of its owner"),
+        ctx.refuse(
+            file,
+            "/notices/interval",
+            "must be a minute or more",
+            "a broken mail server would otherwise fill the mailbox of its owner",
         );
     }
     NoticeSettings {

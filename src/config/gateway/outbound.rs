@@ -207,20 +207,26 @@ fn resolve_smarthost(
     let host = required(file, typed.host.as_deref(), "host", "smarthost", ctx)?;
     let is_address = host.parse::<std::net::IpAddr>().is_ok();
     if !is_address && domain(host).is_none() {
-        ctx.report(file.problem_at("/outbound/host", format!("`{host}` is not a host name")));
+        ctx.complain(
+            file,
+            "/outbound/host",
+            format!("`{host}` is not a host name"),
+        );
     }
     if tls == SmarthostTls::None && !is_loopback_host(host) {
-        let problem = file.problem_at(
+        ctx.refuse(
+            file,
             "/outbound/tls",
             format!("`none` would send mail in plain text to `{host}`"),
+            "use `starttls` or `implicit`; `none` is for this machine only",
         );
-        ctx.report(problem.hint("use `starttls` or `implicit`; `none` is for this machine only"));
     }
     if typed.user.is_none() && file.has("/outbound/password_variable") {
-        ctx.report(file.problem_at(
+        ctx.complain(
+            file,
             "/outbound/password_variable",
             "there is a password but no `user`",
-        ));
+        );
     }
     Some(Smarthost {
         host: host.to_owned(),
@@ -241,11 +247,12 @@ fn resolve_password(
     let variable = typed.password_variable();
     let password = ctx.secrets.get(variable);
     if password.is_none() {
-        let problem = file.problem_at(
+        ctx.refuse(
+            file,
             "/outbound/user",
             format!("this user's password is not in `{variable}`"),
+            ctx.how_to_set(variable),
         );
-        ctx.report(problem.hint(ctx.how_to_set(variable)));
     }
     password
 }
@@ -259,8 +266,12 @@ fn required<'t>(
     ctx: &mut CheckContext<'_>,
 ) -> Option<&'t str> {
     if value.is_none() && !file.has(&child("/outbound", key)) {
-        let problem = file.problem_at("/outbound", format!("kind `{kind}` needs `{key}`"));
-        ctx.report(problem.hint(format!("write `\"{key}\": …` beside `kind`")));
+        ctx.refuse(
+            file,
+            "/outbound",
+            format!("kind `{kind}` needs `{key}`"),
+            format!("write `\"{key}\": …` beside `kind`"),
+        );
     }
     value
 }
@@ -281,10 +292,11 @@ pub fn resolve_dkim(file: &Document, typed: &TypedOutbound, ctx: &mut CheckConte
         for (key, name) in [("domain", &typed.domain), ("selector", &typed.selector)] {
             // A selector has the syntax of a domain (RFC 6376 section 3.1).
             if domain(name).is_none() {
-                ctx.report(file.problem_at(
-                    &child(&pointer, key),
+                ctx.complain(
+                    file,
+                    child(&pointer, key),
                     format!("`{name}` is not a domain name"),
-                ));
+                );
             }
         }
         match read_key(ctx.workspace, typed) {
@@ -304,7 +316,7 @@ pub fn resolve_dkim(file: &Document, typed: &TypedOutbound, ctx: &mut CheckConte
                 "`{}` has two keys in this domain: its record holds one",
                 typed.selector
             );
-            ctx.report(file.problem_at(&child(&pointer, "selector"), message));
+            ctx.complain(file, child(&pointer, "selector"), message);
         }
     }
     Signers::new(signers)

@@ -63,10 +63,11 @@ impl Default for SenderNoteSettings {
 /// Checks the section. Problems go to the context.
 pub fn check(file: &Document, settings: &SenderNoteSettings, ctx: &mut CheckContext<'_>) {
     if !settings.slow_after.is_zero() && settings.slow_after < SLOW_MIN {
-        let problem = file.problem_at(
+        ctx.refuse(
+            file,
             "/sender_notes/slow_after",
             "must be a minute or more, or `0s`",
+            "most answers take some minutes, and each note is a mail",
         );
-        ctx.report(problem.hint("most answers take some minutes, and each note is a mail"));
     }
 }

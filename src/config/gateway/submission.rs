@@ -42,20 +42,22 @@ pub(super) fn resolve(
     for (index, one) in typed.iter().enumerate() {
         let pointer = format!("/submission/{index}");
         if submission.iter().any(|other| other.user == one.user) {
-            ctx.report(file.problem_at(
-                &child(&pointer, "user"),
+            ctx.complain(
+                file,
+                child(&pointer, "user"),
                 format!("`{}` is named twice", one.user),
-            ));
+            );
         }
         let address = Address::parse(&one.address).ok();
         let owner =
             address.and_then(|address| owners.iter().find(|owner| owner.key() == address.key()));
         if owner.is_none() {
-            let problem = file.problem_at(
-                &child(&pointer, "address"),
+            ctx.refuse(
+                file,
+                child(&pointer, "address"),
                 format!("`{}` is no owner", one.address),
+                "only addresses in `owners` may log in",
             );
-            ctx.report(problem.hint("only addresses in `owners` may log in"));
         }
         let password = ctx.secrets.get(&one.password_variable);
         if password
@@ -64,8 +66,12 @@ pub(super) fn resolve(
         {
             let variable = &one.password_variable;
             let message = format!("this user's password is not in `{variable}`");
-            let problem = file.problem_at(&child(&pointer, "password_variable"), message);
-            ctx.report(problem.hint(ctx.how_to_set(variable)));
+            ctx.refuse(
+                file,
+                child(&pointer, "password_variable"),
+                message,
+                ctx.how_to_set(variable),
+            );
         }
         let user = one.user.clone();
         submission.extend(

@@ -115,9 +115,11 @@ pub(super) fn resolve(
 fn resolve_traces(file: &Document, typed: &TypedTraces, ctx: &mut CheckContext<'_>) -> TraceTarget {
     if !is_web(&typed.url) {
         let says = format!("`{}` is no address of the web", typed.url);
-        let problem = file.problem_at("/telemetry/traces/url", says);
-        ctx.report(
-            problem.hint("write the collector's, such as `http://127.0.0.1:4318/v1/traces`"),
+        ctx.refuse(
+            file,
+            "/telemetry/traces/url",
+            says,
+            "write the collector's, such as `http://127.0.0.1:4318/v1/traces`",
         );
     }
     let variable = typed.authorization_variable.as_deref();
@@ -140,8 +142,12 @@ fn resolve_ping(
     ctx: &mut CheckContext<'_>,
 ) -> Option<PingTarget> {
     if typed.interval < PING_MIN {
-        let problem = file.problem_at("/telemetry/ping/interval", "is too short");
-        ctx.report(problem.hint("10 s is the shortest, a minute is usual"));
+        ctx.refuse(
+            file,
+            "/telemetry/ping/interval",
+            "is too short",
+            "10 s is the shortest, a minute is usual",
+        );
     }
     let at = "/telemetry/ping/url_variable";
     let url = secret(file, at, &typed.url_variable, ctx)?;
@@ -159,8 +165,12 @@ fn secret(
 ) -> Option<SecretString> {
     let found: Option<SecretString> = ctx.secrets.get(variable);
     if found.is_none() {
-        let problem = file.problem_at(pointer, format!("`{variable}` is not set"));
-        ctx.report(problem.hint("set it in `.secrets`, or in the engine's environment"));
+        ctx.refuse(
+            file,
+            pointer,
+            format!("`{variable}` is not set"),
+            "set it in `.secrets`, or in the engine's environment",
+        );
     }
     found
 }

@@ -110,8 +110,12 @@ pub(super) fn resolve(
     ctx: &mut CheckContext<'_>,
 ) -> Vec<Webhook> {
     if typed.len() > WEBHOOKS_MAX {
-        let problem = file.problem_at("/webhooks", format!("has more than {WEBHOOKS_MAX}"));
-        ctx.report(problem.hint("let one program tell the others"));
+        ctx.refuse(
+            file,
+            "/webhooks",
+            format!("has more than {WEBHOOKS_MAX}"),
+            "let one program tell the others",
+        );
     }
     let mut webhooks: Vec<Webhook> = Vec::new();
     for (index, one) in typed.iter().take(WEBHOOKS_MAX).enumerate() {
@@ -154,12 +158,20 @@ fn check_name(
     let name = &one.name;
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(is_plain) {
-        let problem = file.problem_at(pointer, format!("`{name}` is no name"));
-        ctx.report(problem.hint("write up to 40 small letters, digits and `-`"));
+        ctx.refuse(
+            file,
+            pointer,
+            format!("`{name}` is no name"),
+            "write up to 40 small letters, digits and `-`",
+        );
     }
     if others.iter().any(|other| other.name == *name) {
-        let problem = file.problem_at(pointer, format!("two webhooks are called `{name}`"));
-        ctx.report(problem.hint("give each a name of its own: records name it"));
+        ctx.refuse(
+            file,
+            pointer,
+            format!("two webhooks are called `{name}`"),
+            "give each a name of its own: records name it",
+        );
     }
 }
 
@@ -186,7 +198,7 @@ fn check_url(file: &Document, pointer: &str, one: &TypedWebhook, ctx: &mut Check
         Some(_) => None,
     };
     if let Some((message, hint)) = problem {
-        ctx.report(file.problem_at(pointer, message).hint(hint));
+        ctx.refuse(file, pointer, message, hint);
     }
 }
 
@@ -198,16 +210,19 @@ fn key(
 ) -> Option<WebhookKey> {
     let secret: Option<SecretString> = ctx.secrets.get(variable);
     let Some(secret) = secret else {
-        let problem = file.problem_at(pointer, format!("`{variable}` is not set"));
-        ctx.report(problem.hint(format!(
+        ctx.refuse(file, pointer, format!("`{variable}` is not set"), format!(
             "set it in `.secrets`, or in the engine's environment: `echo {variable}=whsec_$(openssl rand -base64 32) >> .secrets`"
-        )));
+        ));
         return None;
     };
     let key = WebhookKey::parse(secret.expose_secret());
     if key.is_none() && !is_stand_in(&secret) {
-        let problem = file.problem_at(pointer, format!("`{variable}` holds no key of a webhook"));
-        ctx.report(problem.hint("a key is `whsec_` and 24 to 64 bytes in base64"));
+        ctx.refuse(
+            file,
+            pointer,
+            format!("`{variable}` holds no key of a webhook"),
+            "a key is `whsec_` and 24 to 64 bytes in base64",
+        );
     }
     key
 }

@@ -210,8 +210,12 @@ pub fn resolve(
     let zone = typed.timezone.as_deref().map_or(Ok(Tz::UTC), str::parse);
     if zone.is_err() {
         let named = typed.timezone.as_deref().unwrap_or_default();
-        let problem = file.problem_at("/budget/timezone", format!("no time zone `{named}`"));
-        ctx.report(problem.hint("write an IANA name such as `Europe/Berlin`"));
+        ctx.refuse(
+            file,
+            "/budget/timezone",
+            format!("no time zone `{named}`"),
+            "write an IANA name such as `Europe/Berlin`",
+        );
     }
     Budgets {
         day: allowance(typed.day_usd_max, typed.day_tokens_max),

@@ -67,7 +67,7 @@ pub fn resolve(
             "these do: {}; a server of your own with OpenAI's `/v1/embeddings` is a `compat:NAME`",
             makers.join(", ")
         );
-        ctx.report(file.problem_at(PROVIDER_POINTER, message).hint(hint));
+        ctx.refuse(file, PROVIDER_POINTER, message, hint);
     }
     Some(EmbeddingSettings {
         provider: provider.clone(),

@@ -63,8 +63,12 @@ fn resolve_at(
     }
     let model = choice.model.as_ref().or(ctx.models.get(provider)).cloned();
     if model.is_none() {
-        let problem = file.problem_at(pointer, NO_MODEL);
-        ctx.report(problem.hint("write `model` beside it, or into the provider's block"));
+        ctx.refuse(
+            file,
+            pointer,
+            NO_MODEL,
+            "write `model` beside it, or into the provider's block",
+        );
     }
     ModelChoice {
         provider: provider.clone(),

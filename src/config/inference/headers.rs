@@ -112,24 +112,26 @@ pub fn resolve<'h>(
             ctx.report(file.problem_at_key(&pointer, message).hint(hint));
             continue;
         }
-        let value = match typed {
-            TypedHeader::Text(text) => HeaderText::Public(text.trim().to_owned()),
-            TypedHeader::Variable(typed) => match ctx.secrets.get(&typed.variable) {
-                Some(value) => HeaderText::Secret {
-                    variable: typed.variable.clone(),
-                    value,
-                },
-                None => {
-                    let message = format!("`{}` is not set", typed.variable);
-                    let problem = file.problem_at(&pointer, message);
-                    ctx.report(problem.hint(format!(
+        let value =
+            match typed {
+                TypedHeader::Text(text) => HeaderText::Public(text.trim().to_owned()),
+                TypedHeader::Variable(typed) => {
+                    match ctx.secrets.get(&typed.variable) {
+                        Some(value) => HeaderText::Secret {
+                            variable: typed.variable.clone(),
+                            value,
+                        },
+                        None => {
+                            let message = format!("`{}` is not set", typed.variable);
+                            ctx.refuse(file, &pointer, message, format!(
                         "write `{}=…` into `.secrets` (mode 0600), or take the header out",
                         typed.variable
-                    )));
-                    continue;
+                    ));
+                            continue;
+                        }
+                    }
                 }
-            },
-        };
+            };
         headers.push(ProviderHeader { name, value });
     }
     if headers.len() > HEADERS_MAX {

@@ -217,25 +217,21 @@ pub fn resolve(file: &ConfigFile<TypedInference>, ctx: &mut CheckContext<'_>) ->
     Inference {
         provider,
         model: typed.model.clone().unwrap_or_default(),
-        fallback: fallback::resolve(
-            &file.document,
-            typed.fallback.as_deref().unwrap_or_default(),
-            ctx,
-        ),
+        fallback: fallback::resolve(file, typed.fallback.as_deref().unwrap_or_default(), ctx),
         fallback_on_refusal: typed.fallback_on_refusal,
-        summary_model: fallback::resolve_one(&file.document, typed.summary_model.as_ref(), ctx),
-        embeddings: embeddings::resolve(&file.document, typed.embeddings.as_ref(), ctx),
+        summary_model: fallback::resolve_one(file, typed.summary_model.as_ref(), ctx),
+        embeddings: embeddings::resolve(file, typed.embeddings.as_ref(), ctx),
         max_output_tokens: typed.max_output_tokens,
         temperature: typed.temperature,
         budget: budgets::finish_run(typed.max_tool_turns, typed.budget.as_ref()),
-        budgets: budgets::resolve(&file.document, typed.budget.as_ref(), ctx),
+        budgets: budgets::resolve(file, typed.budget.as_ref(), ctx),
         idle_timeout: positive(file, "/timeouts/idle", times.idle, ctx),
         call_timeout: positive(file, "/timeouts/call", times.call, ctx),
-        tool_timeouts: tool_timeouts::resolve(&file.document, &typed.tool_timeouts, ctx),
+        tool_timeouts: tool_timeouts::resolve(file, &typed.tool_timeouts, ctx),
         call_attempts_max: retry.call_attempts_max,
         run_attempts_max: retry.run_attempts_max,
         inline_wait_max: retry.inline_wait_max,
-        providers: providers::resolve(&file.document, file.typed.provider_blocks(), ctx),
+        providers: providers::resolve(file, file.typed.provider_blocks(), ctx),
         concurrent_runs_max: crowd.runs_max,
         concurrent_runs_per_persona_max: crowd.runs_per_persona_max,
     }
@@ -248,7 +244,7 @@ fn positive(
     ctx: &mut CheckContext<'_>,
 ) -> Duration {
     if typed.is_zero() {
-        ctx.report(file.problem_at(pointer, "must be more than nothing"));
+        ctx.complain(file, pointer, "must be more than nothing");
     }
     typed
 }

@@ -136,21 +136,23 @@ fn one(
 ) -> Price {
     for (key, pattern) in [("provider", &typed.provider), ("model", &typed.model)] {
         if pattern[..pattern.len().saturating_sub(1)].contains('*') {
-            let problem = file.problem_at(
-                &child(pointer, key),
+            ctx.refuse(
+                file,
+                child(pointer, key),
                 format!("`{pattern}` has a `*` that is not its end"),
+                "write the beginning of the name and a `*`",
             );
-            ctx.report(problem.hint("write the beginning of the name and a `*`"));
         }
     }
     let mut rate = |key: &str, dollars: f64| {
         let picos = picos(dollars);
         if picos.is_none() {
-            let problem = file.problem_at(
-                &child(pointer, key),
+            ctx.refuse(
+                file,
+                child(pointer, key),
                 format!("`{dollars}` has more than six decimals"),
+                "prices are dollars per million tokens",
             );
-            ctx.report(problem.hint("prices are dollars per million tokens"));
         }
         picos.unwrap_or_default()
     };
@@ -171,8 +173,12 @@ fn one(
         .map(|day| NaiveDate::parse_from_str(day, "%Y-%m-%d"));
     if let Some(Err(_)) = since {
         let typed = typed.since.as_deref().unwrap_or_default();
-        let problem = file.problem_at(&child(pointer, "since"), format!("`{typed}` is not a day"));
-        ctx.report(problem.hint("write it as `2026-11-01`"));
+        ctx.refuse(
+            file,
+            child(pointer, "since"),
+            format!("`{typed}` is not a day"),
+            "write it as `2026-11-01`",
+        );
     }
     Price {
         provider: typed.provider.clone(),

@@ -269,14 +269,13 @@ fn one(
     let plain_http = typed.plain_http;
     let check = |url| check_base_url(url, plain_http);
     if let Some(Err((message, hint))) = typed.base_url.as_deref().map(check) {
-        ctx.report(
-            file.problem_at(&child(&pointer, "base_url"), message)
-                .hint(hint),
-        );
+        ctx.refuse(file, child(&pointer, "base_url"), message, hint);
     }
     if is_there && typed.base_url.is_none() && name.starts_with(COMPAT) {
-        let problem = file.problem_at_key(&pointer, format!("provider `{name}` has no `base_url`"));
-        ctx.report(problem.hint("write the URL below which the server has `chat/completions`"));
+        ctx.report(
+            file.problem_at_key(&pointer, format!("provider `{name}` has no `base_url`"))
+                .hint("write the URL below which the server has `chat/completions`"),
+        );
     }
     if is_there {
         check_readers(file, name, ctx);
@@ -348,12 +347,11 @@ fn tiers(
             "at the tier `{}`, `{name}` can be told to write wherever you can write, and nothing here holds it",
             tier.as_str()
         );
-        let problem = file.problem_at(&child(&child("/providers", name), "tier"), message);
-        ctx.report(problem.hint(format!(
+        ctx.refuse(file, child(&child("/providers", name), "tier"), message, format!(
             "write `\"tier\": \"{}\"`; or run it in a sandbox of the operating system, and say so by \
              `\"accept_unsandboxed\": true`",
             held.as_str()
-        )));
+        ));
     }
     match tier > bounds.reads {
         true => (tier, Tier::None),
@@ -386,8 +384,10 @@ fn check_readers(file: &Document, name: &str, ctx: &mut CheckContext<'_>) {
             "`{adapter}` does not read it; it is a setting of {}",
             readers.join(", ")
         );
-        let problem = file.problem_at_key(&child(&pointer, key), message);
-        ctx.report(problem.hint(format!("`{adapter}` reads: {}", own.unwrap_or_default())));
+        ctx.report(
+            file.problem_at_key(&child(&pointer, key), message)
+                .hint(format!("`{adapter}` reads: {}", own.unwrap_or_default())),
+        );
     }
 }
 
@@ -405,8 +405,10 @@ fn check_chat_only(file: &Document, name: &str, typed: &TypedProvider, ctx: &mut
             .is_some_and(|value| value == true)
         {
             let message = "it is a setting of chat completions, and `api` is `responses`";
-            let problem = file.problem_at_key(&place, message.to_owned());
-            ctx.report(problem.hint(format!("remove `{key}`, or write `\"api\": \"chat\"`")));
+            ctx.report(
+                file.problem_at_key(&place, message.to_owned())
+                    .hint(format!("remove `{key}`, or write `\"api\": \"chat\"`")),
+            );
         }
     }
 }

@@ -43,7 +43,7 @@ pub fn resolve(
         let span = typed?.0;
         if span.is_zero() {
             let pointer = child(&child(at, keys[0]), keys[1]);
-            ctx.report(file.problem_at(&pointer, "must be more than nothing"));
+            ctx.complain(file, &pointer, "must be more than nothing");
         }
         Some(span)
     };

@@ -45,11 +45,15 @@ pub fn resolve(
             ctx.report(problem);
         }
         if within.is_zero() || *within > TOOL_TIMEOUT_MAX {
-            let problem = file.problem_at(&at, format!("`{}` is out of range", spell(*within)));
-            ctx.report(problem.hint(format!(
-                "write a time of more than nothing, and at most {}",
-                spell(TOOL_TIMEOUT_MAX)
-            )));
+            ctx.refuse(
+                file,
+                &at,
+                format!("`{}` is out of range", spell(*within)),
+                format!(
+                    "write a time of more than nothing, and at most {}",
+                    spell(TOOL_TIMEOUT_MAX)
+                ),
+            );
         }
     }
     let times = typed.iter();

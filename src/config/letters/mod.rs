@@ -277,8 +277,12 @@ fn resolve_rule(
             let problem = problem.did_you_mean(tool, ctx.tool_names());
             ctx.report(problem);
         } else if own.is_some_and(|own| !own.contains(tool)) {
-            let problem = file.problem_at(&at, format!("the persona may not use `{tool}`"));
-            ctx.report(problem.hint("a rule chooses among the persona's `tools`; add it there"));
+            ctx.refuse(
+                file,
+                &at,
+                format!("the persona may not use `{tool}`"),
+                "a rule chooses among the persona's `tools`; add it there",
+            );
         }
     }
     check_model(file, (pointer, typed), ctx);
@@ -323,8 +327,12 @@ fn check_model(
         let problem = instances::explained(problem, provider, ctx);
         ctx.report(problem);
     } else if typed.model.is_none() && !ctx.models.contains_key(provider) {
-        let problem = file.problem_at(&at, NO_MODEL);
-        ctx.report(problem.hint("write `model` beside it, or into the provider's block"));
+        ctx.refuse(
+            file,
+            &at,
+            NO_MODEL,
+            "write `model` beside it, or into the provider's block",
+        );
     }
 }
 
@@ -344,13 +352,13 @@ fn destination(
             "names {} people; write 1 to {PEOPLE_MAX} addresses",
             people.len()
         );
-        ctx.report(file.problem_at(pointer, message));
+        ctx.complain(file, pointer, message);
     }
     let mut addresses = Vec::new();
     for (index, text) in people.iter().take(PEOPLE_MAX).enumerate() {
         match Address::parse(text) {
             Ok(address) => addresses.push(address),
-            Err(error) => ctx.report(file.problem_at(&child(pointer, index), error.to_string())),
+            Err(error) => ctx.complain(file, child(pointer, index), error.to_string()),
         }
     }
     DeliverTo::People(addresses)
@@ -381,8 +389,7 @@ fn read_schema(
     };
     checked
         .map_err(|(why, hint)| {
-            let problem = file.problem_at(pointer, format!("`{path}` {why}"));
-            ctx.report(problem.hint(hint));
+            ctx.refuse(file, pointer, format!("`{path}` {why}"), hint);
         })
         .ok()
 }

@@ -70,7 +70,7 @@ pub fn resolve(
     let undo = typed.undo.map_or(Duration::ZERO, |undo| undo.0);
     if undo > UNDO_MAX {
         let message = format!("`{}` is longer than `{}`", spell(undo), spell(UNDO_MAX));
-        ctx.report(file.problem_at("/undo", message));
+        ctx.complain(file, "/undo", message);
     }
     PersonaMail {
         reply_to: typed.reply_to,
@@ -126,7 +126,7 @@ fn signature(
     });
     checked
         .map_err(|(message, hint)| {
-            ctx.report(file.problem_at("/signature", message).hint(hint));
+            ctx.refuse(file, "/signature", message, hint);
         })
         .ok()
 }

@@ -31,7 +31,7 @@ pub fn resolve(
         if !(min..=max).contains(&span) {
             let message = format!("`{}` is out of range", spell(span));
             let hint = format!("write a duration from `{}` to `{}`", spell(min), spell(max));
-            ctx.report(file.problem_at(&child(pointer, key), message).hint(hint));
+            ctx.refuse(file, child(pointer, key), message, hint);
         }
         Some(span)
     };

@@ -73,10 +73,7 @@ fn check_fallbacks<T>(
         if let Some((message, hint)) =
             providers::unready(&choice.provider, &inference.providers, ctx)
         {
-            ctx.report(
-                file.problem_at(&fallback::pointer(index), message)
-                    .hint(hint),
-            );
+            ctx.refuse(file, &fallback::pointer(index), message, hint);
         }
     }
 }
@@ -92,24 +89,20 @@ pub fn check_providers(
     if let Some((message, hint)) =
         providers::unready(&inference.provider, &inference.providers, ctx)
     {
-        ctx.report(file.problem_at("/provider", message).hint(hint));
+        ctx.refuse(file, "/provider", message, hint);
     }
     check_fallbacks(file, &inference.fallback, inference, ctx);
     let summary = inference.summary_model.as_ref();
     let summary =
         summary.and_then(|of| providers::unready(&of.provider, &inference.providers, ctx));
     if let Some((message, hint)) = summary {
-        ctx.report(
-            file.problem_at("/summary_model/provider", message)
-                .hint(hint),
-        );
+        ctx.refuse(file, "/summary_model/provider", message, hint);
     }
     let vectors = inference.embeddings.as_ref();
     let vectors =
         vectors.and_then(|of| providers::unready(&of.provider, &inference.providers, ctx));
     if let Some((message, hint)) = vectors {
-        let problem = file.problem_at(embeddings::PROVIDER_POINTER, message);
-        ctx.report(problem.hint(hint));
+        ctx.refuse(file, embeddings::PROVIDER_POINTER, message, hint);
     }
     for (file, persona) in personas {
         ctx.on_behalf_of(persona.id.as_str(), |ctx| {
@@ -138,7 +131,7 @@ fn check_own_provider(
         return;
     };
     if let Some((message, hint)) = providers::unready(provider, &inference.providers, ctx) {
-        ctx.report(file.problem_at("/provider", message).hint(hint));
+        ctx.refuse(file, "/provider", message, hint);
     }
     let has_model = |name: &str| ctx.models.contains_key(name);
     if persona.model.is_none() && !file.has("/model") && !has_model(provider) {
@@ -147,6 +140,6 @@ fn check_own_provider(
             "`{}` is a model of `{}`",
             inference.model, inference.provider
         );
-        ctx.report(file.problem_at("/provider", message).hint(hint));
+        ctx.refuse(file, "/provider", message, hint);
     }
 }

@@ -28,11 +28,13 @@ pub fn check(
                 if let Some(profiles) =
                     profiles.filter(|known| !known.contains_key(name) && file.has(&at))
                 {
-                    let problem = file.problem_at(
-                        &at,
-                        format!("no profile `{name}` in `configs/context.json`"),
+                    ctx.report(
+                        file.problem_at(
+                            &at,
+                            format!("no profile `{name}` in `configs/context.json`"),
+                        )
+                        .did_you_mean(name, profiles.keys().map(String::as_str)),
                     );
-                    ctx.report(problem.did_you_mean(name, profiles.keys().map(String::as_str)));
                 }
                 if let (DeliverTo::People(named), Some(people)) =
                     (&rule.run_options.deliver_to, people)
@@ -63,7 +65,11 @@ fn check_people(
         .filter(|(_, address)| !is_allowed(address))
     {
         let message = format!("`{address}` is no owner and stands not in `send_allow`");
-        let problem = file.problem_at(&child(pointer, index), message);
-        ctx.report(problem.hint("add it to `send_allow` of `configs/security.json`"));
+        ctx.refuse(
+            file,
+            child(pointer, index),
+            message,
+            "add it to `send_allow` of `configs/security.json`",
+        );
     }
 }

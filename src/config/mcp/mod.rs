@@ -157,8 +157,12 @@ pub fn resolve(files: &McpFiles, ctx: &mut CheckContext<'_>) -> Vec<McpServer> {
     let tools: usize = servers.values().map(|server| server.tools.len()).sum();
     if servers.len() > SERVERS_MAX || tools > TOOLS_MAX {
         let what = format!("names more than {SERVERS_MAX} servers or {TOOLS_MAX} tools");
-        let problem = file.problem_at("/servers", what);
-        ctx.report(problem.hint("a model that reads so many chooses badly; keep the ones in use"));
+        ctx.refuse(
+            file,
+            "/servers",
+            what,
+            "a model that reads so many chooses badly; keep the ones in use",
+        );
     }
     let resolved = servers.iter().map(|(name, typed)| {
         let pin = files.pins.servers.get(name);
@@ -189,8 +193,12 @@ impl Resolving<'_> {
         if self.typed.timeout.is_zero() || self.typed.timeout > TOOL_TIMEOUT_MAX {
             let span = duration::spell(self.typed.timeout);
             let what = format!("`{span}` is out of range");
-            let problem = self.file.problem_at(&self.at("timeout"), what);
-            ctx.report(problem.hint("write a time from `1ms` to `10m`: a run waits for its tools"));
+            ctx.refuse(
+                self.file,
+                self.at("timeout"),
+                what,
+                "write a time from `1ms` to `10m`: a run waits for its tools",
+            );
         }
         let command = self.typed.command.clone().unwrap_or_default();
         // What was approved of another program or address says nothing about this one.
@@ -234,12 +242,18 @@ impl Resolving<'_> {
         let pointer = child(&self.at("tools"), tool);
         if offered.len() > NAME_CHARS_MAX {
             let what = format!("`{offered}` has more than {NAME_CHARS_MAX} characters");
-            let problem = self.file.problem_at_key(&pointer, what);
-            ctx.report(problem.hint("choose a shorter name for the server"));
+            ctx.report(
+                self.file
+                    .problem_at_key(&pointer, what)
+                    .hint("choose a shorter name for the server"),
+            );
         } else if ctx.tool_names().filter(|name| *name == offered).count() > 1 {
             let what = format!("another tool is called `{offered}` already");
-            let problem = self.file.problem_at_key(&pointer, what);
-            ctx.report(problem.hint("choose another name for the server"));
+            ctx.report(
+                self.file
+                    .problem_at_key(&pointer, what)
+                    .hint("choose another name for the server"),
+            );
         }
         let approved = pin.and_then(|pin| {
             let sha256 = pin.sha256.clone();
@@ -265,9 +279,8 @@ impl Resolving<'_> {
             && !self.name.ends_with('_');
         if !is_name {
             let what = format!("`{}` is no name of a server", self.name);
-            let problem = self.file.problem_at_key(&self.at(""), what);
             ctx.report(
-                problem.hint(
+                self.file.problem_at_key(&self.at(""), what).hint(
                     "lower-case letters, digits and single `_`, from a letter on, at most 32",
                 ),
             );
@@ -345,7 +358,7 @@ impl Resolving<'_> {
                 .all(|c| c.is_ascii_alphanumeric() || c == '-')
             {
                 let what = format!("`{}` is no name of a header field", header.name);
-                ctx.report(self.file.problem_at(&pointer, what));
+                ctx.complain(self.file, &pointer, what);
             }
             McpHeader {
                 name: header.name.clone(),
@@ -358,8 +371,7 @@ impl Resolving<'_> {
 
     fn oauth(&self, ctx: &mut CheckContext<'_>) -> Option<McpOAuth> {
         for (member, what, hint) in login::mistakes(self.typed) {
-            let problem = self.file.problem_at(&self.at(member), what);
-            ctx.report(problem.hint(hint));
+            ctx.refuse(self.file, self.at(member), what, hint);
         }
         let typed = self.typed.oauth.as_ref()?;
         let secret = typed.client_secret_variable.as_ref();
@@ -418,8 +430,12 @@ impl Resolving<'_> {
             }
         }
         if typed.is_empty() {
-            let problem = self.file.problem_at(&self.at("audience"), "names nobody");
-            ctx.report(problem.hint("write `\"owner\"`, `\"everyone\"`, or at least one address"));
+            ctx.refuse(
+                self.file,
+                self.at("audience"),
+                "names nobody",
+                "write `\"owner\"`, `\"everyone\"`, or at least one address",
+            );
         }
         Readers::Only(addresses)
     }

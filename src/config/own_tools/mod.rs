@@ -87,20 +87,22 @@ fn tool(name: &str, file: &ConfigFile<TypedOwnTool>, ctx: &mut CheckContext<'_>)
     check_command(file, ctx);
     if typed.description.chars().count() > DESCRIPTION_CHARS_MAX {
         let what = format!("has more than {DESCRIPTION_CHARS_MAX} characters");
-        ctx.report(file.problem_at("/description", what));
+        ctx.complain(file, "/description", what);
     }
     if typed.timeout.is_zero() || typed.timeout > TOOL_TIMEOUT_MAX {
         let span = duration::spell(typed.timeout);
-        let problem = file.problem_at("/timeout", format!("`{span}` is out of range"));
-        ctx.report(problem.hint("write a time from `1ms` to `10m`: a run waits for its tools"));
+        ctx.refuse(
+            file,
+            "/timeout",
+            format!("`{span}` is out of range"),
+            "write a time from `1ms` to `10m`: a run waits for its tools",
+        );
     }
     let personas = typed
         .personas
         .iter()
         .enumerate()
-        .filter_map(|(index, persona)| {
-            ctx.persona(&file.document, &child("/personas", index), persona)
-        });
+        .filter_map(|(index, persona)| ctx.persona(file, &child("/personas", index), persona));
     let personas: Vec<PersonaId> = personas.collect();
     let usual = ENVIRONMENT
         .iter()
@@ -111,8 +113,12 @@ fn tool(name: &str, file: &ConfigFile<TypedOwnTool>, ctx: &mut CheckContext<'_>)
             Some(value) => values.push((variable.clone(), value)),
             None => {
                 let pointer = child("/environment", index);
-                let problem = file.problem_at(&pointer, format!("`{variable}` is not set"));
-                ctx.report(problem.hint("set it in `.secrets`, or in the engine's environment"));
+                ctx.refuse(
+                    file,
+                    &pointer,
+                    format!("`{variable}` is not set"),
+                    "set it in `.secrets`, or in the engine's environment",
+                );
             }
         }
     }
@@ -140,45 +146,58 @@ fn check_name(name: &str, file: &ConfigFile<TypedOwnTool>, ctx: &mut CheckContex
         && name.len() <= NAME_CHARS_MAX
         && name.chars().all(legal);
     if !is_name {
-        let problem = file.problem_at("", format!("`{name}` is no name of a tool"));
-        ctx.report(problem.hint(
+        ctx.refuse(
+            file,
+            "",
+            format!("`{name}` is no name of a tool"),
             "rename the folder: lower-case letters, digits and `_`, from a letter on, at most 64",
-        ));
+        );
     } else if ctx.names.tools.iter().any(|tool| tool == name) {
-        let problem = file.problem_at("", format!("`{name}` is a tool of the engine"));
-        ctx.report(problem.hint("rename the folder: no tool takes another one's place"));
+        ctx.refuse(
+            file,
+            "",
+            format!("`{name}` is a tool of the engine"),
+            "rename the folder: no tool takes another one's place",
+        );
     }
 }
 
 /// Reports a command whose files a persona's tools or agents might write, or that is no program.
 fn check_command(file: &ConfigFile<TypedOwnTool>, ctx: &mut CheckContext<'_>) {
-    let folder = ctx.workspace.join(&file.document.file).with_file_name("");
+    let folder = ctx.workspace.join(&file.file).with_file_name("");
     let personas = ctx.workspace.join("personas");
     let command = &file.typed.command;
     let is_below = |part: &&String| super::file::below(&folder, part).starts_with(&personas);
     let program = command.first().filter(|program| !program.is_empty());
     if program.is_none() {
-        let problem = file.problem_at("/command", "names no program");
-        ctx.report(problem.hint("such as `[\"./run\"]`, made executable"));
+        ctx.refuse(
+            file,
+            "/command",
+            "names no program",
+            "such as `[\"./run\"]`, made executable",
+        );
     } else if let Some(part) = command.iter().find(is_below) {
         let message = format!("`{part}` is in a persona's folder");
-        let problem = file.problem_at("/command", message);
-        ctx.report(problem.hint("put it beside `tool.json`, where no persona writes"));
+        ctx.refuse(
+            file,
+            "/command",
+            message,
+            "put it beside `tool.json`, where no persona writes",
+        );
     } else if let Some(program) = program.filter(|program| program.contains('/'))
         && ctx.source.has_world()
     {
         let path = folder.join(program);
         if !super::file::is_program(&path) {
-            let problem = file.problem_at("/command", format!("`{program}` is not a program"));
-            ctx.report(
-                problem.hint("its path begins at the tool's folder; `chmod +x` makes a script one"),
+            ctx.refuse(
+                file,
+                "/command",
+                format!("`{program}` is not a program"),
+                "its path begins at the tool's folder; `chmod +x` makes a script one",
             );
         } else if super::file::is_text_without_interpreter(&path) {
             let message = format!("`{program}` is a script without `#!`, which no system starts");
-            let problem = file.problem_at("/command", message);
-            ctx.report(problem.hint(
-                "name its interpreter in its first line, such as `#!/bin/sh` or `#!/usr/bin/env python3`",
-            ));
+            ctx.refuse(file, "/command", message, "name its interpreter in its first line, such as `#!/bin/sh` or `#!/usr/bin/env python3`");
         }
     }
 }
@@ -202,7 +221,7 @@ fn arguments(file: &ConfigFile<TypedOwnTool>, ctx: &mut CheckContext<'_>) -> Val
             .map(|error| format!("is no JSON Schema: {error}"))
     };
     if let Some(problem) = problem {
-        ctx.report(file.problem_at("/arguments", problem));
+        ctx.complain(file, "/arguments", problem);
     }
     schema
 }

@@ -120,8 +120,12 @@ pub fn resolve(
         ("/mcp_server/tools", typed.tools.is_empty()),
     ] {
         if is_empty {
-            let problem = file.problem_at(pointer, "must not be empty");
-            ctx.report(problem.hint("leave the section `mcp_server` out to offer nothing"));
+            ctx.refuse(
+                file,
+                pointer,
+                "must not be empty",
+                "leave the section `mcp_server` out to offer nothing",
+            );
         }
     }
     let of_readers = |tool: &AgentTool| AgentTool::OF_READERS.contains(tool);
@@ -129,8 +133,12 @@ pub fn resolve(
         && let Some(at) = typed.tools.iter().position(of_readers)
     {
         let message = "reads what no agent has asked, so `reads` must be `all`";
-        let problem = file.problem_at(&child("/mcp_server/tools", at), message);
-        ctx.report(problem.hint("add `\"reads\": \"all\"`, or leave the tool out"));
+        ctx.refuse(
+            file,
+            child("/mcp_server/tools", at),
+            message,
+            "add `\"reads\": \"all\"`, or leave the tool out",
+        );
     }
     McpServerSettings {
         personas,

@@ -91,11 +91,7 @@ pub fn resolve(file: &ConfigFile<TypedSecurity>, ctx: &mut CheckContext<'_>) -> 
             allow: resolve_patterns(file, "/access/allow", access.allow.as_deref(), ctx),
             deny: resolve_patterns(file, "/access/deny", access.deny.as_deref(), ctx),
         },
-        authentication: authentication::resolve(
-            &file.document,
-            file.typed.authentication.as_ref(),
-            ctx,
-        ),
+        authentication: authentication::resolve(file, file.typed.authentication.as_ref(), ctx),
         send_allow: listed(
             file,
             ("/send_allow", "recipient"),
@@ -112,7 +108,7 @@ pub fn resolve(file: &ConfigFile<TypedSecurity>, ctx: &mut CheckContext<'_>) -> 
             .typed
             .mcp_server
             .as_ref()
-            .map(|typed| mcp_server::resolve(&file.document, typed, ctx)),
+            .map(|typed| mcp_server::resolve(file, typed, ctx)),
     }
 }
 
@@ -131,8 +127,12 @@ fn listed(
         };
         if !legal {
             let message = format!("`{text}` is not a {what}");
-            let problem = file.problem_at(&child(pointer, index), message);
-            ctx.report(problem.hint("write an address or `*@domain`"));
+            ctx.refuse(
+                file,
+                child(pointer, index),
+                message,
+                "write an address or `*@domain`",
+            );
         }
     }
     typed.to_vec()
@@ -149,11 +149,12 @@ fn resolve_patterns(
         // A pattern that can match an address is an address once its wildcards are filled in.
         let filled = pattern.replace(['*', '?'], "x");
         if pattern != "*" && Address::parse(&filled).is_err() {
-            let problem = file.problem_at(
-                &child(pointer, index),
+            ctx.refuse(
+                file,
+                child(pointer, index),
                 format!("`{pattern}` matches no address"),
+                "write one such as `*@example.org` or `ada@*`",
             );
-            ctx.report(problem.hint("write one such as `*@example.org` or `ada@*`"));
         }
     }
     patterns.to_vec()

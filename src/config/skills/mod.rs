@@ -85,8 +85,12 @@ pub fn resolve(file: &ConfigFile<TypedSkills>, ctx: &mut CheckContext<'_>) -> Ve
             }
         };
         let pointer = format!("{}/folder", child("/skills", index));
-        let problem = file.problem_at(&pointer, format!("`{folder}` {problem}"));
-        ctx.report(problem.hint("`attache skills approve NAME` writes this file"));
+        ctx.refuse(
+            file,
+            &pointer,
+            format!("`{folder}` {problem}"),
+            "`attache skills approve NAME` writes this file",
+        );
     }
     skills
 }

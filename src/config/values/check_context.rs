@@ -72,6 +72,25 @@ impl CheckContext<'_> {
     pub fn report(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
+    /// Reports a problem with the value at a JSON pointer.
+    pub fn complain(
+        &mut self,
+        file: &Document,
+        pointer: impl AsRef<str>,
+        message: impl Into<String>,
+    ) {
+        self.report(file.problem_at(pointer.as_ref(), message));
+    }
+    /// Reports a problem with the value at a JSON pointer, and what to write instead.
+    pub fn refuse(
+        &mut self,
+        file: &Document,
+        pointer: impl AsRef<str>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.report(file.problem_at(pointer.as_ref(), message).hint(hint));
+    }
     /// Runs a check whose problems count for this persona alone.
     pub fn on_behalf_of<T>(&mut self, persona: &str, check: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.problems.len();
