@@ -1,10 +1,10 @@
 //! `configs/context.json`: named profiles, each an ordered list of resolver steps.
 
-use super::values::check_context::CheckContext;
+use super::values::check_context::{CheckContext, Place};
 use crate::config::file::{ConfigFile, child};
 use crate::config::step;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Profiles that the engine itself uses.
@@ -45,7 +45,8 @@ struct TypedStepObject {
     required: Option<bool>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(transparent)]
 pub struct ContextProfile {
     pub steps: Vec<ContextStep>,
 }
@@ -79,9 +80,10 @@ impl ContextProfile {
 }
 
 /// One step of the pipeline.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ContextStep {
     /// Name of the resolver.
+    #[serde(rename = "use")]
     pub resolver: String,
     /// Arguments, with unreplaced placeholders such as `{persona_id}`.
     pub args: Vec<String>,
@@ -105,14 +107,13 @@ pub fn resolve(
 ) -> BTreeMap<String, ContextProfile> {
     let mut profiles = BTreeMap::new();
     for (name, steps) in &file.typed.profiles {
-        let pointer = child("", name);
+        let place = &mut ctx.place(file, child("", name));
         if steps.is_empty() {
-            ctx.report(file.problem_at_key(&pointer, "a profile needs at least one step"));
+            place.refuse_key("", "a profile needs at least one step", "");
         }
-        let resolved = steps
-            .iter()
-            .enumerate()
-            .filter_map(|(index, step)| resolve_step(file, &child(&pointer, index), step, ctx));
+        let resolved = steps.iter().enumerate();
+        let resolved =
+            resolved.filter_map(|(index, step)| resolve_step(step, &mut place.under(index)));
         let steps = resolved.collect();
         profiles.insert(name.clone(), ContextProfile { steps });
     }
@@ -133,12 +134,7 @@ pub fn resolve(
     profiles
 }
 
-fn resolve_step(
-    file: &ConfigFile<TypedContext>,
-    pointer: &str,
-    typed: &TypedStep,
-    ctx: &mut CheckContext<'_>,
-) -> Option<ContextStep> {
+fn resolve_step(typed: &TypedStep, place: &mut Place<'_, '_>) -> Option<ContextStep> {
     let step = match typed {
         TypedStep::Text(text) => match step::parse(text) {
             Ok((resolver, args)) => ContextStep {
@@ -148,12 +144,8 @@ fn resolve_step(
                 required: None,
             },
             Err(error) => {
-                ctx.refuse(
-                    file,
-                    pointer,
-                    format!("`{text}` is not a step: {error}"),
-                    "write `name` or `name(arg, …)`",
-                );
+                let message = format!("`{text}` is not a step: {error}");
+                place.refuse("", message, "write `name` or `name(arg, …)`");
                 return None;
             }
         },
@@ -164,29 +156,25 @@ fn resolve_step(
             required: object.required,
         },
     };
-    check_resolver(file, pointer, &step, ctx);
+    check_resolver(&step, place);
     for arg in &step.args {
         if let Err(error) = step::check_placeholders(arg) {
-            ctx.complain(file, pointer, error.to_string());
+            place.complain("", error.to_string());
         }
     }
     Some(step)
 }
 
 /// Checks that the resolver exists and takes that many arguments.
-fn check_resolver(
-    file: &ConfigFile<TypedContext>,
-    pointer: &str,
-    step: &ContextStep,
-    ctx: &mut CheckContext<'_>,
-) {
-    let resolvers = &ctx.names.resolvers;
+fn check_resolver(step: &ContextStep, place: &mut Place<'_, '_>) {
+    let names = place.ctx.names;
+    let resolvers = &names.resolvers;
     let Some((name, arity)) = resolvers.iter().find(|(name, _)| *name == step.resolver) else {
-        ctx.report(
-            file.problem_at(pointer, format!("no resolver `{}`", step.resolver))
-                .did_you_mean(&step.resolver, resolvers.iter().map(|(name, _)| *name)),
-        );
-        return;
+        let message = format!("no resolver `{}`", step.resolver);
+        let problem = place.file.problem_at(&place.pointer, message);
+        let names = resolvers.iter().map(|(name, _)| *name);
+        let problem = problem.did_you_mean(&step.resolver, names);
+        return place.ctx.report(problem);
     };
     let given = step.args.len();
     if !arity.contains(&given) {
@@ -195,13 +183,11 @@ fn check_resolver(
             (least, most) if least == most => format!("{least} arguments"),
             (least, most) => format!("{least} to {most} arguments"),
         };
-        let message = format!("`{name}` takes {wanted}, not {given}");
         let places = vec!["…"; *arity.start()].join(", ");
-        let form = if places.is_empty() {
-            format!("`{name}`")
-        } else {
-            format!("`{name}({places})`")
+        let form = match places.as_str() {
+            "" => format!("write `{name}`"),
+            places => format!("write `{name}({places})`"),
         };
-        ctx.refuse(file, pointer, message, format!("write {form}"));
+        place.refuse("", format!("`{name}` takes {wanted}, not {given}"), form);
     }
 }

@@ -61,10 +61,10 @@ pub use file::{
 pub use gateway::http_listeners::{HttpListener, WebOrigin};
 pub use gateway::ingest::HttpIngest;
 pub use gateway::limits::Limits;
-pub use gateway::listeners::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, TlsFiles};
-pub use gateway::mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
+pub use gateway::listeners::{ListenAddress, ListenerKind, SmtpListener, TlsFiles};
+pub use gateway::mailboxes::{AfterStored, ImapMailbox, MailboxLogin, OAuth};
 pub use gateway::notices::NoticeSettings;
-pub use gateway::outbound::{BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings};
+pub use gateway::outbound::{BounceAddress, OnUnknown, Smarthost, TransportSettings};
 pub use gateway::submission::Submitter;
 pub use gateway::telemetry::{PingTarget, Telemetry, TraceTarget};
 pub use gateway::webhooks::{Webhook, WebhookKey};
@@ -116,6 +116,6 @@ pub use skills::{
 pub use step::PLACEHOLDERS;
 pub use values::answer_schema;
 pub use values::name_catalog::NameCatalog;
-pub use values::net::{address_hint, domain_hint, is_loopback_host, may_speak_http};
+pub use values::net::{MailTls, address_hint, domain_hint, is_loopback_host, may_speak_http};
 pub use values::zones::zone_hint;
 pub use web::{FetchSettings, SearchSettings, WebSettings};

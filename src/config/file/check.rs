@@ -24,6 +24,7 @@ const GONE: &[(&str, &str)] = &[(
 )];
 
 /// A typed file and the positions of its members.
+#[derive(Default)]
 pub struct ConfigFile<T> {
     /// The file without the members that have problems.
     pub typed: T,

@@ -1,9 +1,8 @@
 //! `commands` in `configs/gateway.json`: commands of owners in the first line of a letter. There is no switch: a command
 //! does nothing that its owner could not do at the keyboard.
 
-use crate::config::file::Document;
-use crate::config::file::duration::{self, TypedDuration};
-use crate::config::values::check_context::CheckContext;
+use crate::config::file::TypedDuration;
+use crate::config::values::check_context::Place;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -16,8 +15,7 @@ const AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 #[serde(default, deny_unknown_fields)]
 pub struct CommandSettings {
     /// Longest time between the signing of a letter and its arrival for its command to change anything; at most a day.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(with = "TypedDuration")]
     pub age_max: Duration,
     /// Most answers to commands that a persona sends in an hour; later commands are carried out without an answer.
     #[schemars(range(min = 1))]
@@ -34,16 +32,15 @@ impl Default for CommandSettings {
 }
 
 /// Checks the section. Problems go to the context.
-pub fn check(file: &Document, settings: &CommandSettings, ctx: &mut CheckContext<'_>) {
+pub fn check(settings: &CommandSettings, place: &mut Place<'_, '_>) {
     if settings.age_max > AGE_MAX || settings.age_max.is_zero() {
-        ctx.refuse(
-            file,
-            "/commands/age_max",
+        place.refuse(
+            "age_max",
             "must be between 1s and 24h",
             "an older letter may be a copy that somebody kept",
         );
     }
     if settings.answers_per_hour_max == 0 {
-        ctx.complain(file, "/commands/answers_per_hour_max", "must be 1 or more");
+        place.complain("answers_per_hour_max", "must be 1 or more");
     }
 }

@@ -1,6 +1,6 @@
 //! `tool.json` as it is typed.
 
-use crate::config::file::duration::{self, TypedDuration};
+use crate::config::file::{TypedDuration, spell};
 use crate::domain::Trust;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,8 +42,8 @@ pub struct TypedOwnTool {
     #[serde(default)]
     pub(super) environment: Vec<String>,
     /// Time after which it is stopped.
-    #[serde(default = "default_timeout", with = "duration::text")]
-    #[schemars(with = "TypedDuration", default = "timeout_text")]
+    #[serde(default = "default_timeout", with = "TypedDuration")]
+    #[schemars(default = "timeout_text")]
     pub(super) timeout: Duration,
 }
 
@@ -59,7 +59,7 @@ fn default_timeout() -> Duration {
 }
 
 fn timeout_text() -> String {
-    duration::spell(TIMEOUT)
+    spell(TIMEOUT)
 }
 
 /// What happens to an interrupted call.
