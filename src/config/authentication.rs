@@ -4,14 +4,10 @@
 //! Absent on purpose: a switch that turns verification off. `monitor` refuses nothing, and still
 //! grants no trust without proof.
 
-use super::values::check_context::Place;
 use super::values::net::domain;
-use crate::config::file::{TypedDuration, spell};
+use crate::config::values::section::*;
 use crate::domain::Network;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 /// Port of a name server without an explicit port.
 const DNS_PORT: u16 = 53;
@@ -103,7 +99,10 @@ struct TypedRelay {
 }
 
 /// Resolves the section. Problems go to the context.
-pub fn resolve(typed: Option<&TypedAuthentication>, place: &mut Place<'_, '_>) -> Authentication {
+pub fn resolve(
+    typed: Option<&TypedAuthentication>,
+    place: &mut CheckPlace<'_, '_>,
+) -> Authentication {
     let (none, no_resolver) = (TypedAuthentication::default(), TypedResolver::default());
     let typed = typed.unwrap_or(&none);
     let resolver = typed.resolver.as_ref().unwrap_or(&no_resolver);

@@ -1,11 +1,7 @@
 //! `configs/context.json`: named profiles, each an ordered list of resolver steps.
 
-use super::values::check_context::{CheckContext, Place};
-use crate::config::file::{ConfigFile, child};
 use crate::config::step;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use crate::config::values::section::*;
 
 /// Profiles that the engine itself uses.
 const REQUIRED: &[&str] = &["thread", "responsibility"];
@@ -134,7 +130,7 @@ pub fn resolve(
     profiles
 }
 
-fn resolve_step(typed: &TypedStep, place: &mut Place<'_, '_>) -> Option<ContextStep> {
+fn resolve_step(typed: &TypedStep, place: &mut CheckPlace<'_, '_>) -> Option<ContextStep> {
     let step = match typed {
         TypedStep::Text(text) => match step::parse(text) {
             Ok((resolver, args)) => ContextStep {
@@ -166,15 +162,13 @@ fn resolve_step(typed: &TypedStep, place: &mut Place<'_, '_>) -> Option<ContextS
 }
 
 /// Checks that the resolver exists and takes that many arguments.
-fn check_resolver(step: &ContextStep, place: &mut Place<'_, '_>) {
+fn check_resolver(step: &ContextStep, place: &mut CheckPlace<'_, '_>) {
     let names = place.ctx.names;
     let resolvers = &names.resolvers;
     let Some((name, arity)) = resolvers.iter().find(|(name, _)| *name == step.resolver) else {
         let message = format!("no resolver `{}`", step.resolver);
-        let problem = place.file.problem_at(&place.pointer, message);
-        let names = resolvers.iter().map(|(name, _)| *name);
-        let problem = problem.did_you_mean(&step.resolver, names);
-        return place.ctx.report(problem);
+        let known = resolvers.iter().map(|(name, _)| *name);
+        return place.unknown("", message, &step.resolver, known);
     };
     let given = step.args.len();
     if !arity.contains(&given) {

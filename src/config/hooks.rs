@@ -1,13 +1,9 @@
 //! `configs/hooks.json`: programs of the owner that are asked before and after what a run does.
 
-use super::values::check_context::{CheckContext, CommandHints, Place, usual_environment};
-use crate::config::file::{ConfigFile, TypedDuration, spell};
 use crate::config::policy::REPLY;
+use crate::config::values::section::*;
 use crate::domain::{HookEvent, PersonaId};
 use crate::text::glob_matches;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const TIMEOUT_MAX: Duration = Duration::from_secs(120);
@@ -131,7 +127,7 @@ const COMMAND: CommandHints = CommandHints {
     folder: "workspace",
 };
 
-fn check_tools(typed: &TypedHook, place: &mut Place<'_, '_>) {
+fn check_tools(typed: &TypedHook, place: &mut CheckPlace<'_, '_>) {
     if !typed.tools.is_empty() && !typed.event.is_of_call() {
         let message = format!("`{}` belongs to a run and not to a tool", typed.event);
         return place.refuse("tools", message, "leave it out");

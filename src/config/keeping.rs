@@ -1,12 +1,8 @@
 //! `configs/keeping.json`: backups that the engine makes by itself, and what it throws away by age.
 
-use super::values::check_context::{CheckContext, Place};
-use crate::config::file::{ConfigFile, TypedDuration, below, spell};
+use crate::config::values::section::*;
 use chrono::{NaiveTime, Timelike};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Bounds of the interval between two backups.
 const EVERY_MIN: Duration = Duration::from_secs(3600);
@@ -186,7 +182,7 @@ pub fn resolve(file: &ConfigFile<TypedKeeping>, ctx: &mut CheckContext<'_>) -> K
 
 fn resolve_backup(
     typed: &TypedScheduledBackup,
-    place: &mut Place<'_, '_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Option<ScheduledBackup> {
     if !(EVERY_MIN..=EVERY_MAX).contains(&typed.every) {
         let hint = "`d` is days, `h` hours, `m` minutes; once a day is `1d`";

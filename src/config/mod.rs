@@ -1,9 +1,9 @@
 //! Turns the typed files into resolved settings.
 //!
-//! Every section of a file has one module with both stages: `Typed…` (serde, `deny_unknown_fields`,
-//! `Option`s, the source of its JSON Schema) and the settings, which `resolve` builds. No value
-//! falls back silently. Sections import `file`, `values` and each other downwards; `load` imports
-//! them, and nothing imports `load`.
+//! Every section of a file has one module. Where the typed values are the settings, it has one struct, and `check` or
+//! `resolve` reports what its schema cannot say. Where resolving changes the shape (secrets, references to personas,
+//! addresses, lists that may be `null`), it has a second one, `Typed…`, the source of its JSON Schema. No value falls back
+//! silently. Sections import `file`, `values` and each other downwards; `load` imports them, and nothing imports `load`.
 //!
 //! - `file`: one file with its text, positions, problems and schema
 //! - `values`: host names, time zones, address patterns, names, shared checks

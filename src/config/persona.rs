@@ -7,21 +7,18 @@ use super::inference::{budgets, fallback, instances, run_settings};
 use super::letters::outgoing::{self, PersonaMail};
 use super::letters::{self, LetterRules, LettersOwner, TypedLetterRule, TypedLetters};
 use super::skills::PinnedSkill;
-use super::values::check_context::CheckContext;
 use super::values::net::address_hint;
 use super::values::words::words_schema;
 use super::values::zones::zone_hint;
-use crate::config::file::{ConfigFile, TypedDuration};
+use crate::config::values::section::*;
 use crate::domain::{
     Address, AnswerTo, PdfFiles, PersonaId, PlanMode, QuoteMode, ReplyMode, RunOptions,
     RunSettings, Temperature,
 };
 use crate::policy::PolicyRule;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
-use std::collections::BTreeMap;
+use serde::{Deserializer, Serializer};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -114,20 +111,20 @@ pub struct TypedPersona {
     budget: Option<TypedPersonaBudget>,
 }
 
-fn plan_schema(_: &mut SchemaGenerator) -> Schema {
-    words_schema(PlanMode::ALL, PlanMode::as_str, Some(PlanMode::None))
+macro_rules! word_schemas {
+    ($($name:ident: $words:ident;)*) => {
+        $(fn $name(_: &mut SchemaGenerator) -> Schema {
+            words_schema($words::ALL, $words::as_str, Some($words::default()))
+        })*
+    };
 }
 
-fn reply_schema(_: &mut SchemaGenerator) -> Schema {
-    words_schema(ReplyMode::ALL, ReplyMode::as_str, Some(ReplyMode::Final))
-}
-
-fn quote_schema(_: &mut SchemaGenerator) -> Schema {
-    words_schema(QuoteMode::ALL, QuoteMode::as_str, Some(QuoteMode::None))
-}
-
-fn reply_to_schema(_: &mut SchemaGenerator) -> Schema {
-    words_schema(AnswerTo::ALL, AnswerTo::as_str, Some(AnswerTo::Sender))
+word_schemas! {
+    plan_schema: PlanMode;
+    reply_schema: ReplyMode;
+    quote_schema: QuoteMode;
+    reply_to_schema: AnswerTo;
+    pdf_files_schema: PdfFiles;
 }
 
 /// Tools of a persona. What a sender may not use is in none of them.
@@ -199,10 +196,6 @@ fn tools_schema(_: &mut SchemaGenerator) -> Schema {
         ],
         "default": "basic"
     })
-}
-
-fn pdf_files_schema(_: &mut SchemaGenerator) -> Schema {
-    words_schema(PdfFiles::ALL, PdfFiles::as_str, Some(PdfFiles::Scans))
 }
 
 /// A resolved persona: a folder below `personas/`.

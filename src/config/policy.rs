@@ -2,15 +2,11 @@
 //!
 //! Rules of `configs/` stand before those of a persona, so that a persona's file opens nothing that the first file closes.
 
-use super::values::check_context::{CheckContext, Place};
-use crate::config::file::{ConfigFile, TypedDuration, child, spell};
+use crate::config::values::section::*;
 use crate::domain::{PersonaId, Timestamp};
 use crate::policy::{FACTS, PolicyEffect, PolicyRule, read_condition, shadow_of};
 use chrono::{NaiveDate, NaiveTime};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use std::time::Duration;
+use serde_json::Map;
 
 /// Name by which a rule means the final text of a run, which is mailed without a tool.
 pub const REPLY: &str = "reply";
@@ -116,9 +112,8 @@ pub fn resolve(file: &ConfigFile<TypedPolicy>, ctx: &mut CheckContext<'_>) -> Po
         ("drafts_expire_after", approvals.drafts_expire_after),
     ] {
         if span < Duration::from_secs(60) {
-            ctx.refuse(
-                file,
-                child("/approvals", key),
+            ctx.place(file, "/approvals").refuse(
+                key,
                 format!("`{}` is too short for an answer by mail", spell(span)),
                 "write a minute or more, such as `72h`",
             );
@@ -138,7 +133,8 @@ pub fn resolve_of_persona(
     ctx: &mut CheckContext<'_>,
 ) -> Vec<PolicyRule> {
     if file.typed.approvals.is_some() {
-        ctx.complain(file, "/approvals", "stands in `configs/policy.json` only");
+        let message = "stands in `configs/policy.json` only";
+        ctx.place(file, "").complain("approvals", message);
     }
     rules(file, Some(persona), before, ctx)
 }
@@ -183,7 +179,7 @@ fn rules(
 fn rule(
     typed: &TypedRule,
     persona: Option<&PersonaId>,
-    place: &mut Place<'_, '_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Option<PolicyRule> {
     let persona = match (&typed.persona, persona) {
         (Some(_), Some(_)) => {

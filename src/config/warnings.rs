@@ -4,15 +4,14 @@
 //! the standing texts (`runs/preflight.rs`) or the responsibilities (`scheduler/survey.rs`).
 
 use super::gateway::listeners::ListenAddress;
-use super::values::check_context::{COMPAT, CheckContext, adapter_of};
 use super::values::net::{is_loopback_host, is_near_url};
-use crate::config::file::{ConfigFile, Document, Problem, child, misspelled};
+use crate::config::file::{Document, Problem, misspelled};
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::inference::{Inference, TypedInference};
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::security::{Security, TypedSecurity};
+use crate::config::values::section::*;
 use crate::domain::{Address, Allowance, is_mail_provider};
-use serde_json::Value;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 

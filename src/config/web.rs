@@ -1,11 +1,8 @@
 //! `configs/web.json`: what the personas may fetch from the web.
 
-use super::values::check_context::{CheckContext, Place};
-use crate::config::file::ConfigFile;
+use crate::config::values::section::*;
 use crate::web::{SearchService, private_target, search_host};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
+use schemars::{Schema, SchemaGenerator, json_schema};
 
 /// Access of the personas to the web. Without this file they have none.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -128,7 +125,7 @@ pub fn resolve(file: &ConfigFile<TypedWeb>, ctx: &mut CheckContext<'_>) -> WebSe
     }
 }
 
-fn searching(typed: &TypedSearch, place: &mut Place<'_, '_>) -> Option<SearchSettings> {
+fn searching(typed: &TypedSearch, place: &mut CheckPlace<'_, '_>) -> Option<SearchSettings> {
     let service = typed.service()?;
     let base_url = typed.base_url.as_deref().or(service.usual_base_url());
     let Some(base_url) = base_url else {

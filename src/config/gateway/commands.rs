@@ -1,11 +1,7 @@
 //! `commands` in `configs/gateway.json`: commands of owners in the first line of a letter. There is no switch: a command
 //! does nothing that its owner could not do at the keyboard.
 
-use crate::config::file::TypedDuration;
-use crate::config::values::check_context::Place;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use crate::config::values::section::*;
 
 /// Longest `age_max`: with it, letters kept back by somebody could be used for a day.
 const AGE_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -32,7 +28,7 @@ impl Default for CommandSettings {
 }
 
 /// Checks the section. Problems go to the context.
-pub fn check(settings: &CommandSettings, place: &mut Place<'_, '_>) {
+pub fn check(settings: &CommandSettings, place: &mut CheckPlace<'_, '_>) {
     if settings.age_max > AGE_MAX || settings.age_max.is_zero() {
         place.refuse(
             "age_max",

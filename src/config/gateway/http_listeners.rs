@@ -7,10 +7,9 @@ use super::listeners::{
     ListenAddress, SmtpListener, TypedListener, TypedListenerKind, is_same, resolve_address,
     resolve_proxies,
 };
-use crate::config::values::check_context::{Place, texts};
 use crate::config::values::net::{MailTls, domain};
+use crate::config::values::section::*;
 use crate::domain::Network;
-use serde_json::{Value, json};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -118,7 +117,7 @@ impl fmt::Display for WebOrigin {
 pub(super) fn resolve(
     typed: &[TypedListener],
     mail: &[SmtpListener],
-    place: &mut Place<'_, '_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Vec<HttpListener> {
     let mut listeners: Vec<HttpListener> = Vec::new();
     for (position, one) in typed.iter().enumerate() {
@@ -143,7 +142,7 @@ pub(super) fn resolve(
 fn resolve_one(
     position: usize,
     typed: &TypedListener,
-    place: &mut Place<'_, '_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Option<HttpListener> {
     for key in ["auth", "proxy_protocol"] {
         if place.has(key) {
@@ -184,7 +183,7 @@ fn resolve_one(
 }
 
 /// Reports a listener that would show mail in plain text on a network, or that no browser could use.
-fn check(listener: &HttpListener, place: &mut Place<'_, '_>) {
+fn check(listener: &HttpListener, place: &mut CheckPlace<'_, '_>) {
     let has_certificate = place.file.has("/tls");
     let mut complain = |key: &str, message: &str, hint: &str| place.refuse(key, message, hint);
     let ListenAddress::Tcp(address) = &listener.address else {

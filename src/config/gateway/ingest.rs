@@ -1,9 +1,7 @@
 //! `ingest` in `configs/gateway.json`: letters that other programs hand in over HTTP.
 
-use crate::config::values::check_context::Place;
 use crate::config::values::net::domain;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::config::values::section::*;
 
 /// Letters that other programs hand in over HTTP.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
@@ -15,7 +13,7 @@ pub struct HttpIngest {
 }
 
 /// Resolves the section: the host's name is in lower case. Problems go to the context.
-pub(super) fn resolve(typed: Option<&HttpIngest>, place: &mut Place<'_, '_>) -> HttpIngest {
+pub(super) fn resolve(typed: Option<&HttpIngest>, place: &mut CheckPlace<'_, '_>) -> HttpIngest {
     let typed = typed.and_then(|typed| typed.authserv_id.as_deref());
     let authserv_id = typed.and_then(domain);
     if let (Some(typed), None) = (typed, &authserv_id) {

@@ -1,10 +1,7 @@
 //! `limits` in `configs/gateway.json`: every bound that is not of a run.
 
-use crate::config::file::TypedDuration;
+use crate::config::values::section::*;
 use crate::mime::ParseLimits;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// Limits, each with a default. A limit can be changed but not switched off.
 ///

@@ -1,13 +1,9 @@
 //! `listeners` and `tls` in `configs/gateway.json`: sockets that accept mail. Listeners of pages stand in the same list:
 //! `http_listeners`.
 
-use crate::config::file::below;
-use crate::config::values::check_context::{Place, texts};
 use crate::config::values::net::MailTls;
+use crate::config::values::section::*;
 use crate::domain::Network;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -152,7 +148,7 @@ pub struct TlsFiles {
 }
 
 /// Resolves the listeners for mail. Problems go to the context; the result is valid only without problems.
-pub fn resolve(typed: &[TypedListener], place: &mut Place<'_, '_>) -> Vec<SmtpListener> {
+pub fn resolve(typed: &[TypedListener], place: &mut CheckPlace<'_, '_>) -> Vec<SmtpListener> {
     let mut listeners: Vec<SmtpListener> = Vec::new();
     for (position, one) in typed.iter().enumerate() {
         let place = &mut place.under(position);
@@ -169,7 +165,7 @@ pub fn resolve(typed: &[TypedListener], place: &mut Place<'_, '_>) -> Vec<SmtpLi
 }
 
 /// Reports users that may log in nowhere. `place` is the file.
-pub fn check_submission(typed: &[TypedListener], place: &mut Place<'_, '_>) {
+pub fn check_submission(typed: &[TypedListener], place: &mut CheckPlace<'_, '_>) {
     let is_read = !typed.is_empty() || !place.has("listeners");
     if is_read && place.has("submission") && !typed.iter().any(|one| one.auth) {
         place.refuse_key(
@@ -184,7 +180,7 @@ pub fn check_submission(typed: &[TypedListener], place: &mut Place<'_, '_>) {
 fn resolve_listener(
     position: usize,
     typed: &TypedListener,
-    place: &mut Place<'_, '_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Option<SmtpListener> {
     let kind = match typed.kind {
         TypedListenerKind::Smtp => ListenerKind::Smtp,
@@ -246,7 +242,7 @@ fn resolve_listener(
 
 pub(super) fn resolve_address(
     typed: &TypedListener,
-    place: &mut Place<'_, '_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Option<ListenAddress> {
     let Some(path) = typed.address.strip_prefix("unix:") else {
         if place.has("mode") {
@@ -300,7 +296,7 @@ pub(super) fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
 pub(super) fn resolve_proxies(
     key: &str,
     typed: Option<&[String]>,
-    place: &mut Place<'_, '_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Vec<Network> {
     if typed.is_some_and(<[_]>::is_empty) {
         // An empty list would mean "every peer, without a header", which is not the intention of an
@@ -314,7 +310,7 @@ pub(super) fn resolve_proxies(
     })
 }
 
-pub fn resolve_tls(typed: &TypedCertificate, place: &mut Place<'_, '_>) -> TlsFiles {
+pub fn resolve_tls(typed: &TypedCertificate, place: &mut CheckPlace<'_, '_>) -> TlsFiles {
     let mut file = |key: &str, typed: &str| {
         let path = below(place.ctx.workspace, typed);
         if place.ctx.source.has_world() && !path.is_file() {

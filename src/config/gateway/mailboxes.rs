@@ -1,15 +1,9 @@
 //! `mailboxes` in `configs/gateway.json`: IMAP mailboxes from which letters are fetched.
 
-use crate::config::file::{TypedDuration, spell};
-use crate::config::values::check_context::Place;
 use crate::config::values::net::{MailTls, check_base_url, domain, is_loopback_host};
+use crate::config::values::section::*;
 use crate::domain::PersonaId;
-use schemars::JsonSchema;
-use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Default variable of a mailbox's password.
 const PASSWORD_VARIABLE: &str = "ATTACHE_IMAP_PASSWORD";
@@ -159,7 +153,7 @@ impl TypedMailbox {
 }
 
 /// Resolves the list. Mailboxes with problems are left out.
-pub fn resolve(list: &[TypedMailbox], place: &mut Place<'_, '_>) -> Vec<ImapMailbox> {
+pub fn resolve(list: &[TypedMailbox], place: &mut CheckPlace<'_, '_>) -> Vec<ImapMailbox> {
     if list.len() > MAILBOXES_MAX {
         place.complain("", format!("more than {MAILBOXES_MAX} mailboxes"));
     }
@@ -187,7 +181,7 @@ pub fn resolve(list: &[TypedMailbox], place: &mut Place<'_, '_>) -> Vec<ImapMail
     mailboxes
 }
 
-fn resolve_one(typed: &TypedMailbox, place: &mut Place<'_, '_>) -> Option<ImapMailbox> {
+fn resolve_one(typed: &TypedMailbox, place: &mut CheckPlace<'_, '_>) -> Option<ImapMailbox> {
     let TypedMailbox { name, host, .. } = typed;
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if !name.chars().all(is_name) {
@@ -242,8 +236,8 @@ fn resolve_one(typed: &TypedMailbox, place: &mut Place<'_, '_>) -> Option<ImapMa
     })
 }
 
-fn resolve_login(typed: &TypedMailbox, place: &mut Place<'_, '_>) -> Option<MailboxLogin> {
-    let secret = |place: &mut Place<'_, '_>, key: &str, variable: &str| {
+fn resolve_login(typed: &TypedMailbox, place: &mut CheckPlace<'_, '_>) -> Option<MailboxLogin> {
+    let secret = |place: &mut CheckPlace<'_, '_>, key: &str, variable: &str| {
         let message = format!("there is nothing in `{variable}`");
         place.secret_or(key, variable, message, place.ctx.how_to_set(variable))
     };
@@ -272,7 +266,7 @@ fn resolve_login(typed: &TypedMailbox, place: &mut Place<'_, '_>) -> Option<Mail
     }))
 }
 
-fn resolve_after(typed: &TypedMailbox, place: &mut Place<'_, '_>) -> AfterStored {
+fn resolve_after(typed: &TypedMailbox, place: &mut CheckPlace<'_, '_>) -> AfterStored {
     match &typed.after {
         Some(AfterStored::Flag(flag)) if !is_flag(flag) => place.refuse(
             "after/flag",

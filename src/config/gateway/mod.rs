@@ -18,9 +18,8 @@ pub mod telemetry;
 pub mod webhooks;
 pub mod ingest;
 
-use super::values::check_context::{CheckContext, Place};
 use super::values::net::{address_hint, domain, domain_hint};
-use crate::config::file::{ConfigFile, TypedDuration, below, child};
+use crate::config::values::section::*;
 use crate::domain::{Address, PersonaId};
 use crate::mime::Signers;
 use commands::CommandSettings;
@@ -31,11 +30,8 @@ use listeners::{SmtpListener, TlsFiles, TypedCertificate, TypedListener};
 use mailboxes::{ImapMailbox, TypedMailbox};
 use notices::NoticeSettings;
 use outbound::{BounceAddress, OnUnknown, PASSWORD_VARIABLE, TransportSettings, TypedOutbound};
-use schemars::JsonSchema;
 use sender_notes::SenderNoteSettings;
-use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::time::Duration;
 use submission::{Submitter, TypedSubmitter};
 use telemetry::{Telemetry, TypedTelemetry};
 use webhooks::{TypedWebhook, Webhook};
@@ -293,7 +289,7 @@ fn list<T>(typed: &Option<Vec<T>>) -> &[T] {
     typed.as_deref().unwrap_or_default()
 }
 
-fn resolve_folders(typed: &[TypedFolder], place: &mut Place<'_, '_>) -> Vec<WatchedFolder> {
+fn resolve_folders(typed: &[TypedFolder], place: &mut CheckPlace<'_, '_>) -> Vec<WatchedFolder> {
     let mut folders: Vec<WatchedFolder> = Vec::new();
     for (index, typed) in typed.iter().enumerate() {
         let place = &mut place.under(index);

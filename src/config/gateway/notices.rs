@@ -1,12 +1,8 @@
 //! `notices` in `configs/gateway.json`: mails to the owners about failures. There is no switch:
 //! without owners no such mail is sent.
 
-use crate::config::file::TypedDuration;
-use crate::config::values::check_context::Place;
+use crate::config::values::section::*;
 use crate::domain::PersonaId;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// Mails to the owners about failures.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -44,7 +40,7 @@ impl Default for NoticeSettings {
 }
 
 /// Resolves the section. Problems go to the context.
-pub fn resolve(typed: Option<&NoticeSettings>, place: &mut Place<'_, '_>) -> NoticeSettings {
+pub fn resolve(typed: Option<&NoticeSettings>, place: &mut CheckPlace<'_, '_>) -> NoticeSettings {
     let mut settings = typed.cloned().unwrap_or_default();
     settings.persona = place.persona("persona", settings.named.as_deref());
     if settings.interval < Duration::from_secs(60) {

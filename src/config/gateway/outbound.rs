@@ -1,15 +1,10 @@
 //! `outbound` in `configs/gateway.json`: the transport of outgoing mail and its DKIM keys.
 
-use crate::config::file::below;
 use crate::config::secrets;
-use crate::config::values::check_context::Place;
 use crate::config::values::net::{MailTls, domain, is_loopback_host};
+use crate::config::values::section::*;
 use crate::domain::Address;
 use crate::mime::{Signer, Signers};
-use schemars::JsonSchema;
-use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -144,7 +139,7 @@ impl TypedOutbound {
 }
 
 /// Resolves the transport. Problems go to the context.
-pub fn resolve(typed: &TypedOutbound, place: &mut Place<'_, '_>) -> Option<TransportSettings> {
+pub fn resolve(typed: &TypedOutbound, place: &mut CheckPlace<'_, '_>) -> Option<TransportSettings> {
     let (kind, foreign): (_, &[&str]) = match typed.kind {
         TypedTransportKind::Folder => (
             "folder",
@@ -181,7 +176,11 @@ pub fn resolve(typed: &TypedOutbound, place: &mut Place<'_, '_>) -> Option<Trans
     })
 }
 
-fn resolve_smarthost(typed: &TypedOutbound, host: &str, place: &mut Place<'_, '_>) -> Smarthost {
+fn resolve_smarthost(
+    typed: &TypedOutbound,
+    host: &str,
+    place: &mut CheckPlace<'_, '_>,
+) -> Smarthost {
     let tls = typed.tls.unwrap_or(MailTls::StartTls);
     if host.parse::<std::net::IpAddr>().is_err() && domain(host).is_none() {
         place.complain("host", format!("`{host}` is not a host name"));
@@ -219,7 +218,7 @@ fn resolve_smarthost(typed: &TypedOutbound, host: &str, place: &mut Place<'_, '_
 }
 
 /// Reads the DKIM keys. Problems go to the context.
-pub fn resolve_dkim(typed: &TypedOutbound, place: &mut Place<'_, '_>) -> Signers {
+pub fn resolve_dkim(typed: &TypedOutbound, place: &mut CheckPlace<'_, '_>) -> Signers {
     let mut signers: Vec<Signer> = Vec::new();
     // Keys are no configuration: a snapshot is loaded without signing keys.
     let keys = typed.dkim.iter().flatten();

@@ -1,11 +1,7 @@
 //! `sender_notes` in `configs/gateway.json`: one short mail to the sender of a letter whose run failed or takes long.
 
-use crate::config::file::TypedDuration;
-use crate::config::values::check_context::Place;
+use crate::config::values::section::*;
 use crate::domain::Trust;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// Shortest `slow_after`.
 const SLOW_MIN: Duration = Duration::from_secs(60);
@@ -59,7 +55,7 @@ impl Default for SenderNoteSettings {
 }
 
 /// Checks the section. Problems go to the context.
-pub fn check(settings: &SenderNoteSettings, place: &mut Place<'_, '_>) {
+pub fn check(settings: &SenderNoteSettings, place: &mut CheckPlace<'_, '_>) {
     if !settings.slow_after.is_zero() && settings.slow_after < SLOW_MIN {
         place.refuse(
             "slow_after",

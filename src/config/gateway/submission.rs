@@ -1,11 +1,9 @@
 //! `submission` in `configs/gateway.json`: owners that may log in where a listener offers AUTH.
 
 use crate::config::secrets::as_set;
-use crate::config::values::check_context::Place;
+use crate::config::values::section::*;
 use crate::domain::Address;
-use schemars::JsonSchema;
-use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Serialize};
+use secrecy::ExposeSecret;
 
 /// An owner that may log in with AUTH.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -35,7 +33,7 @@ pub struct Submitter {
 pub(super) fn resolve(
     typed: &[TypedSubmitter],
     owners: &[Address],
-    place: &mut Place<'_, '_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Vec<Submitter> {
     let mut submission: Vec<Submitter> = Vec::new();
     for (index, one) in typed.iter().enumerate() {

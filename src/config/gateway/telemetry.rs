@@ -1,13 +1,8 @@
 //! `telemetry` in `configs/gateway.json`: what programs that watch over the engine are sent. Never anything of a letter.
 
-use crate::config::file::TypedDuration;
 use crate::config::secrets::as_set;
-use crate::config::values::check_context::Place;
 use crate::config::values::net::web_url;
-use schemars::JsonSchema;
-use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use crate::config::values::section::*;
 
 /// Shortest interval between two pings.
 const PING_MIN: Duration = Duration::from_secs(10);
@@ -92,7 +87,7 @@ pub struct PingTarget {
 }
 
 /// Resolves the section. Problems go to the context.
-pub(super) fn resolve(typed: Option<&TypedTelemetry>, place: &mut Place<'_, '_>) -> Telemetry {
+pub(super) fn resolve(typed: Option<&TypedTelemetry>, place: &mut CheckPlace<'_, '_>) -> Telemetry {
     let Some(typed) = typed else {
         return Telemetry::default();
     };

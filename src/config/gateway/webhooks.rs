@@ -1,15 +1,12 @@
 //! `webhooks` in `configs/gateway.json`: addresses of other programs that are told what happens.
 
 use crate::config::secrets::is_stand_in;
-use crate::config::values::check_context::Place;
 use crate::config::values::net::web_url;
+use crate::config::values::section::*;
 use crate::domain::{PersonaId, WebhookEvent};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretSlice};
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 /// Most webhooks: each reads the whole feed.
 const WEBHOOKS_MAX: usize = 20;
@@ -95,7 +92,7 @@ impl WebhookKey {
 }
 
 /// Resolves the section. Problems go to the context.
-pub(super) fn resolve(typed: &[TypedWebhook], place: &mut Place<'_, '_>) -> Vec<Webhook> {
+pub(super) fn resolve(typed: &[TypedWebhook], place: &mut CheckPlace<'_, '_>) -> Vec<Webhook> {
     if typed.len() > WEBHOOKS_MAX {
         let message = format!("has more than {WEBHOOKS_MAX}");
         place.refuse("", message, "let one program tell the others");
@@ -140,7 +137,7 @@ pub(super) fn resolve(typed: &[TypedWebhook], place: &mut Place<'_, '_>) -> Vec<
     webhooks
 }
 
-fn check_url(one: &TypedWebhook, place: &mut Place<'_, '_>) {
+fn check_url(one: &TypedWebhook, place: &mut CheckPlace<'_, '_>) {
     let url = &one.url;
     let (message, hint) = match web_url(url) {
         None => (
@@ -165,7 +162,7 @@ fn check_url(one: &TypedWebhook, place: &mut Place<'_, '_>) {
     place.refuse("url", message, hint);
 }
 
-fn key(path: &str, variable: &str, place: &mut Place<'_, '_>) -> Option<WebhookKey> {
+fn key(path: &str, variable: &str, place: &mut CheckPlace<'_, '_>) -> Option<WebhookKey> {
     let hint = format!(
         "set it in `.secrets`, or in the engine's environment: `echo {variable}=whsec_$(openssl rand -base64 32) >> .secrets`"
     );

@@ -1,14 +1,9 @@
 //! `budget` in `configs/inference.json` and in `persona.json`: bounds on the cost of a run, a day
 //! and a month..
 
-use crate::config::file::TypedDuration;
-use crate::config::values::check_context::Place;
+use crate::config::values::section::*;
 use crate::domain::{Allowance, OnBudget};
 use chrono_tz::Tz;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
-use std::time::Duration;
 
 /// Default maximum of the tokens of one run.
 pub const RUN_TOKENS_MAX: u64 = 500_000;
@@ -181,7 +176,7 @@ pub fn finish_run(turns_max: Option<u32>, budget: &TypedBudget) -> Budget {
 }
 
 /// Resolves the bounds of the budget accounts. Problems go to the context.
-pub fn resolve(typed: &TypedBudget, place: &mut Place<'_, '_>) -> Budgets {
+pub fn resolve(typed: &TypedBudget, place: &mut CheckPlace<'_, '_>) -> Budgets {
     let named = typed.timezone.as_deref().unwrap_or("UTC");
     let zone = named.parse();
     if zone.is_err() {

@@ -1,9 +1,7 @@
 //! `embeddings` in `configs/inference.json`: the model that makes vectors of letters for the search.
 
 use super::instances::is_provider;
-use crate::config::values::check_context::{Place, adapter_of};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::config::values::section::*;
 
 /// A model that makes vectors of letters.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -34,7 +32,7 @@ impl EmbeddingSettings {
 }
 
 /// Checks the settings; a provider that does not exist, or makes no vectors, is a problem.
-pub fn check(settings: &EmbeddingSettings, place: &mut Place<'_, '_>) {
+pub fn check(settings: &EmbeddingSettings, place: &mut CheckPlace<'_, '_>) {
     let provider = &settings.provider;
     let names = place.ctx.names;
     let makers = &names.embedding_providers;

@@ -2,9 +2,7 @@
 //! fails.
 
 use super::instances::is_provider;
-use crate::config::values::check_context::Place;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::config::values::section::*;
 
 /// Problem of a provider beside which no model stands, nor in its block.
 pub const NO_MODEL: &str = "a provider without a model";
@@ -28,14 +26,14 @@ pub struct ModelChoice {
 }
 
 /// Resolves the choices; a provider that does not exist is a problem.
-pub fn resolve(typed: &[TypedChoice], place: &mut Place<'_, '_>) -> Vec<ModelChoice> {
+pub fn resolve(typed: &[TypedChoice], place: &mut CheckPlace<'_, '_>) -> Vec<ModelChoice> {
     let choices = typed.iter().enumerate();
     let choices = choices.map(|(index, choice)| resolve_one(choice, &mut place.under(index)));
     choices.collect()
 }
 
 /// Resolves one choice.
-pub fn resolve_one(typed: &TypedChoice, place: &mut Place<'_, '_>) -> ModelChoice {
+pub fn resolve_one(typed: &TypedChoice, place: &mut CheckPlace<'_, '_>) -> ModelChoice {
     let provider = &typed.provider;
     is_provider(provider, "provider", place);
     let model = typed.model.as_ref().or(place.ctx.models.get(provider));

@@ -3,10 +3,7 @@
 //! A header that may hold a secret names the variable of its value, so that no key stands in a
 //! configuration file. Absent on purpose: headers that the engine or HTTP itself needs.
 
-use crate::config::values::check_context::Place;
-use schemars::JsonSchema;
-use secrecy::SecretString;
-use serde::Deserialize;
+use crate::config::values::section::*;
 
 /// Most headers of one block, and longest value in bytes.
 const HEADERS_MAX: usize = 20;
@@ -96,7 +93,7 @@ pub fn variables<'h>(
 /// Resolves the headers of a block. Problems go to the context; a variable that is not set is one.
 pub fn resolve<'h>(
     typed: impl Iterator<Item = (&'h String, &'h TypedHeader)>,
-    place: &mut Place<'_, '_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Vec<ProviderHeader> {
     let mut headers: Vec<ProviderHeader> = Vec::new();
     for (typed_name, typed) in typed {

@@ -4,7 +4,7 @@
 //! Without an `api_key_variable`, an instance has the key of its adapter.
 
 use crate::config::file::{INFERENCE_FILE, Problem};
-use crate::config::values::check_context::{COMPAT, CheckContext, Place, adapter_of};
+use crate::config::values::check_context::{COMPAT, CheckContext, CheckPlace, adapter_of};
 
 /// Longest part of a name after the colon.
 const NAME_LEN_MAX: usize = 40;
@@ -15,7 +15,7 @@ pub fn is_name(name: &str, ctx: &CheckContext<'_>) -> bool {
 }
 
 /// Reports whether there is a provider of that name; an unknown one is a problem.
-pub fn is_provider(name: &str, path: &str, place: &mut Place<'_, '_>) -> bool {
+pub fn is_provider(name: &str, path: &str, place: &mut CheckPlace<'_, '_>) -> bool {
     let is_known = place.ctx.knows_provider(name);
     if !is_known {
         let problem = place

@@ -23,16 +23,11 @@ pub mod spending;
 pub mod think;
 pub mod tool_timeouts;
 
-use super::values::check_context::CheckContext;
-use crate::config::file::{ConfigFile, TypedDuration};
+use crate::config::values::section::*;
 use budgets::{Budget, Budgets, TypedBudget};
 use embeddings::EmbeddingSettings;
 use fallback::{ModelChoice, TypedChoice};
 use providers::{ProviderSettings, TypedProvider};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::time::Duration;
 use tool_timeouts::ToolTimeouts;
 
 /// The model that answers, and its bounds.

@@ -1,13 +1,9 @@
 //! `configs/prices.json`: prices of models. Without the file no price is known, and an unknown
 //! price never counts as zero.
 
-use crate::config::file::ConfigFile;
-use crate::config::values::check_context::{CheckContext, Place, adapter_of};
+use crate::config::values::section::*;
 use crate::domain::Rates;
 use chrono::NaiveDate;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 /// Prices of models.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -127,7 +123,7 @@ pub fn resolve(file: &ConfigFile<TypedPrices>, ctx: &mut CheckContext<'_>) -> Pr
     }
 }
 
-fn one(typed: &TypedPrice, place: &mut Place<'_, '_>) -> Price {
+fn one(typed: &TypedPrice, place: &mut CheckPlace<'_, '_>) -> Price {
     for (key, pattern) in [("provider", &typed.provider), ("model", &typed.model)] {
         if pattern[..pattern.len().saturating_sub(1)].contains('*') {
             let message = format!("`{pattern}` has a `*` that is not its end");

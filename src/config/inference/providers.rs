@@ -9,15 +9,9 @@ use super::headers::{self, ProviderHeader, TypedHeader};
 use super::instances;
 use super::run_settings::{self, TypedOwnTimeouts};
 use super::think::Think;
-use crate::config::file::child;
-use crate::config::values::check_context::{COMPAT, CheckContext, Place, adapter_of};
 use crate::config::values::net::{check_base_url, is_near_url};
+use crate::config::values::section::*;
 use crate::domain::{RunSettings, Temperature};
-use schemars::JsonSchema;
-use secrecy::SecretString;
-use serde::Deserialize;
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Variables of the environment that an agent sees by default: enough to find programs and its own
@@ -229,7 +223,7 @@ impl TypedProvider {
 /// are included.
 pub fn resolve<'p>(
     blocks: impl Iterator<Item = (&'p String, &'p TypedProvider)>,
-    place: &mut Place<'_, '_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> BTreeMap<String, ProviderSettings> {
     let blocks: BTreeMap<&String, &TypedProvider> = blocks.collect();
     let mut providers = BTreeMap::new();
@@ -249,7 +243,11 @@ pub fn resolve<'p>(
     providers
 }
 
-fn one(name: &str, typed: Option<&TypedProvider>, place: &mut Place<'_, '_>) -> ProviderSettings {
+fn one(
+    name: &str,
+    typed: Option<&TypedProvider>,
+    place: &mut CheckPlace<'_, '_>,
+) -> ProviderSettings {
     let none = TypedProvider::default();
     let (is_there, typed) = (typed.is_some(), typed.unwrap_or(&none));
     let plain_http = typed.plain_http;
@@ -311,7 +309,7 @@ fn one(name: &str, typed: Option<&TypedProvider>, place: &mut Place<'_, '_>) -> 
 
 /// Returns the tier of an agent in runs of its owner, and in those of others. A tier at which nothing
 /// keeps it from writing elsewhere is a problem, unless it is accepted.
-fn tiers(name: &str, typed: &TypedProvider, place: &mut Place<'_, '_>) -> (Tier, Tier) {
+fn tiers(name: &str, typed: &TypedProvider, place: &mut CheckPlace<'_, '_>) -> (Tier, Tier) {
     let tier = typed.tier.unwrap_or_default();
     let mut known = place.ctx.names.agents.iter();
     let known = known.find(|(id, _)| *id == adapter_of(name));
@@ -343,7 +341,7 @@ fn tiers(name: &str, typed: &TypedProvider, place: &mut Place<'_, '_>) -> (Tier,
 
 /// Reports settings that only other adapters read: they would be ignored although an operator
 /// relies on them.
-fn check_readers(name: &str, place: &mut Place<'_, '_>) {
+fn check_readers(name: &str, place: &mut CheckPlace<'_, '_>) {
     let names = place.ctx.names;
     let (adapter, known) = (adapter_of(name), &names.settings);
     let block = place.file.value.pointer(&place.pointer);
@@ -367,7 +365,7 @@ fn check_readers(name: &str, place: &mut Place<'_, '_>) {
 }
 
 /// Reports settings of chat completions where the Responses API is chosen.
-fn check_chat_only(typed: &TypedProvider, place: &mut Place<'_, '_>) {
+fn check_chat_only(typed: &TypedProvider, place: &mut CheckPlace<'_, '_>) {
     for key in CHAT_ONLY {
         let value = place.file.value.pointer(&place.at(key));
         if typed.api == Some(ChatApi::Responses) && value.is_some_and(|value| *value == true) {

@@ -1,11 +1,7 @@
 //! Settings of calls and bounds of runs that a persona or the block of a provider may set.
 
-use crate::config::file::{TypedDuration, spell};
-use crate::config::values::check_context::Place;
+use crate::config::values::section::*;
 use crate::domain::{RunSettings, Temperature};
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 /// Timeouts of the calls of one persona or provider; those left out are as in `timeouts` of
 /// `configs/inference.json`.
@@ -22,7 +18,7 @@ pub struct TypedOwnTimeouts {
 pub fn resolve(
     typed: RunSettings,
     timeouts: Option<TypedOwnTimeouts>,
-    place: &mut Place<'_, '_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> RunSettings {
     let timeouts = timeouts.unwrap_or_default();
     let settings = RunSettings {

@@ -1,10 +1,6 @@
 //! `tool_timeouts` of `configs/inference.json`: how long a call of a tool may take.
 
-use crate::config::file::{TypedDuration, spell};
-use crate::config::values::check_context::Place;
-use serde::Serialize;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use crate::config::values::section::*;
 
 /// Time of a call of a tool that says nothing of its own.
 pub const TOOL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -31,7 +27,10 @@ impl Serialize for ToolTimeouts {
 }
 
 /// Resolves the settings. Problems go to the context.
-pub fn resolve(typed: &BTreeMap<String, TypedDuration>, place: &mut Place<'_, '_>) -> ToolTimeouts {
+pub fn resolve(
+    typed: &BTreeMap<String, TypedDuration>,
+    place: &mut CheckPlace<'_, '_>,
+) -> ToolTimeouts {
     let times = typed.iter().map(|(tool, TypedDuration(within))| {
         let place = &mut place.under(tool);
         place.is_tool("", tool, None);

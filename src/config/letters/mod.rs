@@ -9,17 +9,13 @@ mod recipient;
 use super::inference::fallback::NO_MODEL;
 use super::inference::instances::is_provider;
 use super::values::answer_schema;
-use super::values::check_context::Place;
 use super::values::words::words_schema;
-use crate::config::file::{TypedDuration, spell};
+use crate::config::values::section::*;
 use crate::domain::{
     Address, DeliverTo, PersonaId, PlanMode, ReplyMode, RunOptions, RunSettings, Temperature,
 };
 use recipient::RecipientKey;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use schemars::{Schema, SchemaGenerator};
 
 /// Most rules of one persona.
 const RULES_MAX: usize = 200;
@@ -73,7 +69,7 @@ pub struct TypedLetterRule {
 
 impl TypedLetterRule {
     /// Returns the settings of its runs. Problems go to the context.
-    fn settings(&self, place: &mut Place<'_, '_>) -> RunSettings {
+    fn settings(&self, place: &mut CheckPlace<'_, '_>) -> RunSettings {
         let mut span = |key: &str, typed: Option<TypedDuration>| {
             let span = typed?.0;
             let (min, max) = (RunSettings::SPAN_MIN, RunSettings::SPAN_MAX);
@@ -245,7 +241,7 @@ pub struct LettersOwner<'t> {
 pub fn resolve(
     typed: &TypedLetters<'_>,
     owner: &LettersOwner<'_>,
-    place: &mut Place<'_, '_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> LetterRules {
     let (profile, schema) = (typed.profile, typed.output_schema);
     let usual = LetterRule {
@@ -286,7 +282,7 @@ fn resolve_rule(
     own_tools: Option<&[String]>,
     usual: &LetterRule,
     persona: &PersonaId,
-    place: &mut Place<'_, '_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> LetterRule {
     for (index, tool) in typed.tools.iter().flatten().enumerate() {
         let at = format!("tools/{index}");
@@ -324,7 +320,7 @@ fn resolve_rule(
     }
 }
 
-fn destination(typed: Option<&TypedDestination>, place: &mut Place<'_, '_>) -> DeliverTo {
+fn destination(typed: Option<&TypedDestination>, place: &mut CheckPlace<'_, '_>) -> DeliverTo {
     let people = match typed {
         None | Some(TypedDestination::Word(DestinationWord::Sender)) => return DeliverTo::Sender,
         Some(TypedDestination::Word(DestinationWord::Owners)) => return DeliverTo::Owners,
@@ -342,7 +338,7 @@ fn destination(typed: Option<&TypedDestination>, place: &mut Place<'_, '_>) -> D
 }
 
 /// Reads the schema in `output_schema`, a path below the persona's folder. Problems go to the context.
-fn read_schema(path: &str, persona: &PersonaId, place: &mut Place<'_, '_>) -> Option<String> {
+fn read_schema(path: &str, persona: &PersonaId, place: &mut CheckPlace<'_, '_>) -> Option<String> {
     let whole = format!("personas/{persona}/{path}");
     let checked = match answer_schema::path_breach(path) {
         Some(breach) => {

@@ -1,10 +1,7 @@
 //! The keys of a persona's file that say how its mails look, whom they answer, and when they leave.
 
-use crate::config::file::{TypedDuration, spell};
-use crate::config::values::check_context::Place;
+use crate::config::values::section::*;
 use crate::domain::{AnswerTo, PersonaId, QuoteMode};
-use serde::Serialize;
-use std::time::Duration;
 
 /// Most characters of a signature.
 const SIGNATURE_CHARS_MAX: usize = 2000;
@@ -26,7 +23,7 @@ pub struct PersonaMail {
 }
 
 /// Returns the time for which mails wait. Problems go to the context.
-pub fn undo(typed: Option<TypedDuration>, place: &mut Place<'_, '_>) -> Duration {
+pub fn undo(typed: Option<TypedDuration>, place: &mut CheckPlace<'_, '_>) -> Duration {
     let undo = typed.map_or(Duration::ZERO, |undo| undo.0);
     if undo > UNDO_MAX {
         let message = format!("`{}` is longer than `{}`", spell(undo), spell(UNDO_MAX));
@@ -36,7 +33,11 @@ pub fn undo(typed: Option<TypedDuration>, place: &mut Place<'_, '_>) -> Duration
 }
 
 /// Returns the text of a signature: what was typed, or what the file of that name holds.
-pub fn signature(persona: &PersonaId, typed: &str, place: &mut Place<'_, '_>) -> Option<String> {
+pub fn signature(
+    persona: &PersonaId,
+    typed: &str,
+    place: &mut CheckPlace<'_, '_>,
+) -> Option<String> {
     let is_path = !typed.contains(char::is_whitespace)
         && [".md", ".txt"].iter().any(|end| typed.ends_with(end));
     let text = match is_path {

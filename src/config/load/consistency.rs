@@ -5,7 +5,7 @@ use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::inference::fallback::ModelChoice;
 use crate::config::inference::{Inference, TypedInference, providers};
 use crate::config::persona::{Persona, TypedPersona};
-use crate::config::values::check_context::{CheckContext, Place};
+use crate::config::values::check_context::{CheckContext, CheckPlace};
 use crate::domain::PersonaId;
 use std::collections::BTreeMap;
 
@@ -91,21 +91,21 @@ pub fn check_providers(
 }
 
 /// Reports a provider that cannot answer.
-fn check_ready(path: &str, provider: &str, inference: &Inference, place: &mut Place<'_, '_>) {
+fn check_ready(path: &str, provider: &str, inference: &Inference, place: &mut CheckPlace<'_, '_>) {
     let unready = providers::unready(provider, &inference.providers, place.ctx);
     if let Some((message, hint)) = unready {
         place.refuse(path, message, hint);
     }
 }
 
-fn check_fallbacks(choices: &[ModelChoice], inference: &Inference, place: &mut Place<'_, '_>) {
+fn check_fallbacks(choices: &[ModelChoice], inference: &Inference, place: &mut CheckPlace<'_, '_>) {
     for (index, choice) in choices.iter().enumerate() {
         let path = format!("fallback/{index}/provider");
         check_ready(&path, &choice.provider, inference, place);
     }
 }
 
-fn check_own_provider(inference: &Inference, persona: &Persona, place: &mut Place<'_, '_>) {
+fn check_own_provider(inference: &Inference, persona: &Persona, place: &mut CheckPlace<'_, '_>) {
     let choices = persona.fallback.as_deref().unwrap_or_default();
     check_fallbacks(choices, inference, place);
     let Inference {

@@ -249,23 +249,7 @@ fn load_given(
     let skills = skills::resolve(&files.skills, ctx);
     let own_tools = own_tools::resolve(&files.own_tools, ctx);
     let mcp = mcp::resolve(&files.mcp, ctx);
-    let commands = (hooks
-        .iter()
-        .map(|hook| (hook.command.as_slice(), workspace)))
-    .chain(
-        own_tools
-            .iter()
-            .map(|tool| (tool.command.as_slice(), tool.folder.as_path())),
-    )
-    .chain(
-        mcp.iter()
-            .map(|server| (server.command.as_slice(), server.folder.as_path())),
-    );
-    let open = match ctx.source.has_world() {
-        true => open_files::problems(workspace, commands),
-        false => (Vec::new(), Vec::new()),
-    };
-    ctx.problems.extend(open.0);
+    let open = open_to_others(&hooks, &own_tools, &mcp, ctx);
     // Without a mail domain, addresses are checked in a reserved one (RFC 2606 section 2).
     let resolved = gateway
         .as_ref()
@@ -293,7 +277,7 @@ fn load_given(
         }
         _ => Vec::new(),
     };
-    warnings.extend(open.1);
+    warnings.extend(open);
     let (personas, out_of_service) = personas::split(persona_files, domain, ctx)?;
     let personas = Personas::new(personas).map(|personas| personas.without(out_of_service, domain));
     let unsaid = |what: &str| ConfigErrors {
@@ -326,6 +310,34 @@ fn load_given(
             .get(LOOP_KEY_VARIABLE)
             .map(|key| LoopKey::new(key.expose_secret().as_bytes())),
     })
+}
+
+/// Reports files of the configuration, and programs, that other users of the machine may write; returns the warnings.
+fn open_to_others(
+    hooks: &[hooks::Hook],
+    own_tools: &[own_tools::OwnTool],
+    mcp: &[mcp::McpServer],
+    ctx: &mut CheckContext<'_>,
+) -> Vec<Problem> {
+    let workspace = ctx.workspace;
+    let commands = (hooks
+        .iter()
+        .map(|hook| (hook.command.as_slice(), workspace)))
+    .chain(
+        own_tools
+            .iter()
+            .map(|tool| (tool.command.as_slice(), tool.folder.as_path())),
+    )
+    .chain(
+        mcp.iter()
+            .map(|server| (server.command.as_slice(), server.folder.as_path())),
+    );
+    if !ctx.source.has_world() {
+        return Vec::new();
+    }
+    let (problems, warnings) = open_files::problems(workspace, commands);
+    ctx.problems.extend(problems);
+    warnings
 }
 
 /// The files of `configs/`; `None`: the file could not be read. An optional one that does not exist is empty.
@@ -367,7 +379,11 @@ impl TypedFiles {
         let names = ctx.names;
         let of_gateway = self.gateway.as_ref().map(|file| file.typed.variables());
         let inference = self.inference.as_ref();
-        let blocks = || inference.into_iter().flat_map(|file| file.typed.provider_blocks());
+        let blocks = || {
+            inference
+                .into_iter()
+                .flat_map(|file| file.typed.provider_blocks())
+        };
         let own_tools = self.own_tools.iter();
         let known: Vec<&str> = (names.key_variables.iter().map(|(_, variable)| *variable))
             .chain(blocks().flat_map(|(_, typed)| typed.variables()))

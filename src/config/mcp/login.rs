@@ -2,10 +2,10 @@
 
 use super::origin;
 use super::typed::TypedMcpServer;
-use crate::config::values::check_context::Place;
+use crate::config::values::check_context::CheckPlace;
 
 /// Reports what is wrong with `oauth` of a server.
-pub fn check(server: &TypedMcpServer, place: &mut Place<'_, '_>) {
+pub fn check(server: &TypedMcpServer, place: &mut CheckPlace<'_, '_>) {
     let Some(oauth) = &server.oauth else {
         return;
     };

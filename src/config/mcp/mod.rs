@@ -7,17 +7,13 @@ mod typed;
 pub use pins::{McpPins, McpServerPin, McpToolPin, PinnedFile, definition_sha256};
 pub use typed::{McpHeader, McpOAuth, McpTool, TypedMcp};
 
-use super::values::check_context::{CheckContext, CommandHints, Place};
 use crate::config::TOOL_TIMEOUT_MAX;
-use crate::config::file::{ConfigFile, MCP_FILE, MCP_LOCK_FILE, TypedDuration};
+use crate::config::file::{MCP_FILE, MCP_LOCK_FILE};
+use crate::config::values::section::*;
 use crate::domain::{Address, PersonaId, Readers};
 use crate::web::private_target;
-use secrecy::SecretString;
-use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use serde::Serializer;
 use std::path::PathBuf;
-use std::time::Duration;
 use typed::{AudienceWord, TypedAudience, TypedMcpServer};
 
 const SERVERS_MAX: usize = 20;
@@ -142,7 +138,7 @@ fn server(
     name: &str,
     typed: &TypedMcpServer,
     pin: Option<&McpServerPin>,
-    place: &mut Place<'_, '_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> McpServer {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let is_name = name.starts_with(|c: char| c.is_ascii_lowercase())
@@ -196,7 +192,7 @@ fn server(
 }
 
 /// Reports a name of a tool that is too long, or that another tool has.
-fn check_offered(offered: &str, place: &mut Place<'_, '_>) {
+fn check_offered(offered: &str, place: &mut CheckPlace<'_, '_>) {
     if offered.len() > NAME_CHARS_MAX {
         let what = format!("`{offered}` has more than {NAME_CHARS_MAX} characters");
         place.refuse_key("", what, "choose a shorter name for the server");
@@ -213,7 +209,7 @@ fn check_offered(offered: &str, place: &mut Place<'_, '_>) {
 }
 
 /// Reports a server that is neither one program nor one address, or whose program a persona might write.
-fn check_way(typed: &TypedMcpServer, place: &mut Place<'_, '_>) {
+fn check_way(typed: &TypedMcpServer, place: &mut CheckPlace<'_, '_>) {
     match (&typed.command, &typed.url) {
         (Some(command), None) => {
             let hints = CommandHints {
@@ -243,7 +239,7 @@ fn check_way(typed: &TypedMcpServer, place: &mut Place<'_, '_>) {
     }
 }
 
-fn headers(typed: &[McpHeader], place: &mut Place<'_, '_>) -> Vec<McpHeader> {
+fn headers(typed: &[McpHeader], place: &mut CheckPlace<'_, '_>) -> Vec<McpHeader> {
     let mut headers = typed.to_vec();
     for (
         index,
@@ -263,7 +259,7 @@ fn headers(typed: &[McpHeader], place: &mut Place<'_, '_>) -> Vec<McpHeader> {
     headers
 }
 
-fn oauth(typed: &TypedMcpServer, place: &mut Place<'_, '_>) -> Option<McpOAuth> {
+fn oauth(typed: &TypedMcpServer, place: &mut CheckPlace<'_, '_>) -> Option<McpOAuth> {
     login::check(typed, place);
     let mut oauth = typed.oauth.clone()?;
     let variable = oauth.client_secret_variable.as_deref();
@@ -272,7 +268,7 @@ fn oauth(typed: &TypedMcpServer, place: &mut Place<'_, '_>) -> Option<McpOAuth> 
     Some(oauth)
 }
 
-fn audience(typed: &TypedAudience, place: &mut Place<'_, '_>) -> Readers {
+fn audience(typed: &TypedAudience, place: &mut CheckPlace<'_, '_>) -> Readers {
     let typed = match typed {
         TypedAudience::Word(AudienceWord::Everyone) => return Readers::Everyone,
         TypedAudience::Word(AudienceWord::Owner) => return Readers::OWNERS,

@@ -1,13 +1,8 @@
 //! `mcp.json` as it is typed.
 
 use super::ApprovedTool;
-use crate::config::file::{TypedDuration, spell};
 use crate::config::own_tools::{OwnToolClass, OwnToolEffects, ToolSenders};
-use schemars::JsonSchema;
-use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::time::Duration;
+use crate::config::values::section::*;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -37,7 +32,8 @@ pub struct TypedMcpServer {
     #[serde(default)]
     pub(super) environment: Vec<String>,
     /// Header fields of every request to `url`.
-    #[serde(default)]
+    // Only the schema reads the second word: it shows no default here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) headers: Vec<McpHeader>,
     /// Login at `url` by OAuth, done with `attache mcp login`. Without it a login registers a client of its own.
     pub(super) oauth: Option<McpOAuth>,

@@ -4,18 +4,12 @@ mod typed;
 
 pub use typed::{OwnToolClass, OwnToolEffects, ToolSenders, TypedOwnTool};
 
-use super::values::check_context::{CheckContext, CommandHints, Place};
 use crate::config::TOOL_TIMEOUT_MAX;
-use crate::config::file::{
-    ConfigFile, OWN_TOOLS_FOLDER, Problem, TypedDuration, is_text_without_interpreter,
-    own_tool_file,
-};
+use crate::config::file::{OWN_TOOLS_FOLDER, Problem, is_text_without_interpreter, own_tool_file};
+use crate::config::values::section::*;
 use crate::domain::PersonaId;
-use secrecy::SecretString;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Most tools of a workspace: the model reads them all.
 const TOOLS_MAX: usize = 50;
@@ -118,7 +112,7 @@ const COMMAND: CommandHints = CommandHints {
     folder: "tool's folder",
 };
 
-fn check_name(name: &str, place: &mut Place<'_, '_>) {
+fn check_name(name: &str, place: &mut CheckPlace<'_, '_>) {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let is_name = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.len() <= NAME_CHARS_MAX
@@ -134,7 +128,7 @@ fn check_name(name: &str, place: &mut Place<'_, '_>) {
 }
 
 /// Returns the schema of the arguments, closed: a name that it does not know is a mistake of the model.
-fn arguments(typed: &Map<String, Value>, place: &mut Place<'_, '_>) -> Value {
+fn arguments(typed: &Map<String, Value>, place: &mut CheckPlace<'_, '_>) -> Value {
     let mut schema = typed.clone();
     schema.entry("type").or_insert_with(|| json!("object"));
     schema.entry("properties").or_insert_with(|| json!({}));

@@ -1,11 +1,8 @@
 //! `tool.json` as it is typed.
 
-use crate::config::file::{TypedDuration, spell};
+use crate::config::values::section::*;
 use crate::domain::Trust;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use std::time::Duration;
+use serde_json::Map;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -1,9 +1,7 @@
 //! `mcp_server` in `configs/security.json`: what other agents may ask for over `attache mcp serve`.
 
-use crate::config::values::check_context::Place;
+use crate::config::values::section::*;
 use crate::domain::{PersonaId, Trust};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// What other agents may ask for over `attache mcp serve`. Without this section they get nothing.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -105,7 +103,10 @@ fn usual_tools() -> Vec<AgentTool> {
 }
 
 /// Resolves the section. Problems go to the context.
-pub fn resolve(typed: &TypedMcpServerSettings, place: &mut Place<'_, '_>) -> McpServerSettings {
+pub fn resolve(
+    typed: &TypedMcpServerSettings,
+    place: &mut CheckPlace<'_, '_>,
+) -> McpServerSettings {
     for (key, is_empty) in [
         ("personas", typed.personas.is_empty()),
         ("tools", typed.tools.is_empty()),

@@ -3,15 +3,12 @@
 
 pub mod mcp_server;
 
-use super::values::check_context::CheckContext;
 use super::values::net::domain;
 use crate::config::authentication;
 use crate::config::authentication::{Authentication, Mode, TypedAuthentication};
-use crate::config::file::ConfigFile;
+use crate::config::values::section::*;
 use crate::domain::Address;
 use mcp_server::{McpServerSettings, TypedMcpServerSettings};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// Access control for letters to personas, and permitted recipients of their mail.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -79,8 +79,8 @@ impl<'w> CheckContext<'w> {
         &'p mut self,
         file: &'p Document,
         pointer: impl Into<String>,
-    ) -> Place<'p, 'w> {
-        Place {
+    ) -> CheckPlace<'p, 'w> {
+        CheckPlace {
             file,
             pointer: pointer.into(),
             ctx: self,
@@ -88,25 +88,6 @@ impl<'w> CheckContext<'w> {
     }
     pub fn report(&mut self, problem: Problem) {
         self.problems.push(problem);
-    }
-    /// Reports a problem with the value at a JSON pointer.
-    pub fn complain(
-        &mut self,
-        file: &Document,
-        pointer: impl AsRef<str>,
-        message: impl Into<String>,
-    ) {
-        self.report(file.problem_at(pointer.as_ref(), message));
-    }
-    /// Reports a problem with the value at a JSON pointer, and what to write instead.
-    pub fn refuse(
-        &mut self,
-        file: &Document,
-        pointer: impl AsRef<str>,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
-        self.report(file.problem_at(pointer.as_ref(), message).hint(hint));
     }
     /// Runs a check whose problems count for this persona alone.
     pub fn on_behalf_of<T>(&mut self, persona: &str, check: impl FnOnce(&mut Self) -> T) -> T {
@@ -201,14 +182,14 @@ impl<'w> CheckContext<'w> {
 const ENVIRONMENT: &[&str] = &["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
 
 /// A part of a file. Paths are relative to it, such as `oauth/token_url`; the empty one is the part itself.
-pub struct Place<'p, 'w> {
+pub struct CheckPlace<'p, 'w> {
     pub file: &'p Document,
     /// JSON pointer of the part.
     pub pointer: String,
     pub ctx: &'p mut CheckContext<'w>,
 }
 
-impl<'w> Place<'_, 'w> {
+impl<'w> CheckPlace<'_, 'w> {
     /// Returns the JSON pointer of a path.
     pub fn at(&self, path: &str) -> String {
         match path {
@@ -218,8 +199,8 @@ impl<'w> Place<'_, 'w> {
     }
 
     /// Returns the place of a member or an item.
-    pub fn under(&mut self, key: impl Display) -> Place<'_, 'w> {
-        Place {
+    pub fn under(&mut self, key: impl Display) -> CheckPlace<'_, 'w> {
+        CheckPlace {
             file: self.file,
             pointer: child(&self.pointer, key),
             ctx: self.ctx,
@@ -253,6 +234,18 @@ impl<'w> Place<'_, 'w> {
             "" => problem,
             hint => problem.hint(hint),
         });
+    }
+
+    /// Reports a name that is none of these.
+    pub fn unknown<'n>(
+        &mut self,
+        path: &str,
+        message: String,
+        name: &str,
+        known: impl IntoIterator<Item = &'n str>,
+    ) {
+        let problem = self.file.problem_at(&self.at(path), message);
+        self.ctx.report(problem.did_you_mean(name, known));
     }
 
     /// Reads every text of a list. The problem of one that cannot be read is a message and a hint.
