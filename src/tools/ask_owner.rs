@@ -21,10 +21,7 @@ impl TypedTool for AskOwner {
     const CLASS: ToolClass = ToolClass::Transactional;
     // The answer has the owner's trust.
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        owner: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(owner);
 
     async fn call(self, _: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
         let question = self.question;

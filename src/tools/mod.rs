@@ -37,11 +37,11 @@ pub use contract::attachment_documents;
 pub use contract::env::{MessageSearcher, ToolCapabilities, ToolEnv, ToolResources};
 pub use contract::error::ToolError;
 pub use contract::mail_policy::{Answered, MailPolicy};
-pub use contract::mcp::{McpCall, McpResult, McpServers};
 pub use contract::memory::{MemoryPlace, QuotableText};
-pub use contract::programs::{OwnerPrograms, ProgramFailure};
-pub use contract::question_vectors::QuestionVectors;
 pub use contract::registry::{RegisteredTool, RegistryError, ToolRegistry};
+pub use contract::services::{
+    McpCall, McpResult, McpServers, OwnerPrograms, ProgramFailure, QuestionVectors,
+};
 pub use contract::tool::{
     CallTrace, DraftAttachment, DraftCalendar, Effects, MailDraft, OwnerQuestion, Reader,
     ResultWords, Tool, ToolCall, ToolClass, ToolDeclaration, ToolLimits, ToolNeed, ToolOutcome,

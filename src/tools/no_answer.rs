@@ -28,9 +28,6 @@ impl TypedTool for EndWithoutAnswer {
                 format!("give a reason of 1 to {REASON_CHARS_MAX} characters"),
             );
         }
-        Ok(ToolOutcome {
-            result: json!({ "ended": true }),
-            ..ToolOutcome::default()
-        })
+        Ok(json!({ "ended": true }).into())
     }
 }

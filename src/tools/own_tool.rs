@@ -29,10 +29,7 @@ impl Tool for OwnerTool {
             effects: Effects::declared(own.effects, own.senders),
             // Its outcome says whose.
             result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                programs: true,
-                ..ToolCapabilities::NONE
-            },
+            capabilities: uses!(programs),
         }
     }
 
@@ -48,11 +45,10 @@ impl Tool for OwnerTool {
                 .programs()?
                 .run(&self.0, &input, call.limits.duration_max)
                 .await?;
-            Ok(ToolOutcome {
-                result: result(&written, call.limits.result_bytes_max),
-                label: label(&self.0),
-                ..ToolOutcome::default()
-            })
+            Ok(ToolOutcome::labelled(
+                result(&written, call.limits.result_bytes_max),
+                label(&self.0),
+            ))
         })
     }
 }

@@ -43,10 +43,7 @@ impl TypedTool for ProposePlan {
     const NAME: &str = PROPOSE_PLAN;
     const CLASS: ToolClass = ToolClass::Transactional;
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        owner: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(owner);
 
     async fn call(self, _: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
         let text = shown(&self)?;

@@ -4,7 +4,7 @@
 //! Absent on purpose: enabling, changing or removing anything, and every key that could widen a
 //! run's permissions or recipients.
 
-use super::files::folder::{lock, on_disk, path_error, remove_unfinished, write_new};
+use super::files::folder::{cannot_use, lock, on_disk, path_error, remove_unfinished, write_new};
 use crate::domain::{Timestamp, sha256_hex};
 use crate::scheduler::schedule_file::{ParseContext, Responsibility, WorkspaceNames, file, prompt};
 use crate::tools::contract::*;
@@ -52,10 +52,7 @@ impl TypedTool for ScheduleCreate {
     const CLASS: ToolClass = ToolClass::Verifiable;
     const EFFECTS: Effects = Effects::GATED_CHANGE;
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        files: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(files);
     const NEEDS: &'static [ToolNeed] = &[ToolNeed::Orders];
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
@@ -158,7 +155,7 @@ impl Proposal {
 
     /// Writes the file, unless a file of its name exists. A reader sees all of it or nothing.
     fn write(&self, folder: &Dir) -> Result<(), ToolError> {
-        let failed = |error: io::Error| path_error(&self.path, &error);
+        let failed = cannot_use(&self.path);
         folder.create_dir_all(FOLDER).map_err(failed)?;
         // Two runs of one persona may propose at once.
         let _lock = lock(folder, &format!("{FOLDER}/.proposals.lock")).map_err(failed)?;

@@ -84,10 +84,7 @@ impl TypedTool for Shell {
     // What it can read are files of the workspace, which only runs of the owner that have read nothing of others, and
     // the owner, write; no tool reads what others' runs left there, and no command sees it.
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        commands: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(commands);
 
     fn timeout() -> Option<Duration> {
         Some(Duration::from_millis(CommandLimits::default().wall_ms_max))
@@ -99,12 +96,11 @@ impl TypedTool for Shell {
         let (run, now) = (call.run, call.clock.now());
         let within = call.limits.duration_max;
         let ended = runner.run((run, now), wanted, within).await?;
-        Ok(ToolOutcome {
-            result: result(ended, call.limits.result_bytes_max)?,
-            // The workspace is for the owner alone.
-            label: TextLabel::PRIVATE,
-            ..ToolOutcome::default()
-        })
+        // The workspace is for the owner alone.
+        Ok(ToolOutcome::labelled(
+            result(ended, call.limits.result_bytes_max)?,
+            TextLabel::PRIVATE,
+        ))
     }
 }
 

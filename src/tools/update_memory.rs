@@ -3,7 +3,7 @@
 
 mod lines;
 
-use super::files::folder::{digest, lock, on_disk, open_regular, path_error, replace, write_new};
+use super::files::folder::{cannot_use, digest, lock, on_disk, open_regular, replace, write_new};
 use crate::domain::{MemoryAudience, Timestamp, Trust, VisibleMemory, may_replace, visible_to};
 use crate::tools::contract::*;
 use cap_std::fs_utf8::Dir;
@@ -33,10 +33,7 @@ impl TypedTool for UpdateMemory {
         ..Effects::NONE
     };
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        page: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(page);
     const NEEDS: &'static [ToolNeed] = &[ToolNeed::Orders];
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
@@ -220,7 +217,7 @@ fn update(
     now: Timestamp,
     bytes_max: usize,
 ) -> Result<Value, ToolError> {
-    let failed = |error: io::Error| path_error(MEMORY, &error);
+    let failed = cannot_use(MEMORY);
     folder.create_dir_all(HISTORY).map_err(failed)?;
     // Two runs of one persona may write at once.
     let _lock = lock(folder, &format!("{HISTORY}/lock")).map_err(failed)?;
@@ -243,7 +240,7 @@ fn update(
 
 /// Reads the memory; `None` when there is no such file.
 fn read_memory(folder: &Dir) -> Result<Option<String>, ToolError> {
-    let failed = |error: io::Error| path_error(MEMORY, &error);
+    let failed = cannot_use(MEMORY);
     match folder.symlink_metadata(MEMORY) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),

@@ -22,10 +22,7 @@ impl TypedTool for WebFetch {
     const NAME: &str = "web_fetch";
     const EFFECTS: Effects = Effects::SENDS_OUT;
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        web: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(web);
 
     fn timeout() -> Option<Duration> {
         Some(FetchLimits::default().duration_max)
@@ -37,15 +34,14 @@ impl TypedTool for WebFetch {
         let page = fetched.map_err(|error| ToolError::mendable(error.code, error.message))?;
         let max = call.limits.result_bytes_max;
         let described = |piece: TextPiece<'_>| described(&page, piece);
-        Ok(ToolOutcome {
-            result: fitting_piece(&page.text, (count(self.offset, 0), max), max, described),
-            // Everybody may read a page, and nobody knows who wrote it.
-            label: TextLabel {
+        // Everybody may read a page, and nobody knows who wrote it.
+        Ok(ToolOutcome::labelled(
+            fitting_piece(&page.text, count(self.offset, 0), max, max, described),
+            TextLabel {
                 lowest: Some(Trust::Unknown),
                 readers: Readers::Everyone,
             },
-            ..ToolOutcome::default()
-        })
+        ))
     }
 }
 

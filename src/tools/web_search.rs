@@ -22,10 +22,7 @@ impl TypedTool for WebSearch {
     const NAME: &str = "web_search";
     const EFFECTS: Effects = Effects::SENDS_OUT;
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        web_search: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(web_search);
 
     fn timeout() -> Option<Duration> {
         Some(SEARCH_TIMEOUT)
@@ -46,14 +43,13 @@ impl TypedTool for WebSearch {
             .iter()
             .map(|hit| json!({ "url": hit.url, "title": hit.title, "snippet": hit.snippet }))
             .collect();
-        Ok(ToolOutcome {
-            result: json!({ "results": hits }),
-            // Everybody may read it, and nobody knows who wrote it.
-            label: TextLabel {
+        // Everybody may read it, and nobody knows who wrote it.
+        Ok(ToolOutcome::labelled(
+            json!({ "results": hits }),
+            TextLabel {
                 lowest: Some(Trust::Unknown),
                 readers: Readers::Everyone,
             },
-            ..ToolOutcome::default()
-        })
+        ))
     }
 }

@@ -49,11 +49,7 @@ impl TypedTool for AnswerInvitation {
     const CLASS: ToolClass = ToolClass::Transactional;
     const EFFECTS: Effects = Effects::SENDS_OUT;
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        mail: true,
-        calendar: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(mail, calendar);
     const NEEDS: &'static [ToolNeed] = &[ToolNeed::Invitation];
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
@@ -93,11 +89,7 @@ impl TypedTool for AnswerInvitation {
         };
         let mut result = described(&draft);
         result["answer"] = answer.to_ascii_lowercase().into();
-        Ok(ToolOutcome {
-            result,
-            mail: Some(Box::new(draft)),
-            ..ToolOutcome::default()
-        })
+        Ok(ToolOutcome::mailing(result, draft))
     }
 }
 

@@ -44,11 +44,7 @@ impl TypedTool for Invite {
     const CLASS: ToolClass = ToolClass::Transactional;
     const EFFECTS: Effects = Effects::SENDS_OUT;
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        mail: true,
-        calendar: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(mail, calendar);
     const NEEDS: &'static [ToolNeed] = &[ToolNeed::Orders, ToolNeed::Invitation];
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
@@ -75,11 +71,7 @@ impl TypedTool for Invite {
         {
             result["uid"] = event.uid.clone().into();
         }
-        Ok(ToolOutcome {
-            result,
-            mail: Some(Box::new(draft)),
-            ..ToolOutcome::default()
-        })
+        Ok(ToolOutcome::mailing(result, draft))
     }
 }
 

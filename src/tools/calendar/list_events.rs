@@ -27,11 +27,7 @@ impl TypedTool for ListEvents {
     const NAME: &str = "list_events";
     const EFFECTS: Effects = Effects::READS_PRIVATE;
     const RESULT_WORDS: ResultWords = ResultWords::Letters;
-    const USES: ToolCapabilities = ToolCapabilities {
-        mail: true,
-        calendar: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(mail, calendar);
     const NEEDS: &'static [ToolNeed] = &[ToolNeed::Orders, ToolNeed::Invitation];
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
@@ -129,11 +125,10 @@ impl EventListing {
             .take(LISTED_MAX)
             .map(|(_, shown)| shown)
             .collect();
-        ToolOutcome {
-            result: json!({ "events": events, "count": total, "truncated": total > LISTED_MAX }),
-            label: self.label,
-            ..ToolOutcome::default()
-        }
+        ToolOutcome::labelled(
+            json!({ "events": events, "count": total, "truncated": total > LISTED_MAX }),
+            self.label,
+        )
     }
 }
 

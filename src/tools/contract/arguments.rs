@@ -20,7 +20,8 @@ pub(in crate::tools) fn validator(schema: &Value) -> Result<jsonschema::Validato
 pub(in crate::tools) fn check_against(
     schema: &Value,
     validator: &jsonschema::Validator,
-    (args, takes_one): (&Map<String, Value>, bool),
+    args: &Map<String, Value>,
+    takes_one: bool,
 ) -> Result<(), String> {
     let mut args = without_nulls(args);
     for (name, value) in &mut args {

@@ -7,10 +7,8 @@ use super::attachment_documents;
 use super::commands::CommandRunner;
 use super::error::{ToolError, refuse};
 use super::mail_policy::MailPolicy;
-use super::mcp::McpServers;
 use super::memory::{MemoryAccess, MemoryPlace};
-use super::programs::OwnerPrograms;
-use super::question_vectors::QuestionVectors;
+use super::services::{McpServers, OwnerPrograms, QuestionVectors};
 use super::workspace::{KeptWorkspace, WorkspaceWriter};
 use crate::domain::{Address, MessageId, RunId, ThreadId, Timestamp};
 use crate::extract::{ExtractError, Extracted, Extractor};
@@ -85,6 +83,17 @@ impl ToolCapabilities {
         whole_memory: false,
     };
 }
+
+/// Capabilities of a tool: these, and no other.
+macro_rules! uses {
+    ($($capability:ident),*) => {
+        ToolCapabilities {
+            $($capability: true,)*
+            ..ToolCapabilities::NONE
+        }
+    };
+}
+pub(in crate::tools) use uses;
 
 /// Everything that a run can give to a tool.
 #[derive(Clone, Copy)]

@@ -300,6 +300,29 @@ impl From<Value> for ToolOutcome {
     }
 }
 
+impl ToolOutcome {
+    pub fn labelled(result: Value, label: TextLabel) -> Self {
+        Self {
+            label,
+            ..result.into()
+        }
+    }
+
+    pub fn mailing(result: Value, draft: MailDraft) -> Self {
+        Self {
+            mail: Some(Box::new(draft)),
+            ..result.into()
+        }
+    }
+
+    pub fn writing(result: Value, memory: MemoryWrite) -> Self {
+        Self {
+            memory: Some(Box::new(memory)),
+            ..result.into()
+        }
+    }
+}
+
 /// What the owner is asked by a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerQuestion {

@@ -1,8 +1,8 @@
 //! A change of one file in the workspace: checked, written whole or not at all, verified after a crash.
 
 use super::folder::{
-    FILE_NOT_FOUND, digest, is_in_workspace, on_disk, open_for, path_error, place_in_workspace,
-    replace, shown,
+    FILE_NOT_FOUND, cannot_use, digest, is_in_workspace, on_disk, open_for, path_error,
+    place_in_workspace, replace, shown,
 };
 use crate::config::AGENT_FOLDER;
 use crate::domain::sha256_hex;
@@ -132,8 +132,7 @@ impl WorkspaceChange {
         if changed {
             let (parent, name) = place_in_workspace(folder, &path, true)?;
             let unfinished = format!("{UNFINISHED}{}", sha256_hex(&[name.as_bytes()]));
-            replace(&parent, &unfinished, name, &after)
-                .map_err(|error| path_error(&path, &error))?;
+            replace(&parent, &unfinished, name, &after).map_err(cannot_use(&path))?;
         }
         Ok(
             json!({ "path": path, "changed": changed, "bytes": after.len(), "sha256": digest(Some(&after)) }),
@@ -157,7 +156,7 @@ impl WorkspaceChange {
         let (file, _) = open_for(folder, &self.path, self.reader)?;
         let mut bytes = Vec::new();
         let read = file.take(self.bytes_max as u64 + 1).read_to_end(&mut bytes);
-        read.map_err(|error| path_error(&self.path, &error))?;
+        read.map_err(cannot_use(&self.path))?;
         match String::from_utf8(bytes) {
             Ok(text) if text.len() <= self.bytes_max => Ok(Some(text)),
             _ => refuse(

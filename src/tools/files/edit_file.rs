@@ -65,10 +65,7 @@ impl TypedTool for EditFile {
     const CLASS: ToolClass = ToolClass::Verifiable;
     const EFFECTS: Effects = Effects::GATED_CHANGE;
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        workspace: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(workspace);
     const NEEDS: &'static [ToolNeed] = &[ToolNeed::Orders];
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {

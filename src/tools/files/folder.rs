@@ -23,9 +23,7 @@ where
     T: Send + 'static,
     F: FnOnce(&Dir) -> Result<T, ToolError> + Send + 'static,
 {
-    let folder = folder
-        .try_clone()
-        .map_err(|error| path_error(".", &error))?;
+    let folder = folder.try_clone().map_err(cannot_use("."))?;
     let done = tokio::task::spawn_blocking(move || work(&folder)).await;
     done.unwrap_or_else(|_| refuse("file_error", "the file work was interrupted; try again"))
 }
@@ -91,7 +89,7 @@ pub fn real_path(folder: &Dir, path: &str, reader: Reader) -> Result<String, Too
 pub fn followed(folder: &Dir, path: &str) -> Result<String, ToolError> {
     let real = folder
         .canonicalize(path)
-        .map_err(|error| path_error(path, &error))?
+        .map_err(cannot_use(path))?
         .into_string();
     match without_dots(path).filter(|plain| is_in_workspace(plain)) {
         Some(plain) if plain != real && !is_off("G19.links") => Err(through_a_link(path)),
@@ -131,21 +129,21 @@ pub fn place_in_workspace<'p>(
     path: &'p str,
     is_made: bool,
 ) -> Result<(Dir, &'p str), ToolError> {
-    let failed = |error: &io::Error| path_error(path, error);
+    let failed = cannot_use(path);
     let (parents, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let mut dir = folder.try_clone().map_err(|error| failed(&error))?;
+    let mut dir = folder.try_clone().map_err(failed)?;
     for parent in parents.split('/').filter(|parent| !parent.is_empty()) {
         if is_made
             && let Err(error) = dir.create_dir(parent)
             && error.kind() != ErrorKind::AlreadyExists
         {
-            return Err(failed(&error));
+            return Err(failed(error));
         }
         let opened = open_itself(&dir, parent, OFlags::DIRECTORY);
         dir = match opened {
             Ok(opened) => Dir::from_std_file(opened),
             Err(_) if is_link(&dir, parent) => return Err(through_a_link(path)),
-            Err(error) => return Err(failed(&error)),
+            Err(error) => return Err(failed(error)),
         };
     }
     Ok((dir, name))
@@ -202,12 +200,12 @@ pub fn not_allowed(code: &'static str, path: &str, Closed(why): Closed) -> ToolE
 /// Opens a file for reading that [`real_path`] has permitted.
 pub fn open_for(folder: &Dir, path: &str, reader: Reader) -> Result<(File, u64), ToolError> {
     if is_off("G19") {
-        let file = std::fs::File::open(path).map_err(|error| path_error(path, &error))?;
+        let file = std::fs::File::open(path).map_err(cannot_use(path))?;
         return Ok((File::from_std(file), 0));
     }
     let real = real_path(folder, path, reader)?;
     let (file, size) = open_real(folder, &real)?;
-    let metadata = file.metadata().map_err(|error| path_error(path, &error))?;
+    let metadata = file.metadata().map_err(cannot_use(path))?;
     if let Some(closed) = second_name(folder, &metadata, reader) {
         return Err(not_allowed("file_not_allowed", path, closed));
     }
@@ -234,7 +232,7 @@ pub fn open_real(folder: &Dir, real: &str) -> Result<(File, u64), ToolError> {
         return open_regular(folder, real);
     }
     let (dir, name) = place_in_workspace(folder, real, false)?;
-    let failed = |error: io::Error| path_error(real, &error);
+    let failed = cannot_use(real);
     let metadata = match is_off("G19.links") {
         true => dir.metadata(name),
         false => dir.symlink_metadata(name),
@@ -249,9 +247,7 @@ pub fn open_real(folder: &Dir, real: &str) -> Result<(File, u64), ToolError> {
 /// Opens a folder to list it, by a path with its links followed.
 pub fn open_folder(folder: &Dir, real: &str) -> Result<Dir, ToolError> {
     if !is_in_workspace(real) {
-        return folder
-            .open_dir(real)
-            .map_err(|error| path_error(real, &error));
+        return folder.open_dir(real).map_err(cannot_use(real));
     }
     let below = format!("{real}/.");
     place_in_workspace(folder, &below, false).map(|(dir, _)| dir)
@@ -261,21 +257,14 @@ pub fn open_folder(folder: &Dir, real: &str) -> Result<Dir, ToolError> {
 pub fn open_regular(folder: &Dir, path: &str) -> Result<(File, u64), ToolError> {
     // Checked before it is opened, because opening a device can have effects; and afterwards,
     // because only the open file itself cannot be exchanged for another.
-    require_regular(
-        path,
-        &folder
-            .metadata(path)
-            .map_err(|error| path_error(path, &error))?,
-    )?;
+    require_regular(path, &folder.metadata(path).map_err(cannot_use(path))?)?;
     // A FIFO that took the file's place would otherwise block until it has a writer.
     let options = OpenOptions::new()
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
         .to_owned();
-    let file = folder
-        .open_with(path, &options)
-        .map_err(|error| path_error(path, &error))?;
-    let metadata = file.metadata().map_err(|error| path_error(path, &error))?;
+    let file = folder.open_with(path, &options).map_err(cannot_use(path))?;
+    let metadata = file.metadata().map_err(cannot_use(path))?;
     require_regular(path, &metadata)?;
     Ok((file, metadata.len()))
 }
@@ -356,6 +345,11 @@ pub fn path_error(path: &str, error: &io::Error) -> ToolError {
         ),
         kind => ToolError::mendable("file_error", format!("`{path}` cannot be used: {kind}")),
     }
+}
+
+/// [`path_error`] of this path.
+pub fn cannot_use(path: &str) -> impl Fn(io::Error) -> ToolError + Copy {
+    move |error| path_error(path, &error)
 }
 
 /// Returns a path in the form that an error may quote.

@@ -22,10 +22,7 @@ pub struct Glob {
 impl TypedTool for Glob {
     const NAME: &str = "glob";
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        files: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(files);
     const NEEDS: &'static [ToolNeed] = &[ToolNeed::Orders];
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
@@ -35,11 +32,7 @@ impl TypedTool for Glob {
             found(folder, &pattern, bytes_max, reader)
         });
         let (result, has_private) = found.await?;
-        Ok(ToolOutcome {
-            result,
-            label: label_of_names(has_private),
-            ..ToolOutcome::default()
-        })
+        Ok(ToolOutcome::labelled(result, label_of_names(has_private)))
     }
 }
 

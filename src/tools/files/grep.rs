@@ -41,21 +41,14 @@ pub struct Grep {
 impl TypedTool for Grep {
     const NAME: &str = "grep";
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        files: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(files);
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
         let wanted = LineSearch::of(&self, call.limits, call.reader)?;
         let path = self.path.unwrap_or_default();
         let found = on_disk(call.env.files()?, move |folder| wanted.run(folder, &path));
         let (result, label) = found.await?;
-        Ok(ToolOutcome {
-            result,
-            label,
-            ..ToolOutcome::default()
-        })
+        Ok(ToolOutcome::labelled(result, label))
     }
 }
 

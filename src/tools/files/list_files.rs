@@ -2,7 +2,7 @@
 
 use crate::tools::contract::*;
 use crate::tools::files::folder::{
-    is_private_name, label_of_names, objection, on_disk, open_folder, path_error, real_path,
+    cannot_use, is_private_name, label_of_names, objection, on_disk, open_folder, real_path,
 };
 use cap_std::fs_utf8::Dir;
 
@@ -23,10 +23,7 @@ impl TypedTool for ListFiles {
     const NAME: &str = "list_files";
     // What comes from elsewhere, such as a web page, is `Unknown`.
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        files: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(files);
     const NEEDS: &'static [ToolNeed] = &[ToolNeed::Orders];
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
@@ -36,11 +33,7 @@ impl TypedTool for ListFiles {
             list(folder, &path, bytes_max, reader)
         })
         .await?;
-        Ok(ToolOutcome {
-            result,
-            label: label_of_names(has_private),
-            ..ToolOutcome::default()
-        })
+        Ok(ToolOutcome::labelled(result, label_of_names(has_private)))
     }
 }
 
@@ -73,7 +66,7 @@ fn list(
     };
     listing
         .add(&top, (&prefix, &real), 0)
-        .map_err(|error| path_error(path, &error))?;
+        .map_err(cannot_use(path))?;
     let result = json!({ "entries": listing.entries, "truncated": listing.truncated });
     Ok((result, listing.has_private))
 }

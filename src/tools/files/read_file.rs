@@ -3,7 +3,7 @@
 use crate::domain::sha256_hex;
 use crate::mime;
 use crate::tools::contract::*;
-use crate::tools::files::folder::{label_of, on_disk, open_for, path_error, shown};
+use crate::tools::files::folder::{cannot_use, label_of, on_disk, open_for, shown};
 use cap_std::fs_utf8::Dir;
 use std::io::Read;
 
@@ -22,10 +22,7 @@ pub struct ReadFile {
 impl TypedTool for ReadFile {
     const NAME: &str = "read_file";
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        files: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(files);
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
         let (limits, reader) = (call.limits.clone(), call.reader);
@@ -36,11 +33,7 @@ impl TypedTool for ReadFile {
             Ok((piece, label))
         })
         .await?;
-        Ok(ToolOutcome {
-            result,
-            label,
-            ..ToolOutcome::default()
-        })
+        Ok(ToolOutcome::labelled(result, label))
     }
 }
 
@@ -60,7 +53,7 @@ fn read_piece(
     let read = file
         .take(bytes_max.saturating_add(1))
         .read_to_end(&mut bytes);
-    read.map_err(|error| path_error(&args.path, &error))?;
+    read.map_err(cannot_use(&args.path))?;
     if size > bytes_max || bytes.len() as u64 > bytes_max {
         let size = size.max(bytes.len() as u64);
         return refuse(
@@ -76,11 +69,12 @@ fn read_piece(
     })?;
     let piece_bytes_max =
         count(args.max_bytes, limits.result_bytes_max).min(limits.result_bytes_max);
-    let piece = (count(args.offset, 0), piece_bytes_max);
+    let offset = count(args.offset, 0);
     let sha256 = sha256_hex(&[bytes.as_slice()]);
     Ok(fitting_piece(
         &text.text,
-        piece,
+        offset,
+        piece_bytes_max,
         limits.result_bytes_max,
         |piece| {
             json!({

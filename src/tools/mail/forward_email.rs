@@ -39,11 +39,7 @@ impl TypedTool for ForwardEmail {
         ..Effects::NONE
     };
     const RESULT_WORDS: ResultWords = ResultWords::Letters;
-    const USES: ToolCapabilities = ToolCapabilities {
-        mail: true,
-        letters: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(mail, letters);
     const NEEDS: &'static [ToolNeed] = &[ToolNeed::Orders, ToolNeed::Search];
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {

@@ -31,12 +31,7 @@ impl TypedTool for ReadAttachment {
     const NAME: &str = "read_attachment";
     const EFFECTS: Effects = Effects::READS_PRIVATE;
     const RESULT_WORDS: ResultWords = ResultWords::Letters;
-    const USES: ToolCapabilities = ToolCapabilities {
-        mail: true,
-        letters: true,
-        documents: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(mail, letters, documents);
     const NEEDS: &'static [ToolNeed] = &[ToolNeed::File, ToolNeed::Search];
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
@@ -49,7 +44,7 @@ impl TypedTool for ReadAttachment {
             None => count(self.offset, 0),
         };
         let bytes_max = call.limits.result_bytes_max;
-        let result = fitting_piece(&text, (offset, bytes_max), bytes_max, |piece| {
+        let result = fitting_piece(&text, offset, bytes_max, bytes_max, |piece| {
             json!({
                 "id": opened.message.id.as_str(),
                 "name": plain_line(&attachment.filename),
@@ -65,11 +60,7 @@ impl TypedTool for ReadAttachment {
                 "next_offset": piece.next_offset,
             })
         });
-        Ok(ToolOutcome {
-            result,
-            label: label_of(&opened),
-            ..ToolOutcome::default()
-        })
+        Ok(ToolOutcome::labelled(result, label_of(&opened)))
     }
 }
 

@@ -25,27 +25,15 @@ impl TypedTool for ReadEmail {
     const NAME: &str = "read_email";
     const EFFECTS: Effects = Effects::READS_PRIVATE;
     const RESULT_WORDS: ResultWords = ResultWords::Letters;
-    const USES: ToolCapabilities = ToolCapabilities {
-        mail: true,
-        letters: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(mail, letters);
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
         let opened = open(call.env.letters()?, call.env.mail()?, self.id.as_deref()).await?;
-        let piece = (count(self.offset, 0), call.limits.result_bytes_max);
-        let message = &opened.message;
-        let result = fitting_piece(
-            &message.text_body,
-            piece,
-            call.limits.result_bytes_max,
-            |piece| described(message, opened.scope, piece),
-        );
-        Ok(ToolOutcome {
-            result,
-            label: opened.label,
-            ..ToolOutcome::default()
-        })
+        let (message, max) = (&opened.message, call.limits.result_bytes_max);
+        let described = |piece: TextPiece<'_>| described(message, opened.scope, piece);
+        let offset = count(self.offset, 0);
+        let result = fitting_piece(&message.text_body, offset, max, max, described);
+        Ok(ToolOutcome::labelled(result, opened.label))
     }
 }
 

@@ -37,11 +37,7 @@ impl TypedTool for SearchEmail {
     const NAME: &str = SEARCH_EMAIL;
     const EFFECTS: Effects = Effects::READS_PRIVATE;
     const RESULT_WORDS: ResultWords = ResultWords::Letters;
-    const USES: ToolCapabilities = ToolCapabilities {
-        mail: true,
-        search: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(mail, search);
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
         let limit = count(self.limit, LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
@@ -52,11 +48,10 @@ impl TypedTool for SearchEmail {
         search.limit = limit as u32 + 1;
         let found = call.env.search()?.messages(&search, call.run).await?;
         let (result, shown) = answer(&found, scope, limit, call.limits.result_bytes_max);
-        Ok(ToolOutcome {
+        Ok(ToolOutcome::labelled(
             result,
-            label: labels_of(&found[..shown], scope),
-            ..ToolOutcome::default()
-        })
+            labels_of(&found[..shown], scope),
+        ))
     }
 }
 

@@ -67,11 +67,7 @@ impl TypedTool for SendEmail {
     const CLASS: ToolClass = ToolClass::Transactional;
     const EFFECTS: Effects = Effects::SENDS_OUT;
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        files: true,
-        mail: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(files, mail);
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
         may_send(call.env.mail()?)?;
@@ -113,11 +109,7 @@ impl TypedTool for SendEmail {
             at: at.transpose()?,
             waits: self.draft == Some(true),
         };
-        Ok(ToolOutcome {
-            result: described(&draft),
-            mail: Some(Box::new(draft)),
-            ..ToolOutcome::default()
-        })
+        Ok(ToolOutcome::mailing(described(&draft), draft))
     }
 }
 

@@ -22,10 +22,7 @@ impl TypedTool for Correct {
     const CLASS: ToolClass = ToolClass::Transactional;
     const EFFECTS: Effects = Effects::GATED_CHANGE;
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        memory: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(memory);
     const NEEDS: &'static [ToolNeed] = &[ToolNeed::Entry];
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
@@ -64,13 +61,9 @@ impl TypedTool for Correct {
             MemoryStatus::Active => "the new text is in your notes from the next letter on",
             _ => "the correction waits for your owner; the old entry stays until then",
         };
-        Ok(ToolOutcome {
-            result: json!({ "corrected": status == MemoryStatus::Active, "note": note }),
-            memory: Some(Box::new(MemoryWrite::Add(Box::new(NewMemory {
-                status,
-                ..new
-            })))),
-            ..ToolOutcome::default()
-        })
+        Ok(ToolOutcome::writing(
+            json!({ "corrected": status == MemoryStatus::Active, "note": note }),
+            MemoryWrite::Add(Box::new(NewMemory { status, ..new })),
+        ))
     }
 }

@@ -23,10 +23,7 @@ impl TypedTool for Forget {
     const CLASS: ToolClass = ToolClass::Transactional;
     const EFFECTS: Effects = Effects::GATED_CHANGE;
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        memory: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(memory);
     const NEEDS: &'static [ToolNeed] = &[ToolNeed::Entry];
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
@@ -41,13 +38,12 @@ impl TypedTool for Forget {
                 "only entries about the sender of this letter can be forgotten; tell your owner about others",
             );
         }
-        Ok(ToolOutcome {
-            result: json!({ "forgotten": entry.shown_id(), "note": "it is not used any more; your owner can erase its text" }),
-            memory: Some(Box::new(MemoryWrite::Forget {
+        Ok(ToolOutcome::writing(
+            json!({ "forgotten": entry.shown_id(), "note": "it is not used any more; your owner can erase its text" }),
+            MemoryWrite::Forget {
                 id: entry.id.clone(),
                 why: truncated(&one_line(&self.why), WHY_CHARS_MAX),
-            })),
-            ..ToolOutcome::default()
-        })
+            },
+        ))
     }
 }

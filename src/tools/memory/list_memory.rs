@@ -22,10 +22,7 @@ impl TypedTool for ListMemory {
     const NAME: &str = "list_memory";
     const EFFECTS: Effects = Effects::READS_PRIVATE;
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        whole_memory: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(whole_memory);
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
         let memory = call.env.whole_memory()?;
@@ -45,11 +42,10 @@ impl TypedTool for ListMemory {
         let is_last = shown.len() == page.len() && page.len() < ENTRIES_MAX as usize;
         let last = shown.len().checked_sub(1).and_then(|at| page.get(at));
         let next = last.filter(|_| !is_last).map(|entry| entry.id.clone());
-        Ok(ToolOutcome {
-            result: json!({ "entries": shown, "next": next }),
+        Ok(ToolOutcome::labelled(
+            json!({ "entries": shown, "next": next }),
             label,
-            ..ToolOutcome::default()
-        })
+        ))
     }
 }
 

@@ -56,10 +56,7 @@ impl TypedTool for ProposeMemoryChange {
     const CLASS: ToolClass = ToolClass::Transactional;
     const EFFECTS: Effects = Effects::GATED_CHANGE;
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        whole_memory: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(whole_memory);
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
         let memory = call.env.whole_memory()?;
@@ -82,14 +79,13 @@ impl TypedTool for ProposeMemoryChange {
             (_, text) => own_text(text.unwrap_or_default(), &found)?,
         };
         let new = merged(call, (proposal, text), found);
-        Ok(ToolOutcome {
-            result: json!({ "proposed": true, "note": "it waits for your owner; nothing has changed" }),
-            memory: Some(Box::new(MemoryWrite::Propose {
+        Ok(ToolOutcome::writing(
+            json!({ "proposed": true, "note": "it waits for your owner; nothing has changed" }),
+            MemoryWrite::Propose {
                 new: Box::new(new),
                 why,
-            })),
-            ..ToolOutcome::default()
-        })
+            },
+        ))
     }
 }
 

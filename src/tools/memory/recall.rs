@@ -20,10 +20,7 @@ pub struct Recall {
 impl TypedTool for Recall {
     const NAME: &str = "recall";
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        memory: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(memory);
     const NEEDS: &'static [ToolNeed] = &[ToolNeed::Entry];
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {

@@ -56,10 +56,7 @@ impl TypedTool for Remember {
     const CLASS: ToolClass = ToolClass::Transactional;
     const EFFECTS: Effects = Effects::GATED_CHANGE;
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        memory: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(memory);
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
         let memory = write_rules::open(call).await?;
@@ -71,17 +68,16 @@ impl TypedTool for Remember {
             _ => MemoryScope::Thread(memory.access.place.circle.thread.clone()),
         };
         if let Some(known) = memory.reachable.like(&text, None) {
-            return Ok(ToolOutcome {
-                result: json!({
+            return Ok(ToolOutcome::writing(
+                json!({
                     "remembered": false,
                     "known_as": known.shown_id(),
                     "note": "an entry says this already, and counts as confirmed; if something of it has changed, `correct` it",
                 }),
-                memory: Some(Box::new(MemoryWrite::Confirm {
+                MemoryWrite::Confirm {
                     id: known.id.clone(),
-                })),
-                ..ToolOutcome::default()
-            });
+                },
+            ));
         }
         if memory.access.entries.was_rejected(&scope, &text).await? {
             return refuse(
@@ -90,10 +86,9 @@ impl TypedTool for Remember {
             );
         }
         if memory.reachable.is_proposed(&scope, &text) {
-            return Ok(ToolOutcome {
-                result: json!({ "remembered": false, "note": "it waits for your owner already" }),
-                ..ToolOutcome::default()
-            });
+            return Ok(
+                json!({ "remembered": false, "note": "it waits for your owner already" }).into(),
+            );
         }
         write_rules::require_room(&memory, &scope)?;
         let mut of_scope = memory.reachable.shown.iter();
@@ -116,10 +111,9 @@ impl TypedTool for Remember {
                 "note": "this entry is about the same; if it no longer holds, `forget` it",
             });
         }
-        Ok(ToolOutcome {
+        Ok(ToolOutcome::writing(
             result,
-            memory: Some(Box::new(MemoryWrite::Add(Box::new(new)))),
-            ..ToolOutcome::default()
-        })
+            MemoryWrite::Add(Box::new(new)),
+        ))
     }
 }

@@ -23,10 +23,7 @@ impl TypedTool for UseSkill {
     const NAME: &str = USE_SKILL;
     // The owner approved every byte of it.
     const RESULT_WORDS: ResultWords = ResultWords::Engine;
-    const USES: ToolCapabilities = ToolCapabilities {
-        skills: true,
-        ..ToolCapabilities::NONE
-    };
+    const USES: ToolCapabilities = uses!(skills);
 
     async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
         let limits = call.limits.clone();
@@ -53,28 +50,23 @@ fn opened(
             (skill.file()?.body, skill.pinned.tools.as_ref(), Some(files))
         }
     };
-    let piece = (count(args.offset, 0), limits.result_bytes_max);
-    Ok(fitting_piece(
-        &text,
-        piece,
-        limits.result_bytes_max,
-        |piece| {
-            let mut result = json!({
-                "skill": args.name,
-                "content": piece.content,
-                "truncated": piece.next_offset.is_some(),
-                "next_offset": piece.next_offset,
-            });
-            if let Some(file) = &args.file {
-                result["file"] = json!(file);
-            }
-            if let Some(files) = &files {
-                result["files"] = json!(files);
-            }
-            if let Some(tools) = tools {
-                result["allowed_tools"] = json!(tools);
-            }
-            result
-        },
-    ))
+    let (offset, max) = (count(args.offset, 0), limits.result_bytes_max);
+    Ok(fitting_piece(&text, offset, max, max, |piece| {
+        let mut result = json!({
+            "skill": args.name,
+            "content": piece.content,
+            "truncated": piece.next_offset.is_some(),
+            "next_offset": piece.next_offset,
+        });
+        if let Some(file) = &args.file {
+            result["file"] = json!(file);
+        }
+        if let Some(files) = &files {
+            result["files"] = json!(files);
+        }
+        if let Some(tools) = tools {
+            result["allowed_tools"] = json!(tools);
+        }
+        result
+    }))
 }

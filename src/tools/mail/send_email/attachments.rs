@@ -4,7 +4,7 @@
 
 use crate::tools::contract::*;
 use crate::tools::files::folder::{
-    Closed, followed, is_in_workspace, not_allowed, objection, open_real, path_error, second_name,
+    Closed, cannot_use, followed, is_in_workspace, not_allowed, objection, open_real, second_name,
     shown,
 };
 use cap_std::fs_utf8::Dir;
@@ -89,7 +89,7 @@ fn real_path(folder: &Dir, path: &str, reader: Reader) -> Result<String, ToolErr
 
 fn read_whole(folder: &Dir, path: &str, bytes_max: usize) -> Result<Vec<u8>, ToolError> {
     let (file, size) = open_real(folder, path)?;
-    let failed = |error: std::io::Error| path_error(path, &error);
+    let failed = cannot_use(path);
     if let Some(closed) = second_name(folder, &file.metadata().map_err(failed)?, READER) {
         return Err(not_allowed(NOT_ALLOWED, path, closed));
     }
