@@ -5,7 +5,7 @@
 
 use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::clock::{Clock, SystemClock};
-use crate::config::{ImapMailbox, MailboxTls};
+use crate::config::{ImapMailbox, MailTls};
 use crate::domain::Timestamp;
 use crate::gateway::ingress::imap::{self, MailboxProbe};
 use crate::store::{MailboxHealth, RefusedLetter};
@@ -242,7 +242,7 @@ fn probe_text(mailbox: &ImapMailbox, probed: Result<&MailboxProbe, &String>) -> 
     } else {
         "has no IDLE, so it is polled"
     };
-    let clear = if mailbox.tls == MailboxTls::None {
+    let clear = if mailbox.tls == MailTls::None {
         ", in plain text"
     } else {
         ""

@@ -4,16 +4,10 @@
 //! Absent on purpose: a switch that turns verification off. `monitor` refuses nothing, and still
 //! grants no trust without proof.
 
-use super::values::check_context::CheckContext;
 use super::values::net::domain;
-use crate::config::file::duration::{TypedDuration, spell};
-use crate::config::file::{Document, child};
+use crate::config::values::section::*;
 use crate::domain::Network;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 /// Port of a name server without an explicit port.
 const DNS_PORT: u16 = 53;
@@ -30,17 +24,8 @@ pub enum Mode {
     Monitor,
 }
 
-impl Mode {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Mode::Enforce => "enforce",
-            Mode::Monitor => "monitor",
-        }
-    }
-}
-
 /// Verification of senders.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Authentication {
     pub mode: Mode,
     pub resolver: ResolverSettings,
@@ -49,11 +34,12 @@ pub struct Authentication {
     pub trusted_arc_signers: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ResolverSettings {
     /// Empty: the system's name servers.
     pub servers: Vec<SocketAddr>,
     /// Timeout of one answer.
+    #[serde(with = "TypedDuration")]
     pub timeout: Duration,
 }
 
@@ -67,7 +53,7 @@ impl Default for ResolverSettings {
 }
 
 /// A mail server of the operator whose `Authentication-Results` are trusted (RFC 8601 section 7.1).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrustedRelay {
     pub peers: Vec<Network>,
     /// Lower case.
@@ -114,95 +100,51 @@ struct TypedRelay {
 
 /// Resolves the section. Problems go to the context.
 pub fn resolve(
-    file: &Document,
     typed: Option<&TypedAuthentication>,
-    ctx: &mut CheckContext<'_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Authentication {
-    let none = TypedAuthentication::default();
+    let (none, no_resolver) = (TypedAuthentication::default(), TypedResolver::default());
     let typed = typed.unwrap_or(&none);
-    let no_resolver = TypedResolver::default();
     let resolver = typed.resolver.as_ref().unwrap_or(&no_resolver);
-    let mut servers = Vec::new();
-    for (index, text) in resolver.servers.iter().flatten().enumerate() {
-        match server(text) {
-            Some(server) => servers.push(server),
-            None => {
-                let pointer = child("/authentication/resolver/servers", index);
-                let problem =
-                    file.problem_at(&pointer, format!("`{text}` is not a server's address"));
-                ctx.report(problem.hint("write one such as `127.0.0.1:5353` or `[::1]:5353`"));
-            }
-        }
-    }
-    let timeout = resolver
-        .timeout
-        .map_or(ResolverSettings::default().timeout, |span| span.0);
+    let servers = resolver.servers.as_deref().unwrap_or_default();
+    let servers = place.each("resolver/servers", servers, |text| {
+        let hint = "write one such as `127.0.0.1:5353` or `[::1]:5353`";
+        server(text).ok_or((
+            format!("`{text}` is not a server's address"),
+            hint.to_owned(),
+        ))
+    });
+    let usual = ResolverSettings::default().timeout;
+    let timeout = resolver.timeout.map_or(usual, |span| span.0);
     if timeout.is_zero() || timeout > TIMEOUT_MAX {
         let limit = spell(TIMEOUT_MAX);
-        let problem = file.problem_at(
-            "/authentication/resolver/timeout",
-            format!("must be from 1ms to {limit}"),
-        );
-        ctx.report(problem);
+        place.complain("resolver/timeout", format!("must be from 1ms to {limit}"));
     }
+    let mut trusted_relays = Vec::new();
+    for (index, relay) in typed.trusted_relays.iter().flatten().enumerate() {
+        let mut place = place.under("trusted_relays");
+        let place = &mut place.under(index);
+        let peers = place.each("peers", &relay.peers, |text| {
+            let hint = "write one such as `192.0.2.1` or `10.0.0.0/8`";
+            let message = format!("`{text}` is no address and no network");
+            Network::parse(text).map_err(|_| (message, hint.to_owned()))
+        });
+        let typed = &relay.authserv_id;
+        match domain(typed) {
+            Some(authserv_id) => trusted_relays.push(TrustedRelay { peers, authserv_id }),
+            None => place.complain("authserv_id", format!("`{typed}` is not a host name")),
+        }
+    }
+    let signers = typed.trusted_arc_signers.as_deref().unwrap_or_default();
+    let trusted_arc_signers = place.each("trusted_arc_signers", signers, |text| {
+        domain(text).ok_or((format!("`{text}` is not a domain name"), String::new()))
+    });
     Authentication {
         mode: typed.mode,
         resolver: ResolverSettings { servers, timeout },
-        trusted_relays: resolve_relays(file, typed, ctx),
-        trusted_arc_signers: resolve_arc_signers(file, typed, ctx),
+        trusted_relays,
+        trusted_arc_signers,
     }
-}
-
-fn resolve_relays(
-    file: &Document,
-    typed: &TypedAuthentication,
-    ctx: &mut CheckContext<'_>,
-) -> Vec<TrustedRelay> {
-    let mut relays = Vec::new();
-    for (index, relay) in typed.trusted_relays.iter().flatten().enumerate() {
-        let pointer = child("/authentication/trusted_relays", index);
-        let mut peers = Vec::new();
-        for (at, text) in relay.peers.iter().enumerate() {
-            match Network::parse(text) {
-                Ok(network) => peers.push(network),
-                Err(_) => {
-                    let pointer = child(&format!("{pointer}/peers"), at);
-                    let problem =
-                        file.problem_at(&pointer, format!("`{text}` is no address and no network"));
-                    ctx.report(problem.hint("write one such as `192.0.2.1` or `10.0.0.0/8`"));
-                }
-            }
-        }
-        match domain(&relay.authserv_id) {
-            Some(authserv_id) => relays.push(TrustedRelay { peers, authserv_id }),
-            None => {
-                let pointer = format!("{pointer}/authserv_id");
-                ctx.report(file.problem_at(
-                    &pointer,
-                    format!("`{}` is not a host name", relay.authserv_id),
-                ));
-            }
-        }
-    }
-    relays
-}
-
-fn resolve_arc_signers(
-    file: &Document,
-    typed: &TypedAuthentication,
-    ctx: &mut CheckContext<'_>,
-) -> Vec<String> {
-    let mut arc_signers = Vec::new();
-    for (index, text) in typed.trusted_arc_signers.iter().flatten().enumerate() {
-        match domain(text) {
-            Some(name) => arc_signers.push(name),
-            None => {
-                let pointer = child("/authentication/trusted_arc_signers", index);
-                ctx.report(file.problem_at(&pointer, format!("`{text}` is not a domain name")));
-            }
-        }
-    }
-    arc_signers
 }
 
 fn server(text: &str) -> Option<SocketAddr> {
@@ -215,28 +157,4 @@ fn server(text: &str) -> Option<SocketAddr> {
         .ok()
         .or_else(bare)
         .filter(|server: &SocketAddr| server.port() != 0)
-}
-
-/// JSON for `attache config show`.
-pub fn show(settings: &Authentication) -> Value {
-    let relays = settings.trusted_relays.iter().map(|relay| {
-        let peers = relay
-            .peers
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>();
-        json!({"peers": peers, "authserv_id": relay.authserv_id})
-    });
-    let servers = settings
-        .resolver
-        .servers
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>();
-    json!({
-        "mode": settings.mode.as_str(),
-        "resolver": {"servers": servers, "timeout": spell(settings.resolver.timeout)},
-        "trusted_relays": relays.collect::<Vec<_>>(),
-        "trusted_arc_signers": settings.trusted_arc_signers,
-    })
 }

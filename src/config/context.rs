@@ -1,11 +1,7 @@
 //! `configs/context.json`: named profiles, each an ordered list of resolver steps.
 
-use super::values::check_context::CheckContext;
-use crate::config::file::{ConfigFile, child};
 use crate::config::step;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use std::collections::BTreeMap;
+use crate::config::values::section::*;
 
 /// Profiles that the engine itself uses.
 const REQUIRED: &[&str] = &["thread", "responsibility"];
@@ -45,7 +41,8 @@ struct TypedStepObject {
     required: Option<bool>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(transparent)]
 pub struct ContextProfile {
     pub steps: Vec<ContextStep>,
 }
@@ -79,9 +76,10 @@ impl ContextProfile {
 }
 
 /// One step of the pipeline.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ContextStep {
     /// Name of the resolver.
+    #[serde(rename = "use")]
     pub resolver: String,
     /// Arguments, with unreplaced placeholders such as `{persona_id}`.
     pub args: Vec<String>,
@@ -105,14 +103,13 @@ pub fn resolve(
 ) -> BTreeMap<String, ContextProfile> {
     let mut profiles = BTreeMap::new();
     for (name, steps) in &file.typed.profiles {
-        let pointer = child("", name);
+        let place = &mut ctx.place(file, child("", name));
         if steps.is_empty() {
-            ctx.report(file.problem_at_key(&pointer, "a profile needs at least one step"));
+            place.refuse_key("", "a profile needs at least one step", "");
         }
-        let resolved = steps
-            .iter()
-            .enumerate()
-            .filter_map(|(index, step)| resolve_step(file, &child(&pointer, index), step, ctx));
+        let resolved = steps.iter().enumerate();
+        let resolved =
+            resolved.filter_map(|(index, step)| resolve_step(step, &mut place.under(index)));
         let steps = resolved.collect();
         profiles.insert(name.clone(), ContextProfile { steps });
     }
@@ -133,12 +130,7 @@ pub fn resolve(
     profiles
 }
 
-fn resolve_step(
-    file: &ConfigFile<TypedContext>,
-    pointer: &str,
-    typed: &TypedStep,
-    ctx: &mut CheckContext<'_>,
-) -> Option<ContextStep> {
+fn resolve_step(typed: &TypedStep, place: &mut CheckPlace<'_, '_>) -> Option<ContextStep> {
     let step = match typed {
         TypedStep::Text(text) => match step::parse(text) {
             Ok((resolver, args)) => ContextStep {
@@ -148,8 +140,8 @@ fn resolve_step(
                 required: None,
             },
             Err(error) => {
-                let problem = file.problem_at(pointer, format!("`{text}` is not a step: {error}"));
-                ctx.report(problem.hint("write `name` or `name(arg, …)`"));
+                let message = format!("`{text}` is not a step: {error}");
+                place.refuse("", message, "write `name` or `name(arg, …)`");
                 return None;
             }
         },
@@ -160,27 +152,23 @@ fn resolve_step(
             required: object.required,
         },
     };
-    check_resolver(file, pointer, &step, ctx);
+    check_resolver(&step, place);
     for arg in &step.args {
         if let Err(error) = step::check_placeholders(arg) {
-            ctx.report(file.problem_at(pointer, error.to_string()));
+            place.complain("", error.to_string());
         }
     }
     Some(step)
 }
 
 /// Checks that the resolver exists and takes that many arguments.
-fn check_resolver(
-    file: &ConfigFile<TypedContext>,
-    pointer: &str,
-    step: &ContextStep,
-    ctx: &mut CheckContext<'_>,
-) {
-    let resolvers = &ctx.names.resolvers;
+fn check_resolver(step: &ContextStep, place: &mut CheckPlace<'_, '_>) {
+    let names = place.ctx.names;
+    let resolvers = &names.resolvers;
     let Some((name, arity)) = resolvers.iter().find(|(name, _)| *name == step.resolver) else {
-        let problem = file.problem_at(pointer, format!("no resolver `{}`", step.resolver));
-        ctx.report(problem.did_you_mean(&step.resolver, resolvers.iter().map(|(name, _)| *name)));
-        return;
+        let message = format!("no resolver `{}`", step.resolver);
+        let known = resolvers.iter().map(|(name, _)| *name);
+        return place.unknown("", message, &step.resolver, known);
     };
     let given = step.args.len();
     if !arity.contains(&given) {
@@ -189,16 +177,11 @@ fn check_resolver(
             (least, most) if least == most => format!("{least} arguments"),
             (least, most) => format!("{least} to {most} arguments"),
         };
-        let message = format!("`{name}` takes {wanted}, not {given}");
         let places = vec!["…"; *arity.start()].join(", ");
-        let form = if places.is_empty() {
-            format!("`{name}`")
-        } else {
-            format!("`{name}({places})`")
+        let form = match places.as_str() {
+            "" => format!("write `{name}`"),
+            places => format!("write `{name}({places})`"),
         };
-        ctx.report(
-            file.problem_at(pointer, message)
-                .hint(format!("write {form}")),
-        );
+        place.refuse("", format!("`{name}` takes {wanted}, not {given}"), form);
     }
 }

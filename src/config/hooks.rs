@@ -1,23 +1,14 @@
 //! `configs/hooks.json`: programs of the owner that are asked before and after what a run does.
 
-use super::secrets;
-use super::values::check_context::CheckContext;
-use crate::config::file::duration::{self, TypedDuration};
-use crate::config::file::{ConfigFile, child};
 use crate::config::policy::REPLY;
+use crate::config::values::section::*;
 use crate::domain::{HookEvent, PersonaId};
 use crate::text::glob_matches;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const TIMEOUT_MAX: Duration = Duration::from_secs(120);
 /// Most hooks: each costs a process.
 const HOOKS_MAX: usize = 50;
-
-/// Variables of the engine's environment that a hook sees. Keys of providers are not among them.
-const ENVIRONMENT: &[&str] = &["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
 
 /// Programs of the owner that are asked before and after what a run does.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -39,7 +30,6 @@ struct TypedHook {
     #[schemars(length(min = 1, max = 64))]
     id: String,
     /// Occasion on which it is asked.
-    #[schemars(schema_with = "event_schema")]
     event: HookEvent,
     /// Persona that it is for. Default: all.
     persona: Option<String>,
@@ -51,8 +41,8 @@ struct TypedHook {
     #[schemars(length(min = 1))]
     command: Vec<String>,
     /// Time after which it is stopped, which counts as a no.
-    #[serde(default = "default_timeout", with = "duration::text")]
-    #[schemars(with = "TypedDuration", default = "timeout_text")]
+    #[serde(default = "default_timeout", with = "TypedDuration")]
+    #[schemars(default = "timeout_text")]
     timeout: Duration,
 }
 
@@ -61,12 +51,7 @@ fn default_timeout() -> Duration {
 }
 
 fn timeout_text() -> String {
-    duration::spell(TIMEOUT)
-}
-
-fn event_schema(_: &mut SchemaGenerator) -> Schema {
-    let words: Vec<&str> = HookEvent::ALL.iter().map(|event| event.as_str()).collect();
-    json_schema!({ "type": "string", "enum": words })
+    spell(TIMEOUT)
 }
 
 /// A program that is asked on one occasion.
@@ -80,7 +65,7 @@ pub struct Hook {
     pub tools: Vec<String>,
     /// Program and its arguments.
     pub command: Vec<String>,
-    #[serde(with = "duration::text")]
+    #[serde(with = "TypedDuration")]
     pub timeout: Duration,
     /// Variables that the program sees.
     #[serde(skip)]
@@ -99,101 +84,63 @@ impl Hook {
 /// Resolves `configs/hooks.json`. Problems go to the context.
 pub fn resolve(file: &ConfigFile<TypedHooks>, ctx: &mut CheckContext<'_>) -> Vec<Hook> {
     let typed = &file.typed.hooks;
+    let place = &mut ctx.place(file, "/hooks");
     if typed.len() > HOOKS_MAX {
-        let problem = file.problem_at("/hooks", format!("has more than {HOOKS_MAX} hooks"));
-        ctx.report(problem.hint("each costs a process; let one program do the work of several"));
+        let hint = "each costs a process; let one program do the work of several";
+        place.refuse("", format!("has more than {HOOKS_MAX} hooks"), hint);
     }
     let mut hooks: Vec<Hook> = Vec::new();
     for (index, typed) in typed.iter().take(HOOKS_MAX).enumerate() {
-        let pointer = child("/hooks", index);
-        if hooks.iter().any(|other| other.id == typed.id) {
-            let problem = file.problem_at(
-                &child(&pointer, "id"),
-                format!("two hooks are called `{}`", typed.id),
+        let (place, id) = (&mut place.under(index), &typed.id);
+        if hooks.iter().any(|other| other.id == *id) {
+            let message = format!("two hooks are called `{id}`");
+            place.refuse(
+                "id",
+                message,
+                "give each hook an id of its own: records name it",
             );
-            ctx.report(problem.hint("give each hook an id of its own: records name it"));
         }
-        hooks.extend(hook(file, &pointer, typed, ctx));
+        check_tools(typed, place);
+        let workspace = place.ctx.workspace;
+        place.check_command(&typed.command, workspace, &COMMAND);
+        place.check_timeout(typed.timeout, TIMEOUT_MAX, "hooks");
+        let persona = place.persona("persona", typed.persona.as_deref());
+        if persona.is_none() && typed.persona.is_some() {
+            continue;
+        }
+        hooks.push(Hook {
+            id: id.clone(),
+            event: typed.event,
+            persona,
+            tools: typed.tools.clone(),
+            command: typed.command.clone(),
+            timeout: typed.timeout,
+            environment: usual_environment().collect(),
+        });
     }
     hooks
 }
 
-fn hook(
-    file: &ConfigFile<TypedHooks>,
-    pointer: &str,
-    typed: &TypedHook,
-    ctx: &mut CheckContext<'_>,
-) -> Option<Hook> {
-    let at = |key: &str| child(pointer, key);
-    check_tools(file, pointer, typed, ctx);
-    check_command(file, &at("command"), typed, ctx);
-    if typed.timeout.is_zero() || typed.timeout > TIMEOUT_MAX {
-        let span = duration::spell(typed.timeout);
-        let problem = file.problem_at(&at("timeout"), format!("`{span}` is out of range"));
-        ctx.report(problem.hint("write a time from `1ms` to `2m`: a run waits for its hooks"));
-    }
-    let persona = match typed.persona.as_deref() {
-        Some(name) => Some(ctx.persona(&file.document, &at("persona"), name)?),
-        None => None,
-    };
-    Some(Hook {
-        id: typed.id.clone(),
-        event: typed.event,
-        persona,
-        tools: typed.tools.clone(),
-        command: typed.command.clone(),
-        timeout: typed.timeout,
-        environment: ENVIRONMENT
-            .iter()
-            .filter_map(|name| Some(((*name).to_owned(), secrets::environment(name)?)))
-            .collect(),
-    })
-}
+const COMMAND: CommandHints = CommandHints {
+    example: "such as `[\"hooks/check-mail\"]`, made executable",
+    elsewhere: "put it into `hooks/` of the workspace, where no persona writes",
+    folder: "workspace",
+};
 
-fn check_tools(
-    file: &ConfigFile<TypedHooks>,
-    pointer: &str,
-    typed: &TypedHook,
-    ctx: &mut CheckContext<'_>,
-) {
-    let at = child(pointer, "tools");
+fn check_tools(typed: &TypedHook, place: &mut CheckPlace<'_, '_>) {
     if !typed.tools.is_empty() && !typed.event.is_of_call() {
         let message = format!("`{}` belongs to a run and not to a tool", typed.event);
-        ctx.report(file.problem_at(&at, message).hint("leave it out"));
-        return;
+        return place.refuse("tools", message, "leave it out");
     }
     for tool in typed.tools.iter().filter(|tool| !tool.contains('*')) {
         let is_reply = tool == REPLY && typed.event == HookEvent::BeforeSend;
-        if !is_reply && !ctx.knows_tool(tool) {
-            let problem = file.problem_at(&at, format!("no tool `{tool}`"));
-            let problem = problem.did_you_mean(tool, ctx.tool_names().chain([REPLY]));
-            ctx.report(problem);
+        if !is_reply && !place.ctx.knows_tool(tool) {
+            let problem = place
+                .file
+                .problem_at(&place.at("tools"), format!("no tool `{tool}`"));
+            let known = place.ctx.tool_names().chain([REPLY]);
+            let problem = problem.did_you_mean(tool, known);
+            place.ctx.report(problem);
         }
-    }
-}
-
-/// Reports a command whose files a persona's tools or agents might write.
-fn check_command(
-    file: &ConfigFile<TypedHooks>,
-    pointer: &str,
-    typed: &TypedHook,
-    ctx: &mut CheckContext<'_>,
-) {
-    let personas = ctx.workspace.join("personas");
-    let is_below = |part: &String| super::file::below(ctx.workspace, part).starts_with(&personas);
-    let program = typed.command.first().filter(|program| !program.is_empty());
-    if program.is_none() {
-        let problem = file.problem_at(pointer, "names no program");
-        ctx.report(problem.hint("such as `[\"hooks/check-mail\"]`, made executable"));
-    } else if let Some(part) = typed.command.iter().find(|part| is_below(part)) {
-        let message = format!("`{part}` is in a persona's folder");
-        let problem = file.problem_at(pointer, message);
-        ctx.report(problem.hint("put it into `hooks/` of the workspace, where no persona writes"));
-    } else if let Some(program) = program.filter(|program| program.contains('/'))
-        && ctx.source.has_world()
-        && !super::file::is_program(&ctx.workspace.join(program))
-    {
-        let problem = file.problem_at(pointer, format!("`{program}` is not a program"));
-        ctx.report(problem.hint("its path begins at the workspace; `chmod +x` makes a script one"));
     }
 }

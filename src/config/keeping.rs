@@ -1,13 +1,8 @@
 //! `configs/keeping.json`: backups that the engine makes by itself, and what it throws away by age.
 
-use super::values::check_context::CheckContext;
-use crate::config::file::duration::{self, TypedDuration, spell};
-use crate::config::file::{ConfigFile, below};
+use crate::config::values::section::*;
 use chrono::{NaiveTime, Timelike};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Bounds of the interval between two backups.
 const EVERY_MIN: Duration = Duration::from_secs(3600);
@@ -16,6 +11,15 @@ const EVERY_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 const COUNT_MAX: u32 = 1000;
 /// Least age of what is thrown away: a shorter one is a typing error, such as `90m` for ninety months.
 const AGE_MIN: Duration = Duration::from_secs(24 * 3600);
+
+/// Folders that each backup copies.
+const OF_WORKSPACE: [&str; 5] = [
+    "configs",
+    "personas",
+    "skills",
+    "data/tokens",
+    "data/workspaces",
+];
 
 /// Backups, and what is thrown away by age. Without this file there is neither.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -36,8 +40,8 @@ pub struct TypedKeeping {
 #[serde(deny_unknown_fields)]
 struct TypedScheduledBackup {
     /// Interval between two backups, from `1h` to `366d`.
-    #[serde(default = "default_every", with = "duration::text")]
-    #[schemars(with = "TypedDuration", default = "every_text")]
+    #[serde(default = "default_every", with = "TypedDuration")]
+    #[schemars(default = "every_text")]
     every: Duration,
     /// Time of day in UTC from which the intervals count, such as `03:30`.
     #[serde(default = "default_at")]
@@ -67,78 +71,54 @@ const fn default_count() -> u32 {
     7
 }
 
-/// Ages after which data is thrown away, by kind.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct RetentionAges {
-    /// Requests to providers and their answers, of runs that succeeded or were cancelled.
-    #[serde(with = "optional_duration")]
-    #[schemars(with = "Option<TypedDuration>")]
-    pub turns: Option<Duration>,
-    /// Raw bytes of letters.
-    #[serde(with = "optional_duration")]
-    #[schemars(with = "Option<TypedDuration>")]
-    pub letters: Option<Duration>,
-    /// Bytes of attachments.
-    #[serde(with = "optional_duration")]
-    #[schemars(with = "Option<TypedDuration>")]
-    pub attachments: Option<Duration>,
-    /// Bytes and attachments of letters that were filed and whose senders prove nothing.
-    #[serde(with = "optional_duration")]
-    #[schemars(with = "Option<TypedDuration>")]
-    pub unproven: Option<Duration>,
-    /// Bytes of mails that everybody has, or that were cancelled.
-    #[serde(with = "optional_duration")]
-    #[schemars(with = "Option<TypedDuration>")]
-    pub mails: Option<Duration>,
-    /// Records of forks, and their folders.
-    #[serde(with = "optional_duration")]
-    #[schemars(with = "Option<TypedDuration>")]
-    pub forks: Option<Duration>,
-    /// Earlier versions of personas' files.
-    #[serde(with = "optional_duration")]
-    #[schemars(with = "Option<TypedDuration>")]
-    pub versions: Option<Duration>,
-    /// Notices that were told.
-    #[serde(with = "optional_duration")]
-    #[schemars(with = "Option<TypedDuration>")]
-    pub notices: Option<Duration>,
-    /// The log of what was decided.
-    #[serde(with = "optional_duration")]
-    #[schemars(with = "Option<TypedDuration>")]
-    pub decisions: Option<Duration>,
-    /// What `attache tail` shows of the past.
-    #[serde(with = "optional_duration")]
-    #[schemars(with = "Option<TypedDuration>")]
-    pub feed: Option<Duration>,
-    /// What webhooks were told, or could not be told.
-    #[serde(with = "optional_duration")]
-    #[schemars(with = "Option<TypedDuration>")]
-    pub webhooks: Option<Duration>,
-    /// Counts of automatic mails.
-    #[serde(with = "optional_duration")]
-    #[schemars(with = "Option<TypedDuration>")]
-    pub counts: Option<Duration>,
+macro_rules! retention_ages {
+    ($($(#[$doc:meta])* $kind:ident)*) => {
+        /// Ages after which data is thrown away, by kind.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct RetentionAges {
+            $(
+                $(#[$doc])*
+                #[serde(with = "optional_duration")]
+                #[schemars(with = "Option<TypedDuration>")]
+                pub $kind: Option<Duration>,
+            )*
+        }
+
+        impl RetentionAges {
+            /// Returns the age of every kind, in the order of `attache gc`.
+            pub fn kinds(&self) -> Vec<(&'static str, Option<Duration>)> {
+                vec![$((stringify!($kind), self.$kind)),*]
+            }
+        }
+    };
 }
 
-impl RetentionAges {
-    /// Returns the age of every kind, in the order of `attache gc`.
-    pub fn kinds(&self) -> [(&'static str, Option<Duration>); 12] {
-        [
-            ("turns", self.turns),
-            ("letters", self.letters),
-            ("attachments", self.attachments),
-            ("unproven", self.unproven),
-            ("mails", self.mails),
-            ("forks", self.forks),
-            ("versions", self.versions),
-            ("notices", self.notices),
-            ("decisions", self.decisions),
-            ("feed", self.feed),
-            ("webhooks", self.webhooks),
-            ("counts", self.counts),
-        ]
-    }
+retention_ages! {
+    /// Requests to providers and their answers, of runs that succeeded or were cancelled.
+    turns
+    /// Raw bytes of letters.
+    letters
+    /// Bytes of attachments.
+    attachments
+    /// Bytes and attachments of letters that were filed and whose senders prove nothing.
+    unproven
+    /// Bytes of mails that everybody has, or that were cancelled.
+    mails
+    /// Records of forks, and their folders.
+    forks
+    /// Earlier versions of personas' files.
+    versions
+    /// Notices that were told.
+    notices
+    /// The log of what was decided.
+    decisions
+    /// What `attache tail` shows of the past.
+    feed
+    /// What webhooks were told, or could not be told.
+    webhooks
+    /// Counts of automatic mails.
+    counts
 }
 
 /// Serde form of an age that may be left out.
@@ -166,7 +146,7 @@ pub struct KeepingSettings {
 /// Backups that the engine makes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ScheduledBackup {
-    #[serde(with = "duration::text")]
+    #[serde(with = "TypedDuration")]
     pub every: Duration,
     /// Time of day in UTC from which the intervals count.
     pub at: NaiveTime,
@@ -184,65 +164,49 @@ impl ScheduledBackup {
 
 /// Resolves `configs/keeping.json`. Problems go to the context.
 pub fn resolve(file: &ConfigFile<TypedKeeping>, ctx: &mut CheckContext<'_>) -> KeepingSettings {
-    let backup = file.typed.backup.as_ref();
-    for (kind, age) in file.typed.retention.kinds() {
+    let (backup, retention) = (&file.typed.backup, &file.typed.retention);
+    let place = &mut ctx.place(file, "");
+    for (kind, age) in retention.kinds() {
         if age.is_some_and(|age| age < AGE_MIN) {
-            let problem = file.problem_at(&format!("/retention/{kind}"), "must be `1d` or more");
-            ctx.report(problem.hint("`d` is days, `m` is minutes: write `90d` for three months"));
+            let hint = "`d` is days, `m` is minutes: write `90d` for three months";
+            place.refuse(&format!("retention/{kind}"), "must be `1d` or more", hint);
         }
     }
     KeepingSettings {
-        backup: backup.and_then(|typed| resolve_backup(file, typed, ctx)),
-        retention: file.typed.retention.clone(),
+        backup: backup
+            .as_ref()
+            .and_then(|typed| resolve_backup(typed, &mut place.under("backup"))),
+        retention: retention.clone(),
     }
 }
 
 fn resolve_backup(
-    file: &ConfigFile<TypedKeeping>,
     typed: &TypedScheduledBackup,
-    ctx: &mut CheckContext<'_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Option<ScheduledBackup> {
-    let mut report = |pointer: &str, message: String, hint: &str| {
-        ctx.report(file.problem_at(pointer, message).hint(hint));
-    };
     if !(EVERY_MIN..=EVERY_MAX).contains(&typed.every) {
         let hint = "`d` is days, `h` hours, `m` minutes; once a day is `1d`";
-        report(
-            "/backup/every",
-            "must be from `1h` to `366d`".to_owned(),
-            hint,
-        );
+        place.refuse("every", "must be from `1h` to `366d`", hint);
     }
     if !(1..=COUNT_MAX).contains(&typed.count) {
         let hint = "the oldest good backup is removed when there are more";
-        report(
-            "/backup/count",
-            format!("must be from 1 to {COUNT_MAX}"),
-            hint,
-        );
+        place.refuse("count", format!("must be from 1 to {COUNT_MAX}"), hint);
     }
     let at = NaiveTime::parse_from_str(&typed.at, "%H:%M").ok();
     if at.is_none() {
-        let message = format!("`{}` is no time of day", typed.at);
-        report(
-            "/backup/at",
-            message,
-            "write hours and minutes in UTC, such as `03:30`",
-        );
+        let hint = "write hours and minutes in UTC, such as `03:30`";
+        place.refuse("at", format!("`{}` is no time of day", typed.at), hint);
     }
-    let folder = below(ctx.workspace, &typed.folder);
-    let of_workspace = [
-        "configs",
-        "personas",
-        "skills",
-        "data/tokens",
-        "data/workspaces",
-    ];
-    let of_workspace = of_workspace.map(|name| ctx.workspace.join(name));
-    if folder == ctx.workspace || of_workspace.iter().any(|part| folder.starts_with(part)) {
+    let workspace = place.ctx.workspace;
+    let folder = below(workspace, &typed.folder);
+    let is_copied = |part: &&str| folder.starts_with(workspace.join(part));
+    if folder == workspace || OF_WORKSPACE.iter().any(is_copied) {
         let message = format!("`{}` is a folder that each backup copies", typed.folder);
-        let problem = file.problem_at("/backup/folder", message);
-        ctx.report(problem.hint("name another folder, best on another disk"));
+        place.refuse(
+            "folder",
+            message,
+            "name another folder, best on another disk",
+        );
     }
     Some(ScheduledBackup {
         every: typed.every,

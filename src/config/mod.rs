@@ -1,9 +1,9 @@
 //! Turns the typed files into resolved settings.
 //!
-//! Every section of a file has one module with both stages: `Typed…` (serde, `deny_unknown_fields`,
-//! `Option`s, the source of its JSON Schema) and the settings, which `resolve` builds. No value
-//! falls back silently. Sections import `file`, `values` and each other downwards; `load` imports
-//! them, and nothing imports `load`.
+//! Every section of a file has one module. Where the typed values are the settings, it has one struct, and `check` or
+//! `resolve` reports what its schema cannot say. Where resolving changes the shape (secrets, references to personas,
+//! addresses, lists that may be `null`), it has a second one, `Typed…`, the source of its JSON Schema. No value falls back
+//! silently. Sections import `file`, `values` and each other downwards; `load` imports them, and nothing imports `load`.
 //!
 //! - `file`: one file with its text, positions, problems and schema
 //! - `values`: host names, time zones, address patterns, names, shared checks
@@ -61,10 +61,10 @@ pub use file::{
 pub use gateway::http_listeners::{HttpListener, WebOrigin};
 pub use gateway::ingest::HttpIngest;
 pub use gateway::limits::Limits;
-pub use gateway::listeners::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, TlsFiles};
-pub use gateway::mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
+pub use gateway::listeners::{ListenAddress, ListenerKind, SmtpListener, TlsFiles};
+pub use gateway::mailboxes::{AfterStored, ImapMailbox, MailboxLogin, OAuth};
 pub use gateway::notices::NoticeSettings;
-pub use gateway::outbound::{BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings};
+pub use gateway::outbound::{BounceAddress, OnUnknown, Smarthost, TransportSettings};
 pub use gateway::submission::Submitter;
 pub use gateway::telemetry::{PingTarget, Telemetry, TraceTarget};
 pub use gateway::webhooks::{Webhook, WebhookKey};
@@ -116,6 +116,6 @@ pub use skills::{
 pub use step::PLACEHOLDERS;
 pub use values::answer_schema;
 pub use values::name_catalog::NameCatalog;
-pub use values::net::{address_hint, domain_hint, is_loopback_host, may_speak_http};
+pub use values::net::{MailTls, address_hint, domain_hint, is_loopback_host, may_speak_http};
 pub use values::zones::zone_hint;
 pub use web::{FetchSettings, SearchSettings, WebSettings};

@@ -2,25 +2,23 @@
 
 use super::inference::budgets::{PersonaBudget, TypedPersonaBudget};
 use super::inference::fallback::{ModelChoice, TypedChoice};
-use super::inference::run_settings::{TypedOwnTimeouts, TypedSettings};
+use super::inference::run_settings::TypedOwnTimeouts;
 use super::inference::{budgets, fallback, instances, run_settings};
-use super::letters::outgoing::{self, PersonaMail, TypedPersonaMail};
-use super::letters::{self, LetterRules, TypedLetterRule, TypedLetters};
+use super::letters::outgoing::{self, PersonaMail};
+use super::letters::{self, LetterRules, LettersOwner, TypedLetterRule, TypedLetters};
 use super::skills::PinnedSkill;
-use super::values::check_context::CheckContext;
 use super::values::net::address_hint;
 use super::values::words::words_schema;
 use super::values::zones::zone_hint;
-use crate::config::file::{ConfigFile, TypedDuration, child};
+use crate::config::values::section::*;
 use crate::domain::{
-    Address, AnswerTo, PdfFiles, PersonaId, PlanMode, QuoteMode, ReplyMode, RunOptions, RunSettings,
+    Address, AnswerTo, PdfFiles, PersonaId, PlanMode, QuoteMode, ReplyMode, RunOptions,
+    RunSettings, Temperature,
 };
 use crate::policy::PolicyRule;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
-use std::collections::BTreeMap;
+use serde::{Deserializer, Serializer};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -51,18 +49,18 @@ pub struct TypedPersona {
     /// `tool_only`: only tools send mail; `draft`: every mail to others waits until an owner sends it.
     #[serde(default)]
     #[schemars(schema_with = "reply_schema")]
-    reply: TypedReply,
+    reply: ReplyMode,
     /// Recipients of its answers to letters. `sender`: the sender alone; `all`: those in `To` and `Cc` get a copy, if the sender is
     /// a contact and is known to have written these fields.
     #[serde(default)]
     #[schemars(schema_with = "reply_to_schema")]
-    reply_to: TypedAnswerTo,
+    reply_to: AnswerTo,
     /// Text below its mails, behind `-- `: as typed, or the path of a `.md` or `.txt` file below its folder. Default: none.
     signature: Option<String>,
     /// What of a letter is quoted below its answer. `none`: nothing; `last`: what the letter says, without what it quotes itself.
     #[serde(default)]
     #[schemars(schema_with = "quote_schema")]
-    quote: TypedQuote,
+    quote: QuoteMode,
     /// Time for which its mails wait in the outbox, where they can be cancelled, up to `24h`. Default: `0s`.
     undo: Option<TypedDuration>,
     /// Context profile of its letters, a key of `configs/context.json`. Default: `thread`.
@@ -100,12 +98,12 @@ pub struct TypedPersona {
     /// `ask`: its runs propose a plan to the owner before they send or change anything.
     #[serde(default)]
     #[schemars(schema_with = "plan_schema")]
-    plan: TypedPlan,
+    plan: PlanMode,
     /// PDF files of letters that its model is sent as they are, where the provider takes them. `scans`: those without text;
     /// `always`: every one; `never`: none.
     #[serde(default)]
     #[schemars(schema_with = "pdf_files_schema")]
-    pdf_files: TypedPdfFiles,
+    pdf_files: PdfFiles,
     /// `true`: it may run commands in a sandbox (`shell`), for its owner and for schedules. Needs bubblewrap.
     #[serde(default)]
     shell: bool,
@@ -113,89 +111,20 @@ pub struct TypedPersona {
     budget: Option<TypedPersonaBudget>,
 }
 
-impl TypedPersona {
-    fn settings(&self) -> TypedSettings {
-        let budget = self.budget.as_ref();
-        TypedSettings {
-            max_output_tokens: self.max_output_tokens,
-            temperature: self.temperature,
-            max_tool_turns: self.max_tool_turns,
-            tool_calls_max: budget.and_then(|budget| budget.tool_calls_max),
-            duration_max: budget.and_then(|budget| budget.duration_max),
-            timeouts: self.timeouts,
-        }
-    }
+macro_rules! word_schemas {
+    ($($name:ident: $words:ident;)*) => {
+        $(fn $name(_: &mut SchemaGenerator) -> Schema {
+            words_schema($words::ALL, $words::as_str, Some($words::default()))
+        })*
+    };
 }
 
-/// [`PlanMode`] with its default.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(transparent)]
-struct TypedPlan(PlanMode);
-
-impl Default for TypedPlan {
-    fn default() -> Self {
-        Self(PlanMode::None)
-    }
-}
-
-fn plan_schema(_: &mut SchemaGenerator) -> Schema {
-    words_schema(PlanMode::ALL, PlanMode::as_str, Some(PlanMode::None))
-}
-
-/// [`ReplyMode`] with its default.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(transparent)]
-struct TypedReply(ReplyMode);
-
-impl Default for TypedReply {
-    fn default() -> Self {
-        Self(ReplyMode::Final)
-    }
-}
-
-fn reply_schema(_: &mut SchemaGenerator) -> Schema {
-    words_schema(ReplyMode::ALL, ReplyMode::as_str, Some(ReplyMode::Final))
-}
-
-/// [`AnswerTo`] with its default.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(transparent)]
-struct TypedAnswerTo(AnswerTo);
-
-impl Default for TypedAnswerTo {
-    fn default() -> Self {
-        Self(AnswerTo::Sender)
-    }
-}
-
-/// [`QuoteMode`] with its default.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(transparent)]
-struct TypedQuote(QuoteMode);
-
-impl Default for TypedQuote {
-    fn default() -> Self {
-        Self(QuoteMode::None)
-    }
-}
-
-fn quote_schema(_: &mut SchemaGenerator) -> Schema {
-    words_schema(QuoteMode::ALL, QuoteMode::as_str, Some(QuoteMode::None))
-}
-
-fn reply_to_schema(_: &mut SchemaGenerator) -> Schema {
-    words_schema(AnswerTo::ALL, AnswerTo::as_str, Some(AnswerTo::Sender))
-}
-
-/// [`PdfFiles`] with its default: a scan tells a model nothing otherwise, and its pages go where the letter's text goes.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(transparent)]
-struct TypedPdfFiles(PdfFiles);
-
-impl Default for TypedPdfFiles {
-    fn default() -> Self {
-        Self(PdfFiles::Scans)
-    }
+word_schemas! {
+    plan_schema: PlanMode;
+    reply_schema: ReplyMode;
+    quote_schema: QuoteMode;
+    reply_to_schema: AnswerTo;
+    pdf_files_schema: PdfFiles;
 }
 
 /// Tools of a persona. What a sender may not use is in none of them.
@@ -216,13 +145,14 @@ impl PersonaTools {
             Self::Basic | Self::All => None,
         }
     }
+}
 
-    /// Returns what its file says.
-    pub fn show(&self) -> Value {
+impl Serialize for PersonaTools {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Basic => "basic".into(),
-            Self::All => "all".into(),
-            Self::Named(names) => names.as_slice().into(),
+            Self::Basic => to.serialize_str("basic"),
+            Self::All => to.serialize_str("all"),
+            Self::Named(names) => names.serialize(to),
         }
     }
 }
@@ -266,10 +196,6 @@ fn tools_schema(_: &mut SchemaGenerator) -> Schema {
         ],
         "default": "basic"
     })
-}
-
-fn pdf_files_schema(_: &mut SchemaGenerator) -> Schema {
-    words_schema(PdfFiles::ALL, PdfFiles::as_str, Some(PdfFiles::Scans))
 }
 
 /// A resolved persona: a folder below `personas/`.
@@ -362,63 +288,97 @@ pub fn resolve(
     ctx: &mut CheckContext<'_>,
 ) -> Option<Persona> {
     let typed = &file.typed;
+    let place = &mut ctx.place(file, "");
     if let Some(Err(error)) = typed.name.as_deref().map(check_name) {
-        let problem = file.problem_at("/name", error.to_string());
-        ctx.report(problem.hint("write the name that correspondents are to see"));
+        let hint = "write the name that correspondents are to see";
+        place.refuse("name", error.to_string(), hint);
     }
-    check_names(file, ctx);
-    let aliases = typed.aliases.iter().flatten().enumerate();
-    let aliases = aliases
-        .filter_map(|(i, text)| address(file, &child("/aliases", i), text, mail_domain, ctx));
-    let aliases: Vec<Address> = aliases.collect();
-    let timezone = match typed.timezone.as_deref().map(str::parse) {
-        None => chrono_tz::UTC,
-        Some(Ok(zone)) => zone,
-        Some(Err(_)) => {
-            unknown_zone(file, ctx);
-            chrono_tz::UTC
+    if let Some(provider) = &typed.provider {
+        instances::is_provider(provider, "provider", place);
+    }
+    for (index, tool) in typed.tools.named().into_iter().flatten().enumerate() {
+        place.is_tool(&format!("tools/{index}"), tool, None);
+    }
+    let zone = typed.timezone.as_deref().unwrap_or("UTC");
+    let timezone = zone.parse();
+    if timezone.is_err() {
+        place.refuse(
+            "timezone",
+            format!("no time zone `{zone}`"),
+            zone_hint(zone),
+        );
+    }
+    let read = |text: &str| {
+        Address::parse_in(text, mail_domain)
+            .map_err(|error| (error.to_string(), address_hint(text)))
+    };
+    let aliases = place.each(
+        "aliases",
+        typed.aliases.as_deref().unwrap_or_default(),
+        read,
+    );
+    let address = match read(typed.address.as_deref()?) {
+        Ok(address) => address,
+        Err((message, hint)) => {
+            place.refuse("address", message, hint);
+            return None;
         }
     };
-    let own = typed.address.as_deref()?;
-    let address = address(file, "/address", own, mail_domain, ctx)?;
     let own: Vec<&Address> = std::iter::once(&address).chain(&aliases).collect();
-    let of_letters = TypedLetters {
-        profile: typed.profile.as_deref(),
-        output_schema: typed.output_schema.as_deref(),
-        rules: &typed.letters,
-        tools: typed.tools.named(),
+    let letters = letters::resolve(
+        &TypedLetters {
+            profile: typed.profile.as_deref(),
+            output_schema: typed.output_schema.as_deref(),
+            rules: &typed.letters,
+            tools: typed.tools.named(),
+        },
+        &LettersOwner {
+            persona: id,
+            own: &own,
+            mail_domain,
+        },
+        place,
+    );
+    let none = TypedPersonaBudget::default();
+    let budget = typed.budget.as_ref().unwrap_or(&none);
+    let settings = RunSettings {
+        max_output_tokens: typed.max_output_tokens,
+        temperature: typed.temperature.and_then(Temperature::of),
+        max_tool_turns: typed.max_tool_turns,
+        tool_calls_max: budget.tool_calls_max,
+        duration_max: budget.duration_max.map(|span| span.0),
+        ..RunSettings::default()
     };
-    let letters = letters::resolve((&file.document, of_letters), (id, &own, mail_domain), ctx);
-    let mail = TypedPersonaMail {
-        reply_to: typed.reply_to.0,
-        signature: typed.signature.as_deref(),
-        quote: typed.quote.0,
-        undo: typed.undo,
-    };
+    let fallback = typed.fallback.as_deref();
     Some(Persona {
         id: id.clone(),
         name: typed.name.clone().unwrap_or_default(),
         address,
         aliases,
-        reply: typed.reply.0,
-        mail: outgoing::resolve((&file.document, mail), id, ctx),
+        reply: typed.reply,
+        mail: PersonaMail {
+            reply_to: typed.reply_to,
+            signature: typed
+                .signature
+                .as_deref()
+                .and_then(|typed| outgoing::signature(id, typed, place)),
+            quote: typed.quote,
+            undo: outgoing::undo(typed.undo, place),
+        },
         letters,
         provider: typed.provider.clone(),
         model: typed.model.clone(),
-        fallback: typed
-            .fallback
-            .as_deref()
-            .map(|typed| fallback::resolve(&file.document, typed, ctx)),
-        settings: run_settings::resolve(&file.document, "", typed.settings(), ctx),
+        fallback: fallback.map(|typed| fallback::resolve(typed, &mut place.under("fallback"))),
+        settings: run_settings::resolve(settings, typed.timeouts, place),
         tools: typed.tools.clone(),
-        timezone,
-        budget: budgets::resolve_persona(typed.budget.as_ref()),
-        plan: typed.plan.0,
-        pdf_files: typed.pdf_files.0,
+        timezone: timezone.unwrap_or(chrono_tz::UTC),
+        budget: budgets::resolve_persona(budget),
+        plan: typed.plan,
+        pdf_files: typed.pdf_files,
         shell: typed.shell,
         skills: Vec::new(),
         rules: Vec::new(),
-        folder: ctx.workspace.join("personas").join(id.as_str()),
+        folder: place.ctx.workspace.join("personas").join(id.as_str()),
     })
 }
 
@@ -432,57 +392,4 @@ pub fn possible_addresses(text: &str, mail_domain: &str) -> Vec<Address> {
         .filter_map(|word| Address::parse_in(word, mail_domain).ok())
         .take(WORDS_MAX)
         .collect()
-}
-
-fn address(
-    file: &ConfigFile<TypedPersona>,
-    pointer: &str,
-    text: &str,
-    mail_domain: &str,
-    ctx: &mut CheckContext<'_>,
-) -> Option<Address> {
-    match Address::parse_in(text, mail_domain) {
-        Ok(address) => Some(address),
-        Err(error) => {
-            ctx.report(
-                file.problem_at(pointer, error.to_string())
-                    .hint(address_hint(text)),
-            );
-            None
-        }
-    }
-}
-
-/// Checks names that higher modules define.
-fn check_names(file: &ConfigFile<TypedPersona>, ctx: &mut CheckContext<'_>) {
-    if let Some(provider) = file
-        .typed
-        .provider
-        .as_deref()
-        .filter(|name| !ctx.knows_provider(name))
-    {
-        let problem = file.problem_at("/provider", format!("no provider `{provider}`"));
-        let problem = instances::explained(problem, provider, ctx);
-        ctx.report(problem);
-    }
-    for (index, tool) in file
-        .typed
-        .tools
-        .named()
-        .iter()
-        .copied()
-        .flatten()
-        .enumerate()
-    {
-        if !ctx.knows_tool(tool) {
-            let problem = file.problem_at(&child("/tools", index), format!("no tool `{tool}`"));
-            ctx.report(problem.did_you_mean(tool, ctx.tool_names()));
-        }
-    }
-}
-
-fn unknown_zone(file: &ConfigFile<TypedPersona>, ctx: &mut CheckContext<'_>) {
-    let typed = file.typed.timezone.as_deref().unwrap_or_default();
-    let problem = file.problem_at("/timezone", format!("no time zone `{typed}`"));
-    ctx.report(problem.hint(zone_hint(typed)));
 }

@@ -2,16 +2,11 @@
 //!
 //! Rules of `configs/` stand before those of a persona, so that a persona's file opens nothing that the first file closes.
 
-use super::values::check_context::CheckContext;
-use crate::config::file::duration::{self, TypedDuration};
-use crate::config::file::{ConfigFile, Problem, child};
+use crate::config::values::section::*;
 use crate::domain::{PersonaId, Timestamp};
 use crate::policy::{FACTS, PolicyEffect, PolicyRule, read_condition, shadow_of};
 use chrono::{NaiveDate, NaiveTime};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use std::time::Duration;
+use serde_json::Map;
 
 /// Name by which a rule means the final text of a run, which is mailed without a tool.
 pub const REPLY: &str = "reply";
@@ -29,7 +24,7 @@ pub struct TypedPolicy {
     #[serde(default)]
     rules: Vec<TypedRule>,
     /// How the owner is asked. Only in `configs/policy.json`.
-    approvals: Option<TypedApprovals>,
+    approvals: Option<ApprovalSettings>,
 }
 
 /// A rule.
@@ -66,31 +61,29 @@ enum OneOrMore {
 }
 
 /// How the owner is asked.
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct TypedApprovals {
+pub struct ApprovalSettings {
     /// Time after which a question that nobody answered counts as a no.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
-    expires_after: Duration,
+    #[serde(with = "TypedDuration")]
+    pub expires_after: Duration,
     /// Most open questions of one persona; further calls are refused.
     #[schemars(range(min = 1, max = 1000))]
-    open_max: u32,
+    pub open_max: u32,
     /// Most questions of one run; further calls are refused.
     #[schemars(range(min = 1, max = 100))]
-    questions_per_run_max: u32,
+    pub questions_per_run_max: u32,
     /// Time after which a draft that nobody sent is discarded.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
-    drafts_expire_after: Duration,
+    #[serde(with = "TypedDuration")]
+    pub drafts_expire_after: Duration,
     /// Most drafts of one persona that wait; further ones are stored and not kept as drafts.
     #[schemars(range(min = 1, max = 10000))]
-    drafts_open_max: u32,
+    pub drafts_open_max: u32,
     /// Tools whose questions an answer by mail does not decide; `*` stands for any text.
-    not_by_mail: Vec<String>,
+    pub not_by_mail: Vec<String>,
 }
 
-impl Default for TypedApprovals {
+impl Default for ApprovalSettings {
     fn default() -> Self {
         Self {
             expires_after: Duration::from_secs(72 * 3600),
@@ -104,76 +97,31 @@ impl Default for TypedApprovals {
 }
 
 /// Rules of a file, and how the owner is asked.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct PolicySettings {
     /// Rules for every persona.
     pub rules: Vec<PolicyRule>,
     pub approvals: ApprovalSettings,
 }
 
-/// How the owner is asked.
-#[derive(Debug, Clone, Serialize)]
-pub struct ApprovalSettings {
-    /// Time after which a question that nobody answered counts as a no.
-    #[serde(with = "duration::text")]
-    pub expires_after: Duration,
-    /// Most open questions of one persona.
-    pub open_max: u32,
-    /// Most questions of one run.
-    pub questions_per_run_max: u32,
-    /// Time after which a draft that nobody sent is discarded.
-    #[serde(with = "duration::text")]
-    pub drafts_expire_after: Duration,
-    /// Most drafts of one persona that wait.
-    pub drafts_open_max: u32,
-    /// Tools whose questions an answer by mail does not decide, as patterns.
-    pub not_by_mail: Vec<String>,
-}
-
-impl From<&TypedApprovals> for ApprovalSettings {
-    fn from(typed: &TypedApprovals) -> Self {
-        Self {
-            expires_after: typed.expires_after,
-            open_max: typed.open_max,
-            questions_per_run_max: typed.questions_per_run_max,
-            drafts_expire_after: typed.drafts_expire_after,
-            drafts_open_max: typed.drafts_open_max,
-            not_by_mail: typed.not_by_mail.clone(),
-        }
-    }
-}
-
-impl Default for PolicySettings {
-    fn default() -> Self {
-        Self {
-            rules: Vec::new(),
-            approvals: (&TypedApprovals::default()).into(),
-        }
-    }
-}
-
 /// Resolves `configs/policy.json`. Problems go to the context.
 pub fn resolve(file: &ConfigFile<TypedPolicy>, ctx: &mut CheckContext<'_>) -> PolicySettings {
-    let approvals = file.typed.approvals.as_ref();
-    let spans = approvals.map(|typed| {
-        [
-            ("expires_after", typed.expires_after),
-            ("drafts_expire_after", typed.drafts_expire_after),
-        ]
-    });
-    let is_short = |(_, span): &(&str, Duration)| *span < Duration::from_secs(60);
-    for (key, span) in spans.into_iter().flatten().filter(is_short) {
-        let span = duration::spell(span);
-        let message = format!("`{span}` is too short for an answer by mail");
-        let problem = file.problem_at(&child("/approvals", key), message);
-        ctx.report(problem.hint("write a minute or more, such as `72h`"));
+    let approvals = file.typed.approvals.clone().unwrap_or_default();
+    for (key, span) in [
+        ("expires_after", approvals.expires_after),
+        ("drafts_expire_after", approvals.drafts_expire_after),
+    ] {
+        if span < Duration::from_secs(60) {
+            ctx.place(file, "/approvals").refuse(
+                key,
+                format!("`{}` is too short for an answer by mail", spell(span)),
+                "write a minute or more, such as `72h`",
+            );
+        }
     }
     PolicySettings {
         rules: rules(file, None, &[], ctx),
-        approvals: approvals.map_or_else(
-            || PolicySettings::default().approvals,
-            ApprovalSettings::from,
-        ),
+        approvals,
     }
 }
 
@@ -185,8 +133,8 @@ pub fn resolve_of_persona(
     ctx: &mut CheckContext<'_>,
 ) -> Vec<PolicyRule> {
     if file.typed.approvals.is_some() {
-        let problem = file.problem_at("/approvals", "stands in `configs/policy.json` only");
-        ctx.report(problem);
+        let message = "stands in `configs/policy.json` only";
+        ctx.place(file, "").complain("approvals", message);
     }
     rules(file, Some(persona), before, ctx)
 }
@@ -198,34 +146,30 @@ fn rules(
     ctx: &mut CheckContext<'_>,
 ) -> Vec<PolicyRule> {
     let mut all = before.to_vec();
+    let place = &mut ctx.place(file, "/rules");
     if file.typed.rules.len() > RULES_MAX {
-        let problem = file.problem_at("/rules", format!("has more than {RULES_MAX} rules"));
-        ctx.report(problem);
+        place.complain("", format!("has more than {RULES_MAX} rules"));
     }
     for (index, typed) in file.typed.rules.iter().take(RULES_MAX).enumerate() {
-        let pointer = child("/rules", index);
-        let Some(rule) = rule(file, &pointer, typed, persona, ctx) else {
+        let place = &mut place.under(index);
+        let Some(rule) = rule(typed, persona, place) else {
             continue;
         };
-        if all.iter().any(|other| other.id == rule.id) {
-            let problem = file.problem_at(
-                &format!("{pointer}/id"),
-                format!("two rules are called `{}`", rule.id),
+        let id = &rule.id;
+        if all.iter().any(|other| other.id == *id) {
+            let message = format!("two rules are called `{id}`");
+            place.refuse(
+                "id",
+                message,
+                "give each rule an id of its own: records name it",
             );
-            ctx.report(problem.hint("give each rule an id of its own: records name it"));
         }
-        if let Some(shadow) = shadow_of(&all, &rule) {
-            let problem = file.problem_at(
-                &pointer,
-                format!(
-                    "rule `{}` never decides: `{}` matches whenever it does",
-                    rule.id, shadow.id
-                ),
+        if let Some(PolicyRule { id: shadow, .. }) = shadow_of(&all, &rule) {
+            place.refuse(
+                "",
+                format!("rule `{id}` never decides: `{shadow}` matches whenever it does"),
+                format!("put `{id}` before `{shadow}`, or remove it"),
             );
-            ctx.report(problem.hint(format!(
-                "put `{}` before `{}`, or remove it",
-                rule.id, shadow.id
-            )));
         }
         all.push(rule);
     }
@@ -233,22 +177,21 @@ fn rules(
 }
 
 fn rule(
-    file: &ConfigFile<TypedPolicy>,
-    pointer: &str,
     typed: &TypedRule,
     persona: Option<&PersonaId>,
-    ctx: &mut CheckContext<'_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Option<PolicyRule> {
-    let at = |key: &str| format!("{pointer}/{key}");
-    let named = typed.persona.as_deref();
-    if named.is_some() && persona.is_some() {
-        let problem = file.problem_at(&at("persona"), "is the persona of this file already");
-        ctx.report(problem.hint("leave it out"));
-        return None;
-    }
-    let named = match named {
-        Some(name) => Some(ctx.persona(&file.document, &at("persona"), name)?),
-        None => persona.cloned(),
+    let persona = match (&typed.persona, persona) {
+        (Some(_), Some(_)) => {
+            place.refuse(
+                "persona",
+                "is the persona of this file already",
+                "leave it out",
+            );
+            return None;
+        }
+        (Some(name), None) => Some(place.persona("persona", Some(name))?),
+        (None, persona) => persona.cloned(),
     };
     let tools: Vec<String> = match &typed.tool {
         None => Vec::new(),
@@ -256,69 +199,48 @@ fn rule(
         Some(OneOrMore::More(tools)) => tools.clone(),
     };
     for tool in tools.iter().filter(|tool| !tool.contains('*')) {
-        if tool != REPLY && !ctx.knows_tool(tool) {
-            let problem = file.problem_at(&at("tool"), format!("no tool `{tool}`"));
-            let known = ctx.tool_names().chain([REPLY]);
-            let problem = problem.did_you_mean(tool, known);
-            ctx.report(problem);
-        }
+        place.is_tool("tool", tool, Some(REPLY));
     }
-    let rule = PolicyRule {
-        id: typed.id.clone(),
-        effect: typed.effect,
-        persona: named,
-        tools,
-        conditions: conditions(file, &at("when"), &typed.when, ctx),
-        until: until(file, &at("until"), typed.until.as_deref(), ctx),
-        uses_max: typed.uses_max,
-        why: typed.why.clone(),
-    };
-    if rule.effect == PolicyEffect::Hide && !(rule.is_of_run() && rule.uses_max.is_none()) {
-        let problem = file.problem_at(
-            &at("effect"),
-            "a tool is hidden before a call, and this rule asks for facts of a call",
-        );
-        ctx.report(problem.hint("write `deny`, which refuses the call"));
-    }
-    Some(rule)
-}
-
-fn conditions(
-    file: &ConfigFile<TypedPolicy>,
-    pointer: &str,
-    when: &Map<String, Value>,
-    ctx: &mut CheckContext<'_>,
-) -> Vec<crate::policy::RuleCondition> {
     let mut conditions = Vec::new();
-    for (key, value) in when {
+    for (key, value) in &typed.when {
         match read_condition(key, value) {
             Ok(condition) => conditions.push(condition),
             Err(message) => {
-                let problem: Problem = file.problem_at(&child(pointer, key), message);
+                let problem = place
+                    .file
+                    .problem_at(&child(&place.at("when"), key), message);
                 let is_known = FACTS.iter().any(|fact| fact.name == key);
-                ctx.report(match is_known {
+                place.ctx.report(match is_known {
                     true => problem,
                     false => problem.did_you_mean(key, FACTS.iter().map(|fact| fact.name)),
                 });
             }
         }
     }
-    conditions
-}
-
-fn until(
-    file: &ConfigFile<TypedPolicy>,
-    pointer: &str,
-    typed: Option<&str>,
-    ctx: &mut CheckContext<'_>,
-) -> Option<Timestamp> {
-    let typed = typed?;
-    match NaiveDate::parse_from_str(typed, "%Y-%m-%d") {
-        Ok(day) => Some(Timestamp::from(day.and_time(NaiveTime::MIN).and_utc())),
-        Err(_) => {
-            let problem = file.problem_at(pointer, format!("`{typed}` is no day"));
-            ctx.report(problem.hint("write a day such as `2027-03-01`"));
-            None
+    let until = typed.until.as_deref().and_then(|typed| {
+        let day = NaiveDate::parse_from_str(typed, "%Y-%m-%d").ok();
+        if day.is_none() {
+            let hint = "write a day such as `2027-03-01`";
+            place.refuse("until", format!("`{typed}` is no day"), hint);
         }
+        Some(Timestamp::from(day?.and_time(NaiveTime::MIN).and_utc()))
+    });
+    let rule = PolicyRule {
+        id: typed.id.clone(),
+        effect: typed.effect,
+        persona,
+        tools,
+        conditions,
+        until,
+        uses_max: typed.uses_max,
+        why: typed.why.clone(),
+    };
+    if rule.effect == PolicyEffect::Hide && !(rule.is_of_run() && rule.uses_max.is_none()) {
+        place.refuse(
+            "effect",
+            "a tool is hidden before a call, and this rule asks for facts of a call",
+            "write `deny`, which refuses the call",
+        );
     }
+    Some(rule)
 }

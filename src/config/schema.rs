@@ -1,19 +1,10 @@
 //! The JSON Schemas of the configuration files, generated from their types.
 
-use super::inference::prices::TypedPrices;
-use crate::config::context::TypedContext;
-use crate::config::file::json_schema;
-use crate::config::gateway::TypedGateway;
-use crate::config::hooks::TypedHooks;
-use crate::config::inference::TypedInference;
-use crate::config::keeping::TypedKeeping;
-use crate::config::mcp::TypedMcp;
-use crate::config::own_tools::TypedOwnTool;
-use crate::config::persona::TypedPersona;
-use crate::config::policy::TypedPolicy;
-use crate::config::security::TypedSecurity;
-use crate::config::skills::TypedSkills;
-use crate::config::web::TypedWeb;
+use super::file::json_schema;
+use super::{
+    context, gateway, hooks, inference, keeping, mcp, own_tools, persona, policy, security, skills,
+    web,
+};
 use serde_json::Value;
 
 /// A kind of configuration file with its schema.
@@ -23,61 +14,31 @@ pub struct ConfigFileKind {
     pub schema: fn() -> Value,
 }
 
-/// Every kind of configuration file.
-pub static KINDS: &[ConfigFileKind] = &[
-    ConfigFileKind {
-        name: "gateway",
-        schema: json_schema::of::<TypedGateway>,
-    },
-    ConfigFileKind {
-        name: "inference",
-        schema: json_schema::of::<TypedInference>,
-    },
-    ConfigFileKind {
-        name: "prices",
-        schema: json_schema::of::<TypedPrices>,
-    },
-    ConfigFileKind {
-        name: "context",
-        schema: json_schema::of::<TypedContext>,
-    },
-    ConfigFileKind {
-        name: "security",
-        schema: json_schema::of::<TypedSecurity>,
-    },
-    ConfigFileKind {
-        name: "policy",
-        schema: json_schema::of::<TypedPolicy>,
-    },
-    ConfigFileKind {
-        name: "hooks",
-        schema: json_schema::of::<TypedHooks>,
-    },
-    ConfigFileKind {
-        name: "keeping",
-        schema: json_schema::of::<TypedKeeping>,
-    },
-    ConfigFileKind {
-        name: "web",
-        schema: json_schema::of::<TypedWeb>,
-    },
-    ConfigFileKind {
-        name: "skills",
-        schema: json_schema::of::<TypedSkills>,
-    },
-    ConfigFileKind {
-        name: "mcp",
-        schema: json_schema::of::<TypedMcp>,
-    },
-    ConfigFileKind {
-        name: "tool",
-        schema: json_schema::of::<TypedOwnTool>,
-    },
-    ConfigFileKind {
-        name: "persona",
-        schema: json_schema::of::<TypedPersona>,
-    },
-];
+macro_rules! kinds {
+    ($($name:literal $typed:ty;)*) => {
+        /// Every kind of configuration file.
+        pub static KINDS: &[ConfigFileKind] = &[$(ConfigFileKind {
+            name: $name,
+            schema: json_schema::of::<$typed>,
+        }),*];
+    };
+}
+
+kinds! {
+    "gateway" gateway::TypedGateway;
+    "inference" inference::TypedInference;
+    "prices" inference::prices::TypedPrices;
+    "context" context::TypedContext;
+    "security" security::TypedSecurity;
+    "policy" policy::TypedPolicy;
+    "hooks" hooks::TypedHooks;
+    "keeping" keeping::TypedKeeping;
+    "web" web::TypedWeb;
+    "skills" skills::TypedSkills;
+    "mcp" mcp::TypedMcp;
+    "tool" own_tools::TypedOwnTool;
+    "persona" persona::TypedPersona;
+}
 
 impl ConfigFileKind {
     /// The text of the checked-in schema file.

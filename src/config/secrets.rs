@@ -5,6 +5,7 @@ use crate::config::file::text_file::Unreadable;
 use crate::config::file::{Problem, nearest, text_file};
 use crate::text::inside_quotes;
 use secrecy::{ExposeSecret, SecretString};
+use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -26,6 +27,14 @@ pub fn is_stand_in(secret: &SecretString) -> bool {
 /// Reads one variable of the environment. The only place that does so; tests pass another function.
 pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// Serializes a secret: that it is there, and no more.
+pub fn as_set<'s, S: Serializer>(
+    secret: impl Into<Option<&'s SecretString>>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    secret.into().map(|_| "[set]").serialize(to)
 }
 
 /// Reports whether the environment or `.secrets` has a secret of that name.

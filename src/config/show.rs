@@ -2,211 +2,161 @@
 //! `null`.
 
 use super::gateway::limits::Limits;
-use super::gateway::outbound::{
-    BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings,
-};
-use super::gateway::{
-    http_listeners, ingest, listeners, mailboxes, submission, telemetry, webhooks,
-};
+use super::gateway::{http_listeners, listeners, mailboxes, outbound, webhooks};
 use super::inference::headers::{HeaderText, ProviderHeader};
 use super::inference::providers::ProviderSettings;
-use super::inference::{budgets, embeddings, fallback, prices, run_settings};
-use crate::config::authentication;
-use crate::config::context::ContextStep;
-use crate::config::file::duration::spell;
+use super::inference::{budgets, prices, run_settings};
 use crate::config::file::{
     CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, KEEPING_FILE, MCP_FILE, POLICY_FILE,
-    PRICES_FILE, SECURITY_FILE, SKILLS_FILE, WEB_FILE, own_tool_file, persona_file,
+    PRICES_FILE, SECURITY_FILE, SKILLS_FILE, WEB_FILE, own_tool_file, persona_file, spell,
 };
 use crate::config::gateway::Gateway;
 use crate::config::inference::Inference;
 use crate::config::persona::Persona;
-use crate::config::security::Decision;
 use crate::config::settings::Config;
-use crate::domain::PersonaId;
 use crate::mime::Signer;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// Every setting, grouped by its file.
 pub fn effective(config: &Config) -> Map<String, Value> {
-    let mut files = Map::new();
-    files.insert(
-        GATEWAY_FILE.to_owned(),
-        show_gateway(&config.gateway, &config.limits),
-    );
-    files.insert(INFERENCE_FILE.to_owned(), show_inference(&config.inference));
-    files.insert(PRICES_FILE.to_owned(), prices::show(&config.prices));
-    let profiles = config.context.iter();
-    let profiles = profiles.map(|(name, p)| {
-        (
-            name.clone(),
-            p.steps.iter().map(show_step).collect::<Value>(),
-        )
-    });
-    files.insert(CONTEXT_FILE.to_owned(), Value::Object(profiles.collect()));
-    let access = &config.security.access;
-    let access = json!({
-        "mode": access.mode.as_str(), "default_decision": decision(access.default_decision),
-        "allow": access.allow, "deny": access.deny,
-    });
-    let send_allow = &config.security.send_allow;
-    let authentication = authentication::show(&config.security.authentication);
-    let mcp_server = &config.security.mcp_server;
-    let shown = json!({
-        "access": access, "authentication": authentication, "send_allow": send_allow,
-        "reply_to_of": config.security.reply_to_of,
-        "mcp_server": mcp_server,
-    });
-    files.insert(SECURITY_FILE.to_owned(), shown);
-    let policy = &config.policy;
-    let shown = json!({"rules": policy.rules, "approvals": policy.approvals});
-    files.insert(POLICY_FILE.to_owned(), shown);
-    files.insert(HOOKS_FILE.to_owned(), json!({"hooks": config.hooks}));
-    files.insert(KEEPING_FILE.to_owned(), json!(config.keeping));
-    files.insert(WEB_FILE.to_owned(), json!(config.web));
-    files.insert(SKILLS_FILE.to_owned(), json!({ "skills": config.skills }));
-    let servers = config
-        .mcp
-        .iter()
-        .map(|server| (server.name.clone(), json!(server)));
-    let servers: Map<String, Value> = servers.collect();
-    files.insert(MCP_FILE.to_owned(), json!({ "servers": servers }));
-    for tool in &config.own_tools {
-        files.insert(own_tool_file(&tool.name), json!(tool));
-    }
-    for persona in config.personas.iter() {
-        files.insert(persona_file(persona.id.as_str()), show_persona(persona));
-    }
-    files
+    let servers = config.mcp.iter();
+    let servers: Map<String, Value> = servers
+        .map(|server| (server.name.clone(), json!(server)))
+        .collect();
+    let files = [
+        (GATEWAY_FILE, show_gateway(&config.gateway, &config.limits)),
+        (INFERENCE_FILE, show_inference(&config.inference)),
+        (PRICES_FILE, prices::show(&config.prices)),
+        (CONTEXT_FILE, json!(config.context)),
+        (SECURITY_FILE, json!(config.security)),
+        (POLICY_FILE, json!(config.policy)),
+        (HOOKS_FILE, json!({ "hooks": config.hooks })),
+        (KEEPING_FILE, json!(config.keeping)),
+        (WEB_FILE, json!(config.web)),
+        (SKILLS_FILE, json!({ "skills": config.skills })),
+        (MCP_FILE, json!({ "servers": servers })),
+    ];
+    let files = files.map(|(file, shown)| (file.to_owned(), shown));
+    let tools = config.own_tools.iter();
+    let tools = tools.map(|tool| (own_tool_file(&tool.name), json!(tool)));
+    let personas = config.personas.iter();
+    let personas =
+        personas.map(|persona| (persona_file(persona.id.as_str()), show_persona(persona)));
+    files.into_iter().chain(tools).chain(personas).collect()
 }
 
 /// JSON of one persona's settings.
 pub fn show_persona(persona: &Persona) -> Value {
     let (profile, output_schema, letters) = persona.letters.show();
-    let mut shown = json!({
-        "id": persona.id.as_str(),
+    let settings = &persona.settings;
+    let budget = json!({
+        "tool_calls_max": settings.tool_calls_max,
+        "duration_max": settings.duration_max.map(spell),
+    });
+    let shown = json!({
+        "id": persona.id,
         "name": persona.name,
-        "address": persona.address.to_string(),
-        "aliases": persona.aliases.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "reply": persona.reply.as_str(),
+        "address": persona.address,
+        "aliases": persona.aliases,
+        "reply": persona.reply,
         "profile": profile,
         "output_schema": output_schema,
         "letters": letters,
         "provider": persona.provider,
         "model": persona.model,
-        "fallback": persona.fallback.as_deref().map(fallback::show),
-        "tools": persona.tools.show(),
+        "fallback": persona.fallback,
+        "tools": persona.tools,
         "timezone": persona.timezone.name(),
-        "budget": budgets::show_persona(&persona.budget),
+        "budget": with(budgets::show_persona(&persona.budget), budget),
         "plan": persona.plan,
-        "pdf_files": persona.pdf_files.as_str(),
+        "pdf_files": persona.pdf_files,
         "shell": persona.shell,
         "rules": persona.rules,
-        "max_tool_turns": persona.settings.max_tool_turns,
+        "max_tool_turns": settings.max_tool_turns,
     });
-    let budget = &mut shown["budget"];
-    budget["tool_calls_max"] = persona.settings.tool_calls_max.into();
-    budget["duration_max"] = persona.settings.duration_max.map(spell).into();
-    if let Some(members) = shown.as_object_mut() {
-        members.extend(persona.mail.show());
-        members.extend(run_settings::show(&persona.settings));
+    with(
+        with(shown, json!(persona.mail)),
+        run_settings::show(settings),
+    )
+}
+
+/// Adds the members of an object to another.
+fn with(mut shown: Value, more: Value) -> Value {
+    if let (Value::Object(shown), Value::Object(more)) = (&mut shown, more) {
+        shown.extend(more);
     }
     shown
 }
 
 fn show_gateway(gateway: &Gateway, limits: &Limits) -> Value {
-    let folders = gateway.folders.iter().map(|folder| {
-        let fallback = folder.fallback.as_ref().map(PersonaId::as_str);
-        json!({"path": folder.path, "fallback": fallback, "poll": spell(folder.poll)})
+    let mail = gateway.listeners.iter();
+    let mail = mail.map(|one| (one.position, listeners::show(one)));
+    let pages = gateway.http_listeners.iter();
+    let pages = pages.map(|one| (one.position, http_listeners::show(one)));
+    let listening: BTreeMap<usize, Value> = mail.chain(pages).collect();
+    let mailboxes: Vec<Value> = gateway.mailboxes.iter().map(mailboxes::show).collect();
+    let webhooks: Vec<Value> = gateway.webhooks.iter().map(webhooks::show).collect();
+    let signers: Vec<Value> = gateway.signers.iter().map(show_signer).collect();
+    let outbound = gateway.outbound.as_ref().map(|transport| {
+        let more = json!({
+            "dkim": signers,
+            "on_unknown": gateway.retry.on_unknown,
+            "bounce_address": gateway.bounce_address,
+        });
+        with(outbound::show(transport), more)
     });
-    let mail = gateway.listeners.iter().map(|one| one.position);
-    let pages = gateway.http_listeners.iter().map(|one| one.position);
-    let mut listening: Vec<(usize, Value)> = mail
-        .zip(listeners::show(&gateway.listeners))
-        .chain(pages.zip(http_listeners::show(&gateway.http_listeners)))
-        .collect();
-    listening.sort_by_key(|(position, _)| *position);
-    let listening: Vec<Value> = listening.into_iter().map(|(_, shown)| shown).collect();
     json!({
         "mail_domain": gateway.mail_domain,
         "host_name": gateway.host_name,
-        "owners": gateway.owners.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "listeners": listening,
-        "tls": gateway.tls.as_ref().map(|tls| json!({"certificate": tls.certificate, "key": tls.key})),
-        "submission": submission::show(&gateway.submission),
-        "folders": folders.collect::<Vec<_>>(),
-        "mailboxes": gateway.mailboxes.iter().map(mailboxes::show).collect::<Vec<_>>(),
-        "outbound": gateway.outbound.as_ref().map(|transport| show_outbound(transport, gateway)),
-        "retry": {"give_up_after": spell(gateway.retry.give_up_after)},
-        "notices": {
-            "persona": gateway.notices.persona.as_ref().map(PersonaId::as_str),
-            "interval": spell(gateway.notices.interval),
-            "delayed_after": spell(gateway.notices.delayed_after),
-            "filed_interval": spell(gateway.notices.filed_interval),
-        },
+        "owners": gateway.owners,
+        "listeners": listening.into_values().collect::<Vec<_>>(),
+        "tls": gateway.tls,
+        "submission": gateway.submission,
+        "folders": gateway.folders,
+        "mailboxes": mailboxes,
+        "outbound": outbound,
+        "retry": gateway.retry,
+        "notices": gateway.notices,
         "commands": gateway.commands,
         "sender_notes": gateway.sender_notes,
-        "webhooks": gateway.webhooks.iter().map(webhooks::show).collect::<Vec<_>>(),
-        "telemetry": telemetry::show(&gateway.telemetry),
-        "ingest": ingest::show(&gateway.ingest),
+        "webhooks": webhooks,
+        "telemetry": gateway.telemetry,
+        "ingest": gateway.ingest,
         "limits": limits,
     })
-}
-
-fn show_outbound(transport: &TransportSettings, gateway: &Gateway) -> Value {
-    let mut shown = match transport {
-        TransportSettings::Folder(path) => json!({"kind": "folder", "path": path}),
-        TransportSettings::Smarthost(smarthost) => show_smarthost(smarthost),
-    };
-    shown["dkim"] = gateway.signers.iter().map(show_signer).collect();
-    shown["on_unknown"] = match gateway.retry.on_unknown {
-        OnUnknown::ResendOnce => "resend_once".into(),
-        OnUnknown::Resend => "resend".into(),
-        OnUnknown::Hold => "hold".into(),
-    };
-    shown["bounce_address"] = match gateway.bounce_address {
-        BounceAddress::Tagged => "tagged".into(),
-        BounceAddress::Plain => "plain".into(),
-    };
-    shown
 }
 
 fn show_signer(signer: &Signer) -> Value {
     json!({"domain": signer.domain(), "selector": signer.selector(), "algorithm": signer.algorithm()})
 }
 
-fn show_smarthost(smarthost: &Smarthost) -> Value {
-    json!({
-        "kind": "smarthost",
-        "host": smarthost.host,
-        "port": smarthost.port,
-        "tls": match smarthost.tls {
-            SmarthostTls::None => "none",
-            SmarthostTls::StartTls => "starttls",
-            SmarthostTls::Implicit => "implicit",
-        },
-        "user": smarthost.credentials.as_ref().map(|(user, _)| user),
-        "password": set(smarthost.credentials.is_some()),
-        "connections_max": smarthost.connections_max,
-    })
-}
-
 fn show_inference(inference: &Inference) -> Value {
-    let providers = inference
-        .providers
-        .iter()
-        .map(|(name, settings)| (name.clone(), show_provider(settings)));
+    let providers = inference.providers.iter();
+    let providers: Map<String, Value> = providers
+        .map(|(name, settings)| (name.clone(), show_provider(settings)))
+        .collect();
+    let budget = &inference.budget;
+    let of_run = json!({
+        "tool_calls_max": budget.tool_calls_max,
+        "tool_failures_max": budget.tool_failures_max,
+        "tokens_max": budget.tokens_max,
+        "cost_usd_max": budget.cost_micros_max.map(budgets::dollars),
+        "duration_max": spell(budget.duration_max),
+        "context_tokens_max": budget.context_tokens_max,
+        "mails_max": budget.mails_max,
+    });
     json!({
         "provider": inference.provider,
         "model": inference.model,
-        "fallback": fallback::show(&inference.fallback),
+        "fallback": inference.fallback,
         "fallback_on_refusal": inference.fallback_on_refusal,
-        "summary_model": inference.summary_model.as_ref().map(fallback::show_one),
-        "embeddings": inference.embeddings.as_ref().map(embeddings::show),
+        "summary_model": inference.summary_model,
+        "embeddings": inference.embeddings,
         "max_output_tokens": inference.max_output_tokens,
         "temperature": inference.temperature,
-        "max_tool_turns": inference.budget.turns_max,
-        "budget": show_budget(inference),
+        "max_tool_turns": budget.turns_max,
+        "budget": with(of_run, budgets::show(&inference.budgets)),
         "tool_timeouts": inference.tool_timeouts,
         "timeouts": {"idle": spell(inference.idle_timeout), "call": spell(inference.call_timeout)},
         "retry": {
@@ -218,18 +168,18 @@ fn show_inference(inference: &Inference) -> Value {
             "runs_max": inference.concurrent_runs_max,
             "runs_per_persona_max": inference.concurrent_runs_per_persona_max,
         },
-        "providers": providers.collect::<Map<_, _>>(),
+        "providers": providers,
     })
 }
 
 /// JSON of a provider under the keys of its block that its adapter reads.
 fn show_provider(settings: &ProviderSettings) -> Value {
     let agent = &settings.agent;
-    let mut shown = json!({
+    let shown = json!({
         "base_url": settings.base_url,
         "plain_http": settings.plain_http,
         "api_key_variable": settings.key_variable,
-        "api_key": set(settings.api_key.is_some()),
+        "api_key": settings.api_key.as_ref().map(|_| "[set]"),
         "model": settings.model,
         "headers": show_headers(&settings.headers),
         "script": settings.script,
@@ -242,12 +192,10 @@ fn show_provider(settings: &ProviderSettings) -> Value {
         // Names only: values may be secrets.
         "environment": agent.environment.iter().map(|(name, _)| name).collect::<Vec<_>>(),
     });
-    if let (Some(shown), Ok(Value::Object(chat))) =
-        (shown.as_object_mut(), serde_json::to_value(&settings.chat))
-    {
-        shown.extend(chat);
-        shown.extend(run_settings::show(&settings.settings));
-        shown.retain(|key, _| key == "api_key" || settings.reads.contains(&key.as_str()));
+    let shown = with(shown, json!(settings.chat));
+    let mut shown = with(shown, run_settings::show(&settings.settings));
+    if let Some(members) = shown.as_object_mut() {
+        members.retain(|key, _| key == "api_key" || settings.reads.contains(&key.as_str()));
     }
     shown
 }
@@ -261,41 +209,4 @@ fn show_headers(headers: &[ProviderHeader]) -> Map<String, Value> {
         (header.name.clone(), value)
     });
     shown.collect()
-}
-
-fn show_budget(inference: &Inference) -> Value {
-    let budget = &inference.budget;
-    let mut shown = json!({
-        "tool_calls_max": budget.tool_calls_max,
-        "tool_failures_max": budget.tool_failures_max,
-        "tokens_max": budget.tokens_max,
-        "cost_usd_max": budget.cost_micros_max.map(budgets::dollars),
-        "duration_max": spell(budget.duration_max),
-        "context_tokens_max": budget.context_tokens_max,
-        "mails_max": budget.mails_max,
-    });
-    if let Some(members) = shown.as_object_mut() {
-        members.extend(budgets::show(&inference.budgets));
-    }
-    shown
-}
-
-fn show_step(step: &ContextStep) -> Value {
-    json!({
-        "use": step.resolver,
-        "args": step.args,
-        "budget_tokens": step.budget_tokens,
-        "required": step.required,
-    })
-}
-
-fn set(is_set: bool) -> Option<&'static str> {
-    is_set.then_some("[set]")
-}
-
-fn decision(decision: Decision) -> &'static str {
-    match decision {
-        Decision::Allow => "allow",
-        Decision::Deny => "deny",
-    }
 }

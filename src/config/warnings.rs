@@ -4,15 +4,14 @@
 //! the standing texts (`runs/preflight.rs`) or the responsibilities (`scheduler/survey.rs`).
 
 use super::gateway::listeners::ListenAddress;
-use super::values::check_context::{COMPAT, CheckContext, adapter_of};
 use super::values::net::{is_loopback_host, is_near_url};
-use crate::config::file::{ConfigFile, Problem, child, misspelled};
+use crate::config::file::{Document, Problem, misspelled};
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::inference::{Inference, TypedInference};
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::security::{Security, TypedSecurity};
+use crate::config::values::section::*;
 use crate::domain::{Address, Allowance, is_mail_provider};
-use serde_json::Value;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
@@ -45,11 +44,11 @@ pub struct CheckedFiles<'a> {
     pub ctx: &'a CheckContext<'a>,
 }
 
+type Warnings = Vec<Problem>;
+
 /// Every check, in the order of the files.
-const CHECKS: &[fn(&CheckedFiles<'_>) -> Vec<Problem>] = &[
-    nobody_owns,
-    nobody_lives,
-    nothing_leaves,
+const CHECKS: &[fn(&CheckedFiles<'_>, &mut Warnings)] = &[
+    missing_basics,
     folders,
     listeners,
     tls_key,
@@ -61,66 +60,43 @@ const CHECKS: &[fn(&CheckedFiles<'_>) -> Vec<Problem>] = &[
     keys_elsewhere,
     without_key,
     mailbox_domains,
-    doubtful_keys,
-    names,
 ];
 
 /// All warnings.
-pub fn all(files: &CheckedFiles<'_>) -> Vec<Problem> {
+pub fn all(files: &CheckedFiles<'_>) -> Warnings {
+    let mut found = Warnings::new();
     // A snapshot is checked without access to the disk and gets no warnings.
-    if !files.ctx.source.has_world() {
-        return Vec::new();
+    if files.ctx.source.has_world() {
+        for check in CHECKS {
+            check(files, &mut found);
+        }
+        found.extend(files.ctx.doubtful_secrets.iter().cloned());
+        found.extend(misspelled(files.ctx.workspace));
     }
-    CHECKS.iter().flat_map(|check| check(files)).collect()
+    found
 }
 
-fn nobody_owns(files: &CheckedFiles<'_>) -> Vec<Problem> {
+fn missing_basics(files: &CheckedFiles<'_>, found: &mut Warnings) {
     let (file, gateway) = files.gateway;
-    let problem = || {
-        file.problem_at(
-            "/owners",
-            "nobody owns this engine: no notice and no digest reaches anybody",
-        )
-        .hint("write `\"owners\": [\"you@your.domain\"]`")
-    };
-    gateway
-        .owners
-        .is_empty()
-        .then(problem)
-        .into_iter()
-        .collect()
-}
-
-fn nobody_lives(files: &CheckedFiles<'_>) -> Vec<Problem> {
-    let problem = || {
-        Problem::of_file("personas", "no persona lives here: every letter is refused")
-            .hint("`attache persona create ID --name NAME` writes one")
-    };
-    files
-        .personas
-        .is_empty()
-        .then(problem)
-        .into_iter()
-        .collect()
-}
-
-fn nothing_leaves(files: &CheckedFiles<'_>) -> Vec<Problem> {
-    let (file, gateway) = files.gateway;
-    let problem = || {
-        file.problem_at("/outbound", "no way out: answers are stored and not sent")
-            .hint("describe your smarthost in `outbound`, or a folder for trying: `{\"kind\": \"folder\", \"path\": \"data/outbox\"}`")
-    };
-    gateway
-        .outbound
-        .is_none()
-        .then(problem)
-        .into_iter()
-        .collect()
+    if gateway.owners.is_empty() {
+        let message = "nobody owns this engine: no notice and no digest reaches anybody";
+        let problem = file.problem_at("/owners", message);
+        found.push(problem.hint("write `\"owners\": [\"you@your.domain\"]`"));
+    }
+    if files.personas.is_empty() {
+        let problem =
+            Problem::of_file("personas", "no persona lives here: every letter is refused");
+        found.push(problem.hint("`attache persona create ID --name NAME` writes one"));
+    }
+    if gateway.outbound.is_none() {
+        let message = "no way out: answers are stored and not sent";
+        found.push(file.problem_at("/outbound", message).hint("describe your smarthost in `outbound`, or a folder for trying: `{\"kind\": \"folder\", \"path\": \"data/outbox\"}`"));
+    }
 }
 
 /// Watched folders that do not exist: they are created, so that a misspelt path would stay empty
 /// for ever.
-fn folders(files: &CheckedFiles<'_>) -> Vec<Problem> {
+fn folders(files: &CheckedFiles<'_>, found: &mut Warnings) {
     let (file, gateway) = files.gateway;
     let missing = gateway
         .folders
@@ -147,7 +123,7 @@ fn folders(files: &CheckedFiles<'_>) -> Vec<Problem> {
             None => format!("make it with `mkdir -p {shown}`, if that is the one"),
         }))
     });
-    warnings.collect()
+    found.extend(warnings);
 }
 
 /// A folder whose name is nearly that of the missing one.
@@ -166,16 +142,12 @@ fn neighbour(missing: &Path) -> Option<String> {
 }
 
 /// Addresses that this machine does not have; only binding tells whether a port is free.
-fn listeners(files: &CheckedFiles<'_>) -> Vec<Problem> {
+fn listeners(files: &CheckedFiles<'_>, found: &mut Warnings) {
     let (file, gateway) = files.gateway;
-    let mail = gateway
-        .listeners
-        .iter()
-        .map(|listener| (listener.position, &listener.address));
-    let pages = gateway
-        .http_listeners
-        .iter()
-        .map(|listener| (listener.position, &listener.address));
+    let mail = gateway.listeners.iter();
+    let mail = mail.map(|one| (one.position, &one.address));
+    let pages = gateway.http_listeners.iter();
+    let pages = pages.map(|one| (one.position, &one.address));
     let foreign = mail.chain(pages).filter_map(|(index, address)| {
         let ListenAddress::Tcp(address) = address else {
             return None;
@@ -188,13 +160,13 @@ fn listeners(files: &CheckedFiles<'_>) -> Vec<Problem> {
             )
         })
     });
-    foreign.collect()
+    found.extend(foreign);
 }
 
-fn tls_key(files: &CheckedFiles<'_>) -> Vec<Problem> {
+fn tls_key(files: &CheckedFiles<'_>, found: &mut Warnings) {
     let (file, gateway) = files.gateway;
     let Some(tls) = &gateway.tls else {
-        return Vec::new();
+        return;
     };
     // Its group may read it: Debian's `ssl-cert` exists for that.
     let mode = super::secrets::open_to_others(&tls.key).filter(|mode| mode & 0o007 != 0);
@@ -208,11 +180,11 @@ fn tls_key(files: &CheckedFiles<'_>) -> Vec<Problem> {
             tls.key.display()
         ))
     };
-    mode.map(problem).into_iter().collect()
+    found.extend(mode.map(problem));
 }
 
 /// Calls that are paid, and no bound on what all of them may cost in a day or a month.
-fn unbounded_days(files: &CheckedFiles<'_>) -> Vec<Problem> {
+fn unbounded_days(files: &CheckedFiles<'_>, found: &mut Warnings) {
     let (file, inference) = files.inference;
     let budgets = &inference.budgets;
     let of_engine = [
@@ -228,21 +200,16 @@ fn unbounded_days(files: &CheckedFiles<'_>) -> Vec<Problem> {
             .iter()
             .all(|(_, persona)| is_bound(&persona.budget.day) || is_bound(&persona.budget.month));
     let is_bounded = of_engine.into_iter().any(is_bound) || are_personas_bound;
-    let problem = || {
-        let message = "nothing bounds what a day or a month may cost: strangers who write cause calls that are paid";
-        file.problem_at("/budget", message.to_owned())
-            .hint("write `\"day_tokens_max\": 5000000` and `\"persona_day_mails_max\": 200` in `budget`, or other numbers")
-    };
     // Answers from a file cost nothing.
     let is_free = inference.provider == "scripted";
-    (!is_bounded && !is_free)
-        .then(problem)
-        .into_iter()
-        .collect()
+    if !is_bounded && !is_free {
+        let message = "nothing bounds what a day or a month may cost: strangers who write cause calls that are paid";
+        found.push(file.problem_at("/budget", message).hint("write `\"day_tokens_max\": 5000000` and `\"persona_day_mails_max\": 200` in `budget`, or other numbers"));
+    }
 }
 
 /// A model whose name belongs to another vendor: the first letter would fail.
-fn models(files: &CheckedFiles<'_>) -> Vec<Problem> {
+fn models(files: &CheckedFiles<'_>, found: &mut Warnings) {
     let (file, inference) = files.inference;
     let foreign = |provider: &str, model: &str| {
         let (_, vendor) = MODEL_FAMILIES
@@ -260,32 +227,25 @@ fn models(files: &CheckedFiles<'_>) -> Vec<Problem> {
         let hint = format!("write `\"provider\": \"{vendor}\"`, or a model of `{provider}`");
         (is_vendor && !is_elsewhere && *vendor != adapter).then_some((message, hint))
     };
-    let problem_at = |pointer: &str, (message, hint): (String, String)| {
-        file.problem_at(pointer, message).hint(hint)
+    let mut check = |file: &Document, pointer: &str, provider: &str, model: &str| {
+        let foreign = foreign(provider, model);
+        found.extend(foreign.map(|(message, hint)| file.problem_at(pointer, message).hint(hint)));
     };
-    let mut warnings: Vec<Problem> = foreign(&inference.provider, &inference.model)
-        .map(|found| problem_at("/model", found))
-        .into_iter()
-        .collect();
+    check(file, "/model", &inference.provider, &inference.model);
     for (index, choice) in inference.fallback.iter().enumerate() {
-        let found = foreign(&choice.provider, &choice.model);
-        warnings.extend(found.map(|found| problem_at(&format!("/fallback/{index}/model"), found)));
+        let pointer = format!("/fallback/{index}/model");
+        check(file, &pointer, &choice.provider, &choice.model);
     }
     for (file, persona) in files.personas {
-        let Some(model) = &persona.model else {
-            continue;
-        };
-        let found = foreign(
-            persona.provider.as_ref().unwrap_or(&inference.provider),
-            model,
-        );
-        warnings.extend(found.map(|(message, hint)| file.problem_at("/model", message).hint(hint)));
+        let provider = persona.provider.as_ref().unwrap_or(&inference.provider);
+        if let Some(model) = &persona.model {
+            check(file, "/model", provider, model);
+        }
     }
-    warnings
 }
 
 /// Letters of which another machine gets the text, for vectors.
-fn letters_that_leave(files: &CheckedFiles<'_>) -> Vec<Problem> {
+fn letters_that_leave(files: &CheckedFiles<'_>, found: &mut Warnings) {
     let (file, inference) = files.inference;
     let provider = inference.embeddings.as_ref().map(|of| &of.provider);
     let remote = provider.filter(|provider| {
@@ -301,14 +261,13 @@ fn letters_that_leave(files: &CheckedFiles<'_>) -> Vec<Problem> {
             "take `embeddings` out, or name a server on this machine, if your correspondents would not want that",
         )
     };
-    remote.map(problem).into_iter().collect()
+    found.extend(remote.map(problem));
 }
 
 /// A key variable that is named but not set: the call would go out without a key.
-fn variables(files: &CheckedFiles<'_>) -> Vec<Problem> {
+fn variables(files: &CheckedFiles<'_>, found: &mut Warnings) {
     let (file, _) = files.inference;
     let blocks = file
-        .document
         .value
         .pointer("/providers")
         .and_then(Value::as_object)
@@ -330,11 +289,11 @@ fn variables(files: &CheckedFiles<'_>) -> Vec<Problem> {
                 })
         })
     });
-    unset.collect()
+    found.extend(unset);
 }
 
 /// A vendor's key that goes to a server elsewhere because its provider names no variable of its own.
-fn keys_elsewhere(files: &CheckedFiles<'_>) -> Vec<Problem> {
+fn keys_elsewhere(files: &CheckedFiles<'_>, found: &mut Warnings) {
     let (file, inference) = files.inference;
     let sent = inference.providers.iter().filter_map(|(provider, settings)| {
         let (url, variable) = (settings.base_url.as_ref()?, settings.key_variable.as_ref()?);
@@ -342,7 +301,7 @@ fn keys_elsewhere(files: &CheckedFiles<'_>) -> Vec<Problem> {
             .iter()
             .find(|(vendor, _)| *vendor == adapter_of(provider))?;
         let block = child("/providers", provider);
-        let is_chosen = file.document.value.pointer(&child(&block, "api_key_variable"));
+        let is_chosen = file.value.pointer(&child(&block, "api_key_variable"));
         let url = reqwest::Url::parse(url).ok()?;
         let host = url.host_str()?;
         let is_vendor = host == *domain || host.ends_with(&format!(".{domain}"));
@@ -355,11 +314,11 @@ fn keys_elsewhere(files: &CheckedFiles<'_>) -> Vec<Problem> {
             file.problem_at(&child(&block, "base_url"), message).hint(hint)
         })
     });
-    sent.collect()
+    found.extend(sent);
 }
 
 /// A server that is asked without a key: one that is not near, or one with the API of a vendor, who wants a key.
-fn without_key(files: &CheckedFiles<'_>) -> Vec<Problem> {
+fn without_key(files: &CheckedFiles<'_>, found: &mut Warnings) {
     let (file, inference) = files.inference;
     let asked = inference.providers.iter().filter_map(|(provider, settings)| {
         let url = settings.base_url.as_ref()?;
@@ -386,20 +345,11 @@ fn without_key(files: &CheckedFiles<'_>) -> Vec<Problem> {
         };
         Some(file.problem_at(&child(&block, "base_url"), message).hint(hint))
     });
-    asked.collect()
-}
-
-/// Keys that are probably not the ones that are meant.
-fn doubtful_keys(files: &CheckedFiles<'_>) -> Vec<Problem> {
-    files.ctx.doubtful_secrets.clone()
-}
-
-fn names(files: &CheckedFiles<'_>) -> Vec<Problem> {
-    misspelled(files.ctx.workspace)
+    found.extend(asked);
 }
 
 /// Patterns in both lists: `deny` wins.
-fn allowed_and_denied(files: &CheckedFiles<'_>) -> Vec<Problem> {
+fn allowed_and_denied(files: &CheckedFiles<'_>, found: &mut Warnings) {
     let (file, security) = files.security;
     let access = &security.access;
     let denied = |pattern: &&String| {
@@ -418,11 +368,11 @@ fn allowed_and_denied(files: &CheckedFiles<'_>) -> Vec<Problem> {
         file.problem_at(&format!("/access/allow/{index}"), message)
             .hint("take it out of one of the two lists")
     });
-    warnings.collect()
+    found.extend(warnings);
 }
 
 /// A persona in the domain of a mailbox provider without a mailbox from which its mail is fetched.
-fn mailbox_domains(files: &CheckedFiles<'_>) -> Vec<Problem> {
+fn mailbox_domains(files: &CheckedFiles<'_>, found: &mut Warnings) {
     let (_, gateway) = files.gateway;
     let fetches = |address: &Address| {
         gateway.mailboxes.iter().any(|mailbox| {
@@ -440,5 +390,5 @@ fn mailbox_domains(files: &CheckedFiles<'_>) -> Vec<Problem> {
         let message = format!("mail to `{}` goes to its provider, and nothing here fetches it", persona.address);
         file.problem_at("/address", message).hint("add that mailbox to `mailboxes` of configs/gateway.json, or choose an address of your own domain")
     });
-    warnings.collect()
+    found.extend(warnings);
 }

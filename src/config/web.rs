@@ -1,11 +1,8 @@
 //! `configs/web.json`: what the personas may fetch from the web.
 
-use super::values::check_context::CheckContext;
-use crate::config::file::{ConfigFile, child};
+use crate::config::values::section::*;
 use crate::web::{SearchService, private_target, search_host};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
+use schemars::{Schema, SchemaGenerator, json_schema};
 
 /// Access of the personas to the web. Without this file they have none.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -112,65 +109,41 @@ pub struct FetchSettings {
 
 /// Resolves `configs/web.json`. Problems go to the context.
 pub fn resolve(file: &ConfigFile<TypedWeb>, ctx: &mut CheckContext<'_>) -> WebSettings {
-    let (fetch, search) = (&file.typed.fetch, &file.typed.search);
+    let TypedWeb { fetch, search, .. } = &file.typed;
+    let place = &mut ctx.place(file, "");
     WebSettings {
-        fetch: fetch.as_ref().map(|typed| fetching(file, typed, ctx)),
+        fetch: fetch.as_ref().map(|typed| FetchSettings {
+            private_targets: place.each("fetch/private_targets", &typed.private_targets, |text| {
+                let hint = "write it such as `wiki.lan:80` or `127.0.0.1:8080`";
+                let bad = || (format!("`{text}` is no host with a port"), hint.to_owned());
+                private_target(text).ok_or_else(bad)
+            }),
+        }),
         search: search
             .as_ref()
-            .and_then(|typed| searching(file, typed, ctx)),
+            .and_then(|typed| searching(typed, &mut place.under("search"))),
     }
 }
 
-fn fetching(
-    file: &ConfigFile<TypedWeb>,
-    typed: &TypedFetch,
-    ctx: &mut CheckContext<'_>,
-) -> FetchSettings {
-    let mut private_targets = Vec::new();
-    for (index, target) in typed.private_targets.iter().enumerate() {
-        match private_target(target) {
-            Some(target) => private_targets.push(target),
-            None => {
-                let pointer = child("/fetch/private_targets", index);
-                let problem =
-                    file.problem_at(&pointer, format!("`{target}` is no host with a port"));
-                ctx.report(problem.hint("write it such as `wiki.lan:80` or `127.0.0.1:8080`"));
-            }
-        }
-    }
-    FetchSettings { private_targets }
-}
-
-fn searching(
-    file: &ConfigFile<TypedWeb>,
-    typed: &TypedSearch,
-    ctx: &mut CheckContext<'_>,
-) -> Option<SearchSettings> {
+fn searching(typed: &TypedSearch, place: &mut CheckPlace<'_, '_>) -> Option<SearchSettings> {
     let service = typed.service()?;
     let base_url = typed.base_url.as_deref().or(service.usual_base_url());
     let Some(base_url) = base_url else {
-        let problem = file.problem_at("/search", "has no `base_url`");
-        ctx.report(
-            problem.hint("write the address of your SearXNG, such as `http://127.0.0.1:8888`"),
-        );
+        let hint = "write the address of your SearXNG, such as `http://127.0.0.1:8888`";
+        place.refuse("", "has no `base_url`", hint);
         return None;
     };
     let Some(host) = search_host(base_url) else {
-        let problem = file.problem_at("/search/base_url", format!("`{base_url}` is no address"));
-        ctx.report(problem.hint("write `http://` or `https://`, a host, and a port if it has one"));
+        let hint = "write `http://` or `https://`, a host, and a port if it has one";
+        place.refuse("base_url", format!("`{base_url}` is no address"), hint);
         return None;
     };
     let variable = typed.key_variable();
-    let key = variable.and_then(|variable| ctx.secrets.get(variable));
-    if let (Some(variable), None) = (variable, &key) {
-        let problem = file.problem_at("/search", format!("`{variable}` is not set"));
-        ctx.report(problem.hint("set it in `.secrets`, or in the engine's environment"));
-    }
     Some(SearchSettings {
         service,
         base_url: base_url.to_owned(),
         host,
         key_variable: variable.map(str::to_owned),
-        key,
+        key: variable.and_then(|variable| place.secret("", variable)),
     })
 }

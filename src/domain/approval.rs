@@ -39,8 +39,10 @@ word_enum!(
 
 word_enum!(
     /// Whether a run shows its owner a plan before it acts.
+    #[derive(Default)]
     PlanMode {
         /// It acts, and is asked about single calls.
+        #[default]
         None = "none",
         /// It proposes a plan first.
         Ask = "ask",
@@ -49,8 +51,10 @@ word_enum!(
 
 word_enum!(
     /// Handling of what a persona writes.
+    #[derive(Default)]
     ReplyMode {
         /// The final text is mailed, unless the run has replied already.
+        #[default]
         Final = "final",
         /// Only tools send mail.
         ToolOnly = "tool_only",
@@ -61,8 +65,10 @@ word_enum!(
 
 word_enum!(
     /// Who gets the answer to a letter.
+    #[derive(Default)]
     AnswerTo {
         /// Its sender.
+        #[default]
         Sender = "sender",
         /// Its sender, and those in its `To` and `Cc` as copies, as far as the sender is known to have written these.
         All = "all",
@@ -71,8 +77,10 @@ word_enum!(
 
 word_enum!(
     /// What stands below the answer to a letter.
+    #[derive(Default)]
     QuoteMode {
         /// Nothing of the letter.
+        #[default]
         None = "none",
         /// What the letter itself said, without what it quotes.
         Last = "last",

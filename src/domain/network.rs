@@ -84,6 +84,12 @@ impl fmt::Display for Network {
     }
 }
 
+impl serde::Serialize for Network {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -64,8 +64,11 @@ word_enum!(
 
 word_enum!(
     /// PDF files of a letter that the model of its run is sent as they are.
+    #[derive(Default)]
     PdfFiles {
         /// Those without text, which only their pages show.
+        // A scan tells a model nothing otherwise, and its pages go where the letter's text goes.
+        #[default]
         Scans = "scans",
         Always = "always",
         Never = "never",

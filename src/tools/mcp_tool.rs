@@ -4,10 +4,8 @@ use crate::config::{ApprovedTool, DESCRIPTION_BYTES_MAX, McpServer, McpTool};
 use crate::domain::{Readers, TextLabel, Trust};
 use crate::text::visible;
 use crate::tools::contract::arguments::without_nulls;
-use crate::tools::{
-    Effects, McpCall, ResultWords, Tool, ToolCall, ToolCapabilities, ToolDeclaration, ToolError,
-    ToolOutcome,
-};
+use crate::tools::contract::services::McpCall;
+use crate::tools::contract::*;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -51,10 +49,7 @@ impl Tool for McpServerTool {
             effects: Effects::declared(effects, senders),
             // Its outcome says whose.
             result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                mcp: true,
-                ..ToolCapabilities::NONE
-            },
+            capabilities: uses!(mcp),
         }
     }
 
@@ -78,11 +73,7 @@ impl Tool for McpServerTool {
             if answer.is_error {
                 result["is_error"] = json!(true);
             }
-            Ok(ToolOutcome {
-                result,
-                label: self.label(),
-                ..ToolOutcome::default()
-            })
+            Ok(ToolOutcome::labelled(result, self.label()))
         })
     }
 }

@@ -31,17 +31,17 @@ mod own_tool;
 mod mcp_tool;
 
 use crate::config::Config;
+use contract::typed::tool;
 
 pub use contract::attachment_documents;
 pub use contract::env::{MessageSearcher, ToolCapabilities, ToolEnv, ToolResources};
 pub use contract::error::ToolError;
 pub use contract::mail_policy::{Answered, MailPolicy};
-pub use contract::mcp::{McpCall, McpResult, McpServers};
 pub use contract::memory::{MemoryPlace, QuotableText};
-pub use contract::programs::{OwnerPrograms, ProgramFailure};
-pub use contract::question_vectors::QuestionVectors;
 pub use contract::registry::{RegisteredTool, RegistryError, ToolRegistry};
-pub use contract::schema::arguments_schema;
+pub use contract::services::{
+    McpCall, McpResult, McpServers, OwnerPrograms, ProgramFailure, QuestionVectors,
+};
 pub use contract::tool::{
     CallTrace, DraftAttachment, DraftCalendar, Effects, MailDraft, OwnerQuestion, Reader,
     ResultWords, Tool, ToolCall, ToolClass, ToolDeclaration, ToolLimits, ToolNeed, ToolOutcome,
@@ -54,7 +54,7 @@ pub use mail::send_email::{
 };
 pub use mail::visibility::SCOPE_OF_THREAD;
 pub use no_answer::NO_ANSWER;
-pub use propose_plan::{PROPOSE_PLAN, PlanArgs};
+pub use propose_plan::{PROPOSE_PLAN, ProposePlan};
 pub use skills::skill_file::{SkillFile, parse as parse_skill};
 pub use skills::skill_folder::{digests as skill_digests, text as skill_text};
 pub use skills::skill_reader::SkillReader;
@@ -63,35 +63,35 @@ pub use skills::use_skill::USE_SKILL;
 /// Returns the tools of this engine, in the order the model sees them.
 pub fn builtin() -> ToolRegistry {
     ToolRegistry::of(vec![
-        Box::new(mail::send_email::SendEmail),
-        Box::new(mail::search_email::SearchEmail),
-        Box::new(mail::read_email::ReadEmail),
-        Box::new(mail::read_attachment::ReadAttachment),
-        Box::new(mail::forward_email::ForwardEmail),
-        Box::new(files::read_file::ReadFile),
-        Box::new(files::list_files::ListFiles),
-        Box::new(files::glob::Glob),
-        Box::new(files::grep::Grep),
-        Box::new(files::write_file::WriteFile),
-        Box::new(files::edit_file::EditFile),
-        Box::new(shell::Shell),
-        Box::new(skills::use_skill::UseSkill),
-        Box::new(calendar::answer_invitation::AnswerInvitation),
-        Box::new(calendar::invite::Invite),
-        Box::new(calendar::list_events::ListEvents),
-        Box::new(web_fetch::WebFetch),
-        Box::new(web_search::WebSearch),
-        Box::new(update_memory::UpdateMemory),
-        Box::new(memory::remember::Remember),
-        Box::new(memory::correct::Correct),
-        Box::new(memory::forget::Forget),
-        Box::new(memory::recall::Recall),
-        Box::new(memory::list_memory::ListMemory),
-        Box::new(memory::propose_memory_change::ProposeMemoryChange),
-        Box::new(schedule_create::ScheduleCreate),
-        Box::new(no_answer::EndWithoutAnswer),
-        Box::new(ask_owner::AskOwner),
-        Box::new(propose_plan::ProposePlan),
+        tool::<mail::send_email::SendEmail>(),
+        tool::<mail::search_email::SearchEmail>(),
+        tool::<mail::read_email::ReadEmail>(),
+        tool::<mail::read_attachment::ReadAttachment>(),
+        tool::<mail::forward_email::ForwardEmail>(),
+        tool::<files::read_file::ReadFile>(),
+        tool::<files::list_files::ListFiles>(),
+        tool::<files::glob::Glob>(),
+        tool::<files::grep::Grep>(),
+        tool::<files::write_file::WriteFile>(),
+        tool::<files::edit_file::EditFile>(),
+        tool::<shell::Shell>(),
+        tool::<skills::use_skill::UseSkill>(),
+        tool::<calendar::answer_invitation::AnswerInvitation>(),
+        tool::<calendar::invite::Invite>(),
+        tool::<calendar::list_events::ListEvents>(),
+        tool::<web_fetch::WebFetch>(),
+        tool::<web_search::WebSearch>(),
+        tool::<update_memory::UpdateMemory>(),
+        tool::<memory::remember::Remember>(),
+        tool::<memory::correct::Correct>(),
+        tool::<memory::forget::Forget>(),
+        tool::<memory::recall::Recall>(),
+        tool::<memory::list_memory::ListMemory>(),
+        tool::<memory::propose_memory_change::ProposeMemoryChange>(),
+        tool::<schedule_create::ScheduleCreate>(),
+        tool::<no_answer::EndWithoutAnswer>(),
+        tool::<ask_owner::AskOwner>(),
+        tool::<propose_plan::ProposePlan>(),
     ])
 }
 

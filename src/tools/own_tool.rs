@@ -3,12 +3,8 @@
 use crate::config::OwnTool;
 use crate::domain::{Readers, TextLabel, Trust};
 use crate::tools::contract::arguments::without_nulls;
-use crate::tools::{
-    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolDeclaration, ToolError, ToolOutcome,
-};
+use crate::tools::contract::*;
 use futures_util::future::BoxFuture;
-use serde::Deserialize;
-use serde_json::{Value, json};
 use std::time::Duration;
 
 pub struct OwnerTool(pub OwnTool);
@@ -33,10 +29,7 @@ impl Tool for OwnerTool {
             effects: Effects::declared(own.effects, own.senders),
             // Its outcome says whose.
             result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                programs: true,
-                ..ToolCapabilities::NONE
-            },
+            capabilities: uses!(programs),
         }
     }
 
@@ -52,11 +45,10 @@ impl Tool for OwnerTool {
                 .programs()?
                 .run(&self.0, &input, call.limits.duration_max)
                 .await?;
-            Ok(ToolOutcome {
-                result: result(&written, call.limits.result_bytes_max),
-                label: label(&self.0),
-                ..ToolOutcome::default()
-            })
+            Ok(ToolOutcome::labelled(
+                result(&written, call.limits.result_bytes_max),
+                label(&self.0),
+            ))
         })
     }
 }

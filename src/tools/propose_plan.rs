@@ -3,16 +3,8 @@
 //!
 //! Absent on purpose: which calls an approved plan covers (`runs::approvals::plan`).
 
-use super::contract::arguments::read_args;
-use super::{
-    Effects, OwnerQuestion, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass,
-    ToolDeclaration, ToolError, ToolOutcome, arguments_schema,
-};
 use crate::domain::{Address, ApprovalKind};
-use futures_util::future::BoxFuture;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::json;
+use crate::tools::contract::*;
 use std::fmt::Write;
 
 /// Name of the tool, by which a run is given it or not.
@@ -20,17 +12,12 @@ pub const PROPOSE_PLAN: &str = "propose_plan";
 const STEPS_MAX: usize = 20;
 const TEXT_BYTES_MAX: usize = 1000;
 
-/// Text that the model reads.
-const DESCRIPTION: &str = "Proposes what you are going to do and waits for your owner's approval, which may take days. Read first what you \
-         need to know; then propose everything that you will send or change, in one plan. What an approved plan names you do \
-         without being asked about again; anything else is refused or asked about.";
-
-pub struct ProposePlan;
-
-/// Arguments, with the descriptions that the model reads.
+/// Proposes what you are going to do and waits for your owner's approval, which may take days. Read first what you need
+/// to know; then propose everything that you will send or change, in one plan. What an approved plan names you do
+/// without being asked about again; anything else is refused or asked about.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PlanArgs {
+pub struct ProposePlan {
     #[schemars(description = "What this is for, in one sentence.")]
     pub goal: String,
     #[schemars(description = "The steps, in order: each call that sends or changes something.")]
@@ -52,41 +39,29 @@ pub struct PlannedStep {
     pub recipients: Vec<String>,
 }
 
-impl Tool for ProposePlan {
-    fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: PROPOSE_PLAN.to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<PlanArgs>(),
-            class: ToolClass::Transactional,
-            effects: Effects::NONE,
-            result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                owner: true,
-                ..ToolCapabilities::NONE
-            },
-        }
-    }
+impl TypedTool for ProposePlan {
+    const NAME: &str = PROPOSE_PLAN;
+    const CLASS: ToolClass = ToolClass::Transactional;
+    const RESULT_WORDS: ResultWords = ResultWords::Engine;
+    const USES: ToolCapabilities = uses!(owner);
 
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let text = shown(&read_args::<PlanArgs>(call.args)?)?;
-            Ok(ToolOutcome {
-                result: json!({ "approved": false, "note": "nobody was asked" }),
-                question: Some(OwnerQuestion {
-                    kind: ApprovalKind::Plan,
-                    text,
-                }),
-                ..ToolOutcome::default()
-            })
+    async fn call(self, _: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        let text = shown(&self)?;
+        Ok(ToolOutcome {
+            result: json!({ "approved": false, "note": "nobody was asked" }),
+            question: Some(OwnerQuestion {
+                kind: ApprovalKind::Plan,
+                text,
+            }),
+            ..ToolOutcome::default()
         })
     }
 }
 
 /// Formats a plan for the owner, recipients first. Errors: it has no step, too many, or texts that are too long or no
 /// addresses.
-fn shown(plan: &PlanArgs) -> Result<String, ToolError> {
-    let refused = |hint: String| Err(ToolError::mendable("bad_plan", hint));
+fn shown(plan: &ProposePlan) -> Result<String, ToolError> {
+    let refused = |hint: String| refuse("bad_plan", hint);
     if plan.steps.is_empty() || plan.steps.len() > STEPS_MAX {
         return refused(format!("write 1 to {STEPS_MAX} steps"));
     }

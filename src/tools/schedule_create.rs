@@ -4,20 +4,12 @@
 //! Absent on purpose: enabling, changing or removing anything, and every key that could widen a
 //! run's permissions or recipients.
 
-use super::contract::arguments::read_args;
-use super::files::folder::{on_disk, path_error};
-use super::{
-    CallTrace, Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
-    ToolError, ToolNeed, ToolOutcome, arguments_schema,
-};
+use super::files::folder::{cannot_use, lock, on_disk, path_error, remove_unfinished, write_new};
 use crate::domain::{Timestamp, sha256_hex};
 use crate::scheduler::schedule_file::{ParseContext, Responsibility, WorkspaceNames, file, prompt};
-use cap_std::fs_utf8::{Dir, OpenOptions};
-use futures_util::future::BoxFuture;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
-use std::io::{self, ErrorKind, Read, Write};
+use crate::tools::contract::*;
+use cap_std::fs_utf8::Dir;
+use std::io::{self, ErrorKind, Read};
 
 const FOLDER: &str = "responsibilities";
 /// Most proposals that are neither enabled nor removed.
@@ -27,16 +19,11 @@ const SLUG_CHARS_MAX: usize = 60;
 /// Number of slots shown.
 const SHOWN: usize = 5;
 
-/// Text that the model reads.
-const DESCRIPTION: &str = "Proposes a schedule: what you should do by the clock. Give exactly one of `schedule`, `at` and \
-         `every`. It stays off until your owner enables it.";
-
-pub struct ScheduleCreate;
-
-/// Arguments, with the descriptions that the model reads.
+/// Proposes a schedule: what you should do by the clock. Give exactly one of `schedule`, `at` and `every`. It stays off
+/// until your owner enables it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ScheduleCreateArgs {
+pub struct ScheduleCreate {
     name: String,
     #[schemars(description = "What you are to do each time.")]
     prompt: String,
@@ -60,82 +47,39 @@ struct ScheduleCreateArgs {
     grace: Option<String>,
 }
 
-impl Tool for ScheduleCreate {
-    fn needs(&self) -> &'static [ToolNeed] {
-        &[ToolNeed::Orders]
+impl TypedTool for ScheduleCreate {
+    const NAME: &str = "schedule_create";
+    const CLASS: ToolClass = ToolClass::Verifiable;
+    const EFFECTS: Effects = Effects::GATED_CHANGE;
+    const RESULT_WORDS: ResultWords = ResultWords::Engine;
+    const USES: ToolCapabilities = uses!(files);
+    const NEEDS: &'static [ToolNeed] = &[ToolNeed::Orders];
+
+    async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        let proposal = Proposal::read(call)?;
+        let result = proposal.to_json();
+        on_disk(call.env.files()?, move |folder| proposal.write(folder)).await?;
+        Ok(result.into())
     }
 
-    fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: "schedule_create".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<ScheduleCreateArgs>(),
-            class: ToolClass::Verifiable,
-            effects: Effects {
-                changes_state: true,
-                is_gated: true,
-                ..Effects::NONE
-            },
-            result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                files: true,
-                ..ToolCapabilities::NONE
-            },
-        }
-    }
-
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let proposal = Proposal::read(&call)?;
-            let result = proposal.to_json();
-            on_disk(call.env.files()?, move |folder| proposal.write(folder)).await?;
-            Ok(ToolOutcome {
-                result,
-                ..ToolOutcome::default()
-            })
+    async fn expected_effects(self, call: &ToolCall<'_>) -> Result<Value, ToolError> {
+        let proposal = Proposal::read(call)?;
+        let after = sha256_hex(&[proposal.text.as_bytes()]);
+        let before = on_disk(call.env.files()?, move |folder| {
+            digest(folder, &proposal.path)
         })
+        .await?;
+        Ok(json!({ "before": before, "after": after }))
     }
 
-    fn expected_effects<'a>(
-        &'a self,
-        call: ToolCall<'a>,
-    ) -> BoxFuture<'a, Result<Value, ToolError>> {
-        Box::pin(async move {
-            let proposal = Proposal::read(&call)?;
-            let after = sha256_hex(&[proposal.text.as_bytes()]);
-            let before = on_disk(call.env.files()?, move |folder| {
-                digest(folder, &proposal.path)
-            })
-            .await?;
-            Ok(json!({ "before": before, "after": after }))
+    async fn verify(call: &ToolCall<'_>, expected: &Value) -> Result<CallTrace, ToolError> {
+        let proposal = Proposal::read(call)?;
+        let result = proposal.to_json();
+        let now = on_disk(call.env.files()?, move |folder| {
+            digest(folder, &proposal.path)
         })
-    }
-
-    fn verify<'a>(
-        &'a self,
-        call: ToolCall<'a>,
-        expected: &'a Value,
-    ) -> BoxFuture<'a, Result<CallTrace, ToolError>> {
-        Box::pin(async move {
-            let proposal = Proposal::read(&call)?;
-            let result = proposal.to_json();
-            let now = on_disk(call.env.files()?, move |folder| {
-                digest(folder, &proposal.path)
-            })
-            .await?;
-            Ok(
-                if expected.is_object() && json!(now) == expected["before"] {
-                    CallTrace::Untouched
-                } else if json!(now) == expected["after"] {
-                    CallTrace::Done(Box::new(ToolOutcome {
-                        result,
-                        ..ToolOutcome::default()
-                    }))
-                } else {
-                    CallTrace::Neither
-                },
-            )
-        })
+        .await?;
+        Ok(CallTrace::of_digest(&json!(now), expected, || result))
     }
 }
 
@@ -150,7 +94,7 @@ struct Proposal {
 
 impl Proposal {
     fn read(call: &ToolCall<'_>) -> Result<Self, ToolError> {
-        let args: ScheduleCreateArgs = read_args(call.args)?;
+        let args: ScheduleCreate = read_args(call.args)?;
         let refused = |hint: String| ToolError::mendable("bad_responsibility", hint);
         if args.prompt.len() > PROMPT_BYTES_MAX {
             let bytes = args.prompt.len();
@@ -158,11 +102,7 @@ impl Proposal {
                 "`prompt` has {bytes} bytes, and at most {PROMPT_BYTES_MAX} are allowed"
             )));
         }
-        if args
-            .prompt
-            .chars()
-            .any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
-        {
+        if !is_plain(&args.prompt) {
             return Err(refused(
                 "`prompt` has control characters; write plain Markdown".to_owned(),
             ));
@@ -215,51 +155,37 @@ impl Proposal {
 
     /// Writes the file, unless a file of its name exists. A reader sees all of it or nothing.
     fn write(&self, folder: &Dir) -> Result<(), ToolError> {
-        let failed = |error: io::Error| path_error(&self.path, &error);
+        let failed = cannot_use(&self.path);
         folder.create_dir_all(FOLDER).map_err(failed)?;
-        // Two runs of one persona may propose at once; closing the file releases the lock.
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .to_owned();
-        let lock = folder
-            .open_with(format!("{FOLDER}/.proposals.lock"), &lock)
-            .map_err(failed)?
-            .into_std();
-        lock.lock().map_err(failed)?;
+        // Two runs of one persona may propose at once.
+        let _lock = lock(folder, &format!("{FOLDER}/.proposals.lock")).map_err(failed)?;
         if digest(folder, &self.path)? == Some(sha256_hex(&[self.text.as_bytes()])) {
             return Ok(()); // A repeated call.
         }
         let open = open_proposals(folder).map_err(failed)?;
         if open >= OPEN_MAX {
-            let hint = format!(
-                "{open} proposals wait for your owner already; no more can be made until some are decided"
+            return refuse(
+                "too_many_proposals",
+                format!(
+                    "{open} proposals wait for your owner already; no more can be made until some are decided"
+                ),
             );
-            return Err(ToolError::mendable("too_many_proposals", hint));
         }
         let unfinished = format!("{FOLDER}/.proposal.tmp");
-        match folder.remove_file(&unfinished) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
-        let mut file = folder
-            .open_with(&unfinished, OpenOptions::new().write(true).create_new(true))
-            .map_err(failed)?;
-        file.write_all(self.text.as_bytes())
-            .and_then(|()| file.sync_all())
+        remove_unfinished(folder, &unfinished)
+            .and_then(|()| write_new(folder, &unfinished, &self.text))
             .map_err(failed)?;
         // A link does not replace an existing file, a rename would.
         let linked = folder.hard_link(&unfinished, folder, &self.path);
         folder.remove_file(&unfinished).map_err(failed)?;
         match linked {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                let hint = format!(
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => refuse(
+                "file_exists",
+                format!(
                     "`{}` exists already, and you cannot change it; choose another name",
                     self.path
-                );
-                Err(ToolError::mendable("file_exists", hint))
-            }
+                ),
+            ),
             linked => linked
                 .and_then(|()| folder.open(FOLDER)?.sync_all())
                 .map_err(failed),
@@ -269,7 +195,7 @@ impl Proposal {
 
 /// Formats the file. Every value is quoted: JSON strings are YAML strings too (YAML 1.2.2, section
 /// 1.2).
-fn written(args: &ScheduleCreateArgs, run: &str) -> String {
+fn written(args: &ScheduleCreate, run: &str) -> String {
     let quoted = |text: &str| Value::from(text.trim()).to_string();
     let keys = [
         ("name", Some(&args.name)),

@@ -2,22 +2,11 @@
 
 use crate::domain::TextLabel;
 use crate::shell::{CapturedText, CommandEnd, CommandLimits, CommandResult, StopCause};
-use crate::tools::contract::arguments::read_args;
 use crate::tools::contract::commands::{EndedCommand, WantedCommand};
-use crate::tools::{
-    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    ToolOutcome, arguments_schema,
-};
-use futures_util::future::BoxFuture;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use crate::tools::contract::*;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// Text that the model reads.
-const DESCRIPTION: &str = "Runs a program in a sandbox: it sees the folder `workspace/` of your own folder as /workspace, where it starts, the \
-         programs of the system, and an empty /tmp. It has no network and no standard input, and everything that it started ends with it. \
-         Give `argv`; a `command` for `sh` only where you need one. Your owner may be asked for exactly these words first.";
 /// Longest command line.
 const ARGV_BYTES_MAX: usize = 32 * 1024;
 /// Most removed links that a result names.
@@ -25,12 +14,13 @@ const LINKS_NAMED_MAX: usize = 20;
 /// Shell of a `command`.
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
 
-pub struct Shell;
-
-/// Arguments, with the descriptions that the model reads.
+/// Runs a program in a sandbox: it sees the folder `workspace/` of your own folder as /workspace, where it starts, the
+/// programs of the system, and an empty /tmp. It has no network and no standard input, and everything that it started
+/// ends with it. Give `argv`; a `command` for `sh` only where you need one. Your owner may be asked for exactly these
+/// words first.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ShellArgs {
+pub struct Shell {
     /// Program and its arguments, e.g. `["python3", "count.py", "guests.csv"]`. No shell reads them.
     argv: Option<Vec<String>>,
     /// Instead of `argv`: a text for `sh -c`.
@@ -39,7 +29,7 @@ struct ShellArgs {
     folder: Option<String>,
 }
 
-impl ShellArgs {
+impl Shell {
     fn wanted(self) -> Result<WantedCommand, ToolError> {
         let argv = match (self.argv, self.command) {
             (Some(argv), None) if !argv.is_empty() && !argv[0].is_empty() => argv,
@@ -83,47 +73,34 @@ fn bad(hint: &str) -> ToolError {
     ToolError::mendable("bad_command", hint)
 }
 
-impl Tool for Shell {
-    fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: "shell".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<ShellArgs>(),
-            class: ToolClass::Once,
-            effects: Effects {
-                changes_state: true,
-                runs_code: true,
-                ..Effects::NONE
-            },
-            // What it can read are files of the workspace, which only runs of the owner that have read nothing of others, and
-            // the owner, write; no tool reads what others' runs left there, and no command sees it.
-            result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                commands: true,
-                ..ToolCapabilities::NONE
-            },
-        }
-    }
+impl TypedTool for Shell {
+    const NAME: &str = "shell";
+    const CLASS: ToolClass = ToolClass::Once;
+    const EFFECTS: Effects = Effects {
+        changes_state: true,
+        runs_code: true,
+        ..Effects::NONE
+    };
+    // What it can read are files of the workspace, which only runs of the owner that have read nothing of others, and
+    // the owner, write; no tool reads what others' runs left there, and no command sees it.
+    const RESULT_WORDS: ResultWords = ResultWords::Engine;
+    const USES: ToolCapabilities = uses!(commands);
 
-    fn timeout(&self) -> Option<Duration> {
+    fn timeout() -> Option<Duration> {
         Some(Duration::from_millis(CommandLimits::default().wall_ms_max))
     }
 
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let args: ShellArgs = read_args(call.args)?;
-            let wanted = args.wanted()?;
-            let runner = call.env.commands()?;
-            let (run, now) = (call.run, call.clock.now());
-            let within = call.limits.duration_max;
-            let ended = runner.run((run, now), wanted, within).await?;
-            Ok(ToolOutcome {
-                result: result(ended, call.limits.result_bytes_max)?,
-                // The workspace is for the owner alone.
-                label: TextLabel::PRIVATE,
-                ..ToolOutcome::default()
-            })
-        })
+    async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        let wanted = self.wanted()?;
+        let runner = call.env.commands()?;
+        let (run, now) = (call.run, call.clock.now());
+        let within = call.limits.duration_max;
+        let ended = runner.run((run, now), wanted, within).await?;
+        // The workspace is for the owner alone.
+        Ok(ToolOutcome::labelled(
+            result(ended, call.limits.result_bytes_max)?,
+            TextLabel::PRIVATE,
+        ))
     }
 }
 
@@ -136,7 +113,7 @@ fn result(ended: EndedCommand, bytes_max: usize) -> Result<Value, ToolError> {
     } = ended.result;
     let mut result = Map::new();
     match end {
-        CommandEnd::NotStarted(why) => return Err(ToolError::mendable("not_started", why)),
+        CommandEnd::NotStarted(why) => return refuse("not_started", why),
         CommandEnd::Exited(code) => result.insert("exit_code".to_owned(), json!(code)),
         CommandEnd::Signalled(signal) => result.insert("signal".to_owned(), json!(signal)),
         CommandEnd::Stopped(cause) => result.insert("stopped".to_owned(), json!(words(cause))),

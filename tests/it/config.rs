@@ -7,7 +7,7 @@ mod secrets;
 mod shown;
 
 use attache::config::{
-    self, Config, ConfigErrors, Decision, NameCatalog, SmarthostTls, TransportSettings, load_with,
+    self, Config, ConfigErrors, Decision, MailTls, NameCatalog, TransportSettings, load_with,
     schema,
 };
 use attache::context::prompt;
@@ -234,7 +234,7 @@ fn everything_that_can_be_typed_arrives() {
     };
     assert_eq!(
         (smarthost.port, smarthost.tls, smarthost.connections_max),
-        (465, SmarthostTls::Implicit, 2)
+        (465, MailTls::Implicit, 2)
     );
     let (user, password) = smarthost.credentials.as_ref().expect("credentials");
     assert_eq!((user.as_str(), password.expose_secret()), ("house", "p4ss"));

@@ -9,7 +9,7 @@ mod waiting;
 
 use crate::app::db;
 use crate::app::{TestApp, note};
-use attache::config::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls};
+use attache::config::{AfterStored, ImapMailbox, MailTls, MailboxLogin};
 use attache::gateway::ingress::imap::{ImapSweepReport, ImapTimeouts, MailboxError, MailboxWatch};
 use secrecy::SecretString;
 use serde_json::json;
@@ -21,7 +21,7 @@ fn mailbox(server: &Server) -> ImapMailbox {
         name: "desk".to_owned(),
         host: "127.0.0.1".to_owned(),
         port: server.port,
-        tls: MailboxTls::None,
+        tls: MailTls::None,
         ca_file: None,
         user: USER.to_owned(),
         login: MailboxLogin::Password(SecretString::from(PASSWORD)),

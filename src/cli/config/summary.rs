@@ -2,8 +2,7 @@
 //! answered, the model and its price, and the destination of mail.
 
 use crate::config::{
-    Access, Config, Decision, ListenerTls, Mode, ModelChoice, SmarthostTls, TransportSettings,
-    dollars,
+    Access, Config, Decision, MailTls, Mode, ModelChoice, TransportSettings, dollars,
 };
 use crate::domain::Timestamp;
 use serde::Serialize;
@@ -165,9 +164,9 @@ fn comes_in(config: &Config) -> Vec<String> {
     let gateway = &config.gateway;
     let listeners = gateway.listeners.iter().map(|listener| {
         let secured = match listener.tls {
-            ListenerTls::None => "without TLS",
-            ListenerTls::StartTls => "STARTTLS",
-            ListenerTls::Implicit => "TLS",
+            MailTls::None => "without TLS",
+            MailTls::StartTls => "STARTTLS",
+            MailTls::Implicit => "TLS",
         };
         format!(
             "{} at {} ({secured})",
@@ -272,9 +271,9 @@ fn goes_out(config: &Config, way: &TransportSettings) -> String {
         }
         TransportSettings::Smarthost(host) => {
             let secured = match host.tls {
-                SmarthostTls::None => "without TLS",
-                SmarthostTls::StartTls => "STARTTLS",
-                SmarthostTls::Implicit => "TLS",
+                MailTls::None => "without TLS",
+                MailTls::StartTls => "STARTTLS",
+                MailTls::Implicit => "TLS",
             };
             format!("by {}:{} ({secured})", host.host, host.port)
         }

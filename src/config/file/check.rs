@@ -13,6 +13,7 @@ use jsonschema::{JsonType, ValidationError};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::ops::Deref;
 
 /// Old and new names of renamed keys.
 const RENAMED: &[(&str, &str)] = &[("trusted_sealers", "trusted_arc_signers")];
@@ -23,24 +24,18 @@ const GONE: &[(&str, &str)] = &[(
 )];
 
 /// A typed file and the positions of its members.
+#[derive(Default)]
 pub struct ConfigFile<T> {
     /// The file without the members that have problems.
     pub typed: T,
     pub document: Document,
 }
 
-impl<T> ConfigFile<T> {
-    /// Builds a problem with the value at a JSON pointer.
-    pub fn problem_at(&self, pointer: &str, message: impl Into<String>) -> Problem {
-        self.document.problem_at(pointer, message)
-    }
-    /// Builds a problem with the key at a JSON pointer.
-    pub fn problem_at_key(&self, pointer: &str, message: impl Into<String>) -> Problem {
-        self.document.problem_at_key(pointer, message)
-    }
-    /// Reports whether a JSON pointer has a non-null value, valid or not.
-    pub fn has(&self, pointer: &str) -> bool {
-        self.document.has(pointer)
+impl<T> Deref for ConfigFile<T> {
+    type Target = Document;
+
+    fn deref(&self) -> &Document {
+        &self.document
     }
 }
 

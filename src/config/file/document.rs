@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// A JSON file that could be read.
+#[derive(Default)]
 pub struct Document {
     /// Path below the workspace, as it is printed.
     pub file: String,

@@ -1,7 +1,7 @@
 //! Durations in configuration files: a number and a unit.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, Serializer};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -23,6 +23,17 @@ impl TryFrom<String> for TypedDuration {
         parse(&text)
             .map(Self)
             .ok_or_else(|| format!("`{text}` is not a duration"))
+    }
+}
+
+/// Form of a [`Duration`] in a file: `#[serde(with = "TypedDuration")]`.
+impl TypedDuration {
+    pub fn serialize<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&spell(*span))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        <Self as Deserialize>::deserialize(from).map(|typed| typed.0)
     }
 }
 
@@ -66,20 +77,6 @@ pub fn spell(span: Duration) -> String {
         || format!("{ms}ms"),
         |(unit, size)| format!("{}{unit}", ms / size),
     )
-}
-
-/// Serde form of a [`Duration`] in a file.
-pub mod text {
-    use super::{Duration, TypedDuration, spell};
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub fn serialize<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&spell(*span))
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        TypedDuration::deserialize(deserializer).map(|typed| typed.0)
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,7 @@
 //! `commands` in `configs/gateway.json`: commands of owners in the first line of a letter. There is no switch: a command
 //! does nothing that its owner could not do at the keyboard.
 
-use crate::config::file::Document;
-use crate::config::file::duration::{self, TypedDuration};
-use crate::config::values::check_context::CheckContext;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use crate::config::values::section::*;
 
 /// Longest `age_max`: with it, letters kept back by somebody could be used for a day.
 const AGE_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -16,8 +11,7 @@ const AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 #[serde(default, deny_unknown_fields)]
 pub struct CommandSettings {
     /// Longest time between the signing of a letter and its arrival for its command to change anything; at most a day.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(with = "TypedDuration")]
     pub age_max: Duration,
     /// Most answers to commands that a persona sends in an hour; later commands are carried out without an answer.
     #[schemars(range(min = 1))]
@@ -34,12 +28,15 @@ impl Default for CommandSettings {
 }
 
 /// Checks the section. Problems go to the context.
-pub fn check(file: &Document, settings: &CommandSettings, ctx: &mut CheckContext<'_>) {
+pub fn check(settings: &CommandSettings, place: &mut CheckPlace<'_, '_>) {
     if settings.age_max > AGE_MAX || settings.age_max.is_zero() {
-        let problem = file.problem_at("/commands/age_max", "must be between 1s and 24h");
-        ctx.report(problem.hint("an older letter may be a copy that somebody kept"));
+        place.refuse(
+            "age_max",
+            "must be between 1s and 24h",
+            "an older letter may be a copy that somebody kept",
+        );
     }
     if settings.answers_per_hour_max == 0 {
-        ctx.report(file.problem_at("/commands/answers_per_hour_max", "must be 1 or more"));
+        place.complain("answers_per_hour_max", "must be 1 or more");
     }
 }

@@ -4,14 +4,12 @@
 //! rebinding) is refused. On loopback the list is known; by a name or through a proxy it is written down in `origins`.
 
 use super::listeners::{
-    ListenAddress, SmtpListener, TypedListener, TypedListenerKind, TypedListenerTls, is_same,
-    resolve_address, resolve_proxies,
+    ListenAddress, SmtpListener, TypedListener, TypedListenerKind, is_same, resolve_address,
+    resolve_proxies,
 };
-use crate::config::file::{Document, child};
-use crate::config::values::check_context::CheckContext;
-use crate::config::values::net::domain;
+use crate::config::values::net::{MailTls, domain};
+use crate::config::values::section::*;
 use crate::domain::Network;
-use serde_json::{Value, json};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -117,116 +115,77 @@ impl fmt::Display for WebOrigin {
 
 /// Resolves the listeners of kind `http`. Problems go to the context; the result is valid only without problems.
 pub(super) fn resolve(
-    file: &Document,
     typed: &[TypedListener],
     mail: &[SmtpListener],
-    ctx: &mut CheckContext<'_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Vec<HttpListener> {
     let mut listeners: Vec<HttpListener> = Vec::new();
     for (position, one) in typed.iter().enumerate() {
         if !matches!(one.kind, TypedListenerKind::Http) {
             continue;
         }
-        let pointer = format!("/listeners/{position}");
-        let Some(listener) = resolve_one(file, position, one, ctx) else {
+        let place = &mut place.under(position);
+        let Some(listener) = resolve_one(position, one, place) else {
             continue;
         };
         let pages = listeners.iter().map(|other| &other.address);
         let mut others = mail.iter().map(|other| &other.address).chain(pages);
         if others.any(|other| is_same(other, &listener.address)) {
-            let message = format!("`{}` is listened on twice", one.address);
-            ctx.report(file.problem_at(&child(&pointer, "address"), message));
+            place.complain("address", format!("`{}` is listened on twice", one.address));
         }
-        check(file, &pointer, &listener, ctx);
+        check(&listener, place);
         listeners.push(listener);
     }
     listeners
 }
 
 fn resolve_one(
-    file: &Document,
     position: usize,
     typed: &TypedListener,
-    ctx: &mut CheckContext<'_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Option<HttpListener> {
-    let pointer = format!("/listeners/{position}");
     for key in ["auth", "proxy_protocol"] {
-        if file.has(&child(&pointer, key)) {
-            let at = child(&pointer, key);
-            ctx.report(file.problem_at_key(&at, "has no meaning for kind `http`"));
+        if place.has(key) {
+            place.refuse_key(key, "has no meaning for kind `http`", "");
         }
     }
-    let is_tls = match typed.tls {
-        None | Some(TypedListenerTls::None) => false,
-        Some(TypedListenerTls::Implicit) => true,
-        Some(TypedListenerTls::StartTls) => {
-            let problem = file.problem_at(&child(&pointer, "tls"), "HTTP has no STARTTLS");
-            ctx.report(problem.hint("write `implicit`"));
-            false
-        }
-    };
-    let address = resolve_address(file, &pointer, typed, ctx)?;
-    let at = child(&pointer, "origins");
-    let mut origins = Vec::new();
-    for (index, text) in typed.origins.iter().flatten().enumerate() {
-        match WebOrigin::parse(text) {
-            Some(origin) => origins.push(origin),
-            None => {
-                let message = format!("`{text}` is no address of pages");
-                let problem = file.problem_at(&child(&at, index), message);
-                ctx.report(problem.hint(
-                    "write scheme and name, and a port where there is one: `https://attache.example.org`",
-                ));
-            }
-        }
+    if typed.tls == Some(MailTls::StartTls) {
+        place.refuse("tls", "HTTP has no STARTTLS", "write `implicit`");
     }
-    let mut proxies = Vec::new();
-    let mut is_proxied = false;
-    match address {
-        ListenAddress::Tcp(_) => {
-            let at = child(&pointer, "proxies");
-            proxies = resolve_proxies(file, &at, typed.proxies.as_ref(), ctx);
-        }
-        ListenAddress::Unix { .. } => {
-            is_proxied = resolve_unix_proxy(file, &pointer, typed.proxies.as_deref(), ctx);
-        }
+    let address = resolve_address(typed, place)?;
+    let origins = typed.origins.as_deref().unwrap_or_default();
+    let origins = place.each("origins", origins, |text| {
+        let hint =
+            "write scheme and name, and a port where there is one: `https://attache.example.org`";
+        let bad = || (format!("`{text}` is no address of pages"), hint.to_owned());
+        WebOrigin::parse(text).ok_or_else(bad)
+    });
+    let (mut proxies, mut is_proxied) = (Vec::new(), false);
+    match (&address, typed.proxies.as_deref()) {
+        (ListenAddress::Tcp(_), typed) => proxies = resolve_proxies("proxies", typed, place),
+        (ListenAddress::Unix { .. }, None) => {}
+        // There is no address to compare with: the mode of the file says who may connect.
+        (ListenAddress::Unix { .. }, Some([one])) if one == UNIX_PROXY => is_proxied = true,
+        (ListenAddress::Unix { .. }, Some(_)) => place.refuse(
+            "proxies",
+            "whoever connects to a Unix socket has no address",
+            "write `[\"unix:\"]` if it is a proxy, and let its group connect by `mode`; or leave the key out",
+        ),
     }
     Some(HttpListener {
         position,
         address,
-        is_tls,
+        is_tls: typed.tls == Some(MailTls::Implicit),
         origins,
         proxies,
         is_proxied,
     })
 }
 
-/// Reports whether it is a proxy that connects to a Unix socket. There is no address to compare with: the mode of the file
-/// says who may connect.
-fn resolve_unix_proxy(
-    file: &Document,
-    pointer: &str,
-    typed: Option<&[String]>,
-    ctx: &mut CheckContext<'_>,
-) -> bool {
-    match typed {
-        None => false,
-        Some([one]) if one == UNIX_PROXY => true,
-        Some(_) => {
-            let at = child(pointer, "proxies");
-            let problem = file.problem_at(&at, "whoever connects to a Unix socket has no address");
-            ctx.report(problem.hint("write `[\"unix:\"]` if it is a proxy, and let its group connect by `mode`; or leave the key out"));
-            false
-        }
-    }
-}
-
 /// Reports a listener that would show mail in plain text on a network, or that no browser could use.
-fn check(file: &Document, pointer: &str, listener: &HttpListener, ctx: &mut CheckContext<'_>) {
-    let mut complain = |key: &str, message: &str, hint: &str| {
-        let problem = file.problem_at(&child(pointer, key), message.to_owned());
-        ctx.report(problem.hint(hint));
-    };
+fn check(listener: &HttpListener, place: &mut CheckPlace<'_, '_>) {
+    let has_certificate = place.file.has("/tls");
+    let mut complain = |key: &str, message: &str, hint: &str| place.refuse(key, message, hint);
     let ListenAddress::Tcp(address) = &listener.address else {
         if listener.is_tls {
             complain(
@@ -239,7 +198,7 @@ fn check(file: &Document, pointer: &str, listener: &HttpListener, ctx: &mut Chec
     };
     let ip = address.ip().to_canonical();
     let has_https = listener.origins.iter().any(|origin| origin.is_https);
-    if listener.is_tls && !file.has("/tls") {
+    if listener.is_tls && !has_certificate {
         complain(
             "tls",
             "there is no certificate",
@@ -278,21 +237,18 @@ fn check(file: &Document, pointer: &str, listener: &HttpListener, ctx: &mut Chec
     }
 }
 
-/// JSON of the listeners for `attache config show`.
-pub fn show(listeners: &[HttpListener]) -> Vec<Value> {
-    let shown = |listener: &HttpListener| {
-        let unix_proxy = listener.is_proxied.then(|| UNIX_PROXY.to_owned());
-        let proxies = listener.proxies.iter().map(Network::to_string);
-        json!({
-            "kind": "http",
-            "address": listener.address.to_string(),
-            "mode": listener.address.formatted_mode(),
-            "tls": if listener.is_tls { "implicit" } else { "none" },
-            "origins": listener.origins.iter().map(WebOrigin::to_string).collect::<Vec<_>>(),
-            "proxies": proxies.chain(unix_proxy).collect::<Vec<_>>(),
-        })
-    };
-    listeners.iter().map(shown).collect()
+/// JSON of a listener for `attache config show`.
+pub fn show(listener: &HttpListener) -> Value {
+    let mut proxies = texts(&listener.proxies);
+    proxies.extend(listener.is_proxied.then(|| UNIX_PROXY.to_owned()));
+    json!({
+        "kind": "http",
+        "address": listener.address.to_string(),
+        "mode": listener.address.formatted_mode(),
+        "tls": if listener.is_tls { "implicit" } else { "none" },
+        "origins": texts(&listener.origins),
+        "proxies": proxies,
+    })
 }
 
 #[cfg(test)]

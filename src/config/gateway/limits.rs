@@ -1,10 +1,7 @@
 //! `limits` in `configs/gateway.json`: every bound that is not of a run.
 
-use crate::config::file::duration::{self, TypedDuration};
+use crate::config::values::section::*;
 use crate::mime::ParseLimits;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// Limits, each with a default. A limit can be changed but not switched off.
 ///
@@ -37,27 +34,22 @@ pub struct Limits {
     #[schemars(range(min = 1))]
     pub session_errors_max: usize,
     /// Maximum duration of an SMTP session.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(with = "TypedDuration")]
     pub session_duration_max: Duration,
     /// Timeout of one command, of one pause inside a letter, and of one batch of replies.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(with = "TypedDuration")]
     pub session_idle_max: Duration,
     /// Timeout of the PROXY header and of the TLS handshake.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(with = "TypedDuration")]
     pub handshake_max: Duration,
     /// Time to wait for early data before the greeting; a client that sends within it is refused.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(with = "TypedDuration")]
     pub greeting_delay: Duration,
     /// Minimum average bytes per second of a letter; a slower client is disconnected.
     pub letter_bytes_per_second_min: usize,
     /// Delay of the reply to a first failed login; it doubles with each further one, up to sixteen
     /// times.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(with = "TypedDuration")]
     pub login_delay: Duration,
     /// Failed logins from one network before it is refused for 15 minutes.
     #[schemars(range(min = 1))]
@@ -127,12 +119,10 @@ pub struct Limits {
     #[schemars(range(min = 1))]
     pub persona_hops_max: usize,
     /// Time within which a repeated letter counts as a duplicate.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(with = "TypedDuration")]
     pub duplicate_window: Duration,
     /// Time from SIGTERM to the end of the process.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(with = "TypedDuration")]
     pub drain_max: Duration,
 }
 

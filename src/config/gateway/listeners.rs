@@ -1,13 +1,9 @@
 //! `listeners` and `tls` in `configs/gateway.json`: sockets that accept mail. Listeners of pages stand in the same list:
 //! `http_listeners`.
 
-use super::submission::{self, Submitter, TypedSubmitter};
-use crate::config::file::{Document, below, child};
-use crate::config::values::check_context::CheckContext;
-use crate::domain::{Address, Network};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use crate::config::values::net::MailTls;
+use crate::config::values::section::*;
+use crate::domain::Network;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,7 +31,7 @@ pub struct TypedListener {
     mode: Option<String>,
     /// TLS mode. Default: `starttls` with a certificate, `none` on Unix sockets, without a
     /// certificate and for kind `http`.
-    pub(super) tls: Option<TypedListenerTls>,
+    pub(super) tls: Option<MailTls>,
     /// Offer AUTH, under TLS, to the users in `submission`.
     #[serde(default)]
     auth: bool,
@@ -61,14 +57,6 @@ pub(super) enum TypedListenerKind {
     Http,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum TypedListenerTls {
-    None,
-    StartTls,
-    Implicit,
-}
-
 /// The certificate of the listeners.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -79,20 +67,6 @@ pub struct TypedCertificate {
     /// PEM file of its private key, relative to the workspace.
     #[schemars(length(min = 1))]
     key: String,
-}
-
-/// Typed sections about sockets.
-pub struct Sockets<'t> {
-    pub listeners: &'t [TypedListener],
-    pub tls: Option<&'t TypedCertificate>,
-    pub submission: &'t [TypedSubmitter],
-}
-
-/// Resolved sections about sockets.
-pub struct Resolved {
-    pub listeners: Vec<SmtpListener>,
-    pub tls: Option<TlsFiles>,
-    pub submission: Vec<Submitter>,
 }
 
 /// Protocol of a listener.
@@ -119,8 +93,8 @@ pub struct SmtpListener {
     pub position: usize,
     pub kind: ListenerKind,
     pub address: ListenAddress,
-    pub tls: ListenerTls,
-    /// `true`: offers AUTH, under TLS, to [`Submitter`]s.
+    pub tls: MailTls,
+    /// `true`: offers AUTH, under TLS, to users of `submission`.
     pub auth: bool,
     /// Proxies that may connect and must name the client by the PROXY protocol; empty: clients
     /// connect directly.
@@ -165,215 +139,142 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ListenerTls {
-    None,
-    StartTls,
-    Implicit,
-}
-
-impl ListenerTls {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ListenerTls::None => "none",
-            ListenerTls::StartTls => "starttls",
-            ListenerTls::Implicit => "implicit",
-        }
-    }
-}
-
 /// Absolute paths of PEM files.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TlsFiles {
     /// The certificate first, then its intermediate certificates.
     pub certificate: PathBuf,
     pub key: PathBuf,
 }
 
-/// Resolves the sections. Problems go to the context; the result is valid only without problems.
-pub fn resolve(
-    file: &Document,
-    typed: &Sockets<'_>,
-    owners: &[Address],
-    ctx: &mut CheckContext<'_>,
-) -> Resolved {
+/// Resolves the listeners for mail. Problems go to the context; the result is valid only without problems.
+pub fn resolve(typed: &[TypedListener], place: &mut CheckPlace<'_, '_>) -> Vec<SmtpListener> {
     let mut listeners: Vec<SmtpListener> = Vec::new();
-    for (index, one) in typed.listeners.iter().enumerate() {
-        let Some(listener) = resolve_listener(file, index, one, ctx) else {
+    for (position, one) in typed.iter().enumerate() {
+        let place = &mut place.under(position);
+        let Some(listener) = resolve_listener(position, one, place) else {
             continue;
         };
-        let pointer = format!("/listeners/{index}");
-        let is_taken = listeners
-            .iter()
-            .any(|other| is_same(&other.address, &listener.address));
-        if is_taken {
-            let message = format!("`{}` is listened on twice", one.address);
-            ctx.report(file.problem_at(&child(&pointer, "address"), message));
+        let mut others = listeners.iter();
+        if others.any(|other| is_same(&other.address, &listener.address)) {
+            place.complain("address", format!("`{}` is listened on twice", one.address));
         }
         listeners.push(listener);
     }
-    let submission = submission::resolve(file, typed.submission, owners, ctx);
-    let is_read = !typed.listeners.is_empty() || !file.has("/listeners");
-    if is_read && file.has("/submission") && !typed.listeners.iter().any(|one| one.auth) {
-        let problem = file.problem_at_key(
-            "/submission",
+    listeners
+}
+
+/// Reports users that may log in nowhere. `place` is the file.
+pub fn check_submission(typed: &[TypedListener], place: &mut CheckPlace<'_, '_>) {
+    let is_read = !typed.is_empty() || !place.has("listeners");
+    if is_read && place.has("submission") && !typed.iter().any(|one| one.auth) {
+        place.refuse_key(
+            "submission",
             "nobody can log in: no listener has `\"auth\": true`",
+            "add it to a listener with TLS, or leave `submission` out",
         );
-        ctx.report(problem.hint("add it to a listener with TLS, or leave `submission` out"));
-    }
-    Resolved {
-        listeners,
-        tls: typed.tls.map(|tls| resolve_tls(file, tls, ctx)),
-        submission,
     }
 }
 
 /// `None`: its address is no address, or it serves pages.
 fn resolve_listener(
-    file: &Document,
     position: usize,
     typed: &TypedListener,
-    ctx: &mut CheckContext<'_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Option<SmtpListener> {
     let kind = match typed.kind {
         TypedListenerKind::Smtp => ListenerKind::Smtp,
         TypedListenerKind::Lmtp => ListenerKind::Lmtp,
         TypedListenerKind::Http => return None,
     };
-    let pointer = &format!("/listeners/{position}");
-    let address = resolve_address(file, pointer, typed, ctx)?;
+    let address = resolve_address(typed, place)?;
     let is_unix = matches!(address, ListenAddress::Unix { .. });
-    let has_certificate = file.has("/tls");
-    let tls = match typed.tls {
-        Some(TypedListenerTls::None) => ListenerTls::None,
-        Some(TypedListenerTls::StartTls) => ListenerTls::StartTls,
-        Some(TypedListenerTls::Implicit) => ListenerTls::Implicit,
-        None if has_certificate && !is_unix => ListenerTls::StartTls,
-        None => ListenerTls::None,
-    };
-    let listener = SmtpListener {
-        position,
-        kind,
-        address,
-        tls,
-        auth: typed.auth,
-        proxy_protocol: resolve_proxies(
-            file,
-            &child(pointer, "proxy_protocol"),
-            typed.proxy_protocol.as_ref(),
-            ctx,
-        ),
-    };
-    check_listener(file, pointer, &listener, ctx);
-    Some(listener)
-}
-
-/// Reports settings of a listener that contradict each other.
-fn check_listener(
-    file: &Document,
-    pointer: &str,
-    listener: &SmtpListener,
-    ctx: &mut CheckContext<'_>,
-) {
-    let (has_certificate, has_tls) = (file.has("/tls"), listener.tls != ListenerTls::None);
-    let mut complain = |key: &str, message: &str, hint: &str| {
-        let problem = file.problem_at(&child(pointer, key), message.to_owned());
-        ctx.report(if hint.is_empty() {
-            problem
-        } else {
-            problem.hint(hint)
-        });
-    };
+    let has_certificate = place.file.has("/tls");
+    let tls = typed.tls.unwrap_or(match has_certificate && !is_unix {
+        true => MailTls::StartTls,
+        false => MailTls::None,
+    });
+    let (auth, has_tls) = (typed.auth, tls != MailTls::None);
+    let proxy_protocol = typed.proxy_protocol.as_deref();
+    let proxy_protocol = resolve_proxies("proxy_protocol", proxy_protocol, place);
     for key in ["origins", "proxies"] {
-        if file.has(&child(pointer, key)) {
-            complain(key, "has a meaning for kind `http` alone", "");
+        if place.has(key) {
+            place.complain(key, "has a meaning for kind `http` alone");
         }
     }
     if has_tls && !has_certificate {
-        complain(
-            "tls",
-            "there is no certificate",
-            "name its files in `tls` beside `listeners`",
-        );
+        let hint = "name its files in `tls` beside `listeners`";
+        place.refuse("tls", "there is no certificate", hint);
     }
-    if listener.auth && listener.kind == ListenerKind::Lmtp {
-        complain("auth", "has no meaning for kind `lmtp`", "");
-    } else if listener.auth && !has_tls {
+    if auth && kind == ListenerKind::Lmtp {
+        place.complain("auth", "has no meaning for kind `lmtp`");
+    } else if auth && !has_tls {
         let hint = match has_certificate {
             true => "set `tls` of this listener to `starttls` or `implicit`",
             false => "name certificate and key in `tls` beside `listeners`",
         };
-        complain("auth", "passwords need TLS", hint);
-    } else if listener.auth && !file.has("/submission") {
-        complain(
-            "auth",
-            "nobody may log in",
-            "name users in `submission` beside `listeners`",
-        );
+        place.refuse("auth", "passwords need TLS", hint);
+    } else if auth && !place.file.has("/submission") {
+        let hint = "name users in `submission` beside `listeners`";
+        place.refuse("auth", "nobody may log in", hint);
     }
-    if matches!(listener.address, ListenAddress::Unix { .. })
-        && file.has(&child(pointer, "proxy_protocol"))
-    {
-        complain("proxy_protocol", "has no meaning for a Unix socket", "");
+    if is_unix && place.has("proxy_protocol") {
+        place.complain("proxy_protocol", "has no meaning for a Unix socket");
     }
-    if let (ListenerKind::Lmtp, ListenAddress::Tcp(tcp)) = (listener.kind, &listener.address)
+    if let (ListenerKind::Lmtp, ListenAddress::Tcp(tcp)) = (kind, &address)
         && tcp.port() == 25
     {
-        complain(
+        place.refuse(
             "address",
             "LMTP must not stand on port 25",
             "RFC 2033 forbids it; take another, such as 24",
         );
     }
+    Some(SmtpListener {
+        position,
+        kind,
+        address,
+        tls,
+        auth,
+        proxy_protocol,
+    })
 }
 
 pub(super) fn resolve_address(
-    file: &Document,
-    pointer: &str,
     typed: &TypedListener,
-    ctx: &mut CheckContext<'_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Option<ListenAddress> {
-    let at = child(pointer, "address");
     let Some(path) = typed.address.strip_prefix("unix:") else {
-        if file.has(&child(pointer, "mode")) {
-            let message = "has no meaning for an IP address";
-            ctx.report(file.problem_at_key(&child(pointer, "mode"), message));
+        if place.has("mode") {
+            place.refuse_key("mode", "has no meaning for an IP address", "");
         }
-        let Ok(address) = typed.address.parse::<SocketAddr>() else {
-            let problem = file.problem_at(
-                &at,
+        let address = typed.address.parse();
+        if address.is_err() {
+            place.refuse(
+                "address",
                 format!("`{}` is not an address to listen on", typed.address),
+                "write an IP address and a port, such as `127.0.0.1:2525`, or `unix:PATH`",
             );
-            ctx.report(
-                problem.hint(
-                    "write an IP address and a port, such as `127.0.0.1:2525`, or `unix:PATH`",
-                ),
-            );
-            return None;
-        };
-        return Some(ListenAddress::Tcp(address));
+        }
+        return address.ok().map(ListenAddress::Tcp);
     };
-    let whole = below(ctx.workspace, path);
+    let whole = below(place.ctx.workspace, path);
     if path.is_empty() || whole.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
         let message = format!(
             "a socket's path has 1 to {SOCKET_PATH_BYTES_MAX} bytes, the workspace's included"
         );
-        ctx.report(file.problem_at(&at, message));
+        place.complain("address", message);
     }
     let default = match typed.kind {
         TypedListenerKind::Smtp | TypedListenerKind::Lmtp => MAIL_SOCKET_MODE,
         TypedListenerKind::Http => PAGES_SOCKET_MODE,
     };
     let digits = typed.mode.as_deref().unwrap_or(default);
-    let mode = u32::from_str_radix(digits, 8)
-        .ok()
-        .filter(|mode| *mode <= 0o777);
+    let mode = u32::from_str_radix(digits, 8).ok();
+    let mode = mode.filter(|mode| *mode <= 0o777);
     if mode.is_none() {
-        let problem = file.problem_at(
-            &child(pointer, "mode"),
-            format!("`{digits}` are no permissions"),
-        );
-        ctx.report(problem.hint("write octal digits, such as `0660`"));
+        let message = format!("`{digits}` are no permissions");
+        place.refuse("mode", message, "write octal digits, such as `0660`");
     }
     Some(ListenAddress::Unix {
         path: whole,
@@ -393,41 +294,31 @@ pub(super) fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
 }
 
 pub(super) fn resolve_proxies(
-    file: &Document,
-    at: &str,
-    typed: Option<&Vec<String>>,
-    ctx: &mut CheckContext<'_>,
+    key: &str,
+    typed: Option<&[String]>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Vec<Network> {
-    if typed.is_some_and(Vec::is_empty) {
+    if typed.is_some_and(<[_]>::is_empty) {
         // An empty list would mean "every peer, without a header", which is not the intention of an
         // operator who writes the key.
-        ctx.report(
-            file.problem_at(at, "must not be empty")
-                .hint("name the proxies, or leave the key out"),
-        );
+        let hint = "name the proxies, or leave the key out";
+        place.refuse(key, "must not be empty", hint);
     }
-    let mut proxies = Vec::new();
-    for (index, text) in typed.into_iter().flatten().enumerate() {
-        match Network::parse(text) {
-            Ok(network) => proxies.push(network),
-            Err(error) => {
-                let problem = file.problem_at(&child(at, index), error.to_string());
-                ctx.report(problem.hint("write one such as `192.0.2.7` or `2001:db8::/32`"));
-            }
-        }
-    }
-    proxies
+    place.each(key, typed.unwrap_or_default(), |text| {
+        let hint = "write one such as `192.0.2.7` or `2001:db8::/32`";
+        Network::parse(text).map_err(|error| (error.to_string(), hint.to_owned()))
+    })
 }
 
-fn resolve_tls(file: &Document, typed: &TypedCertificate, ctx: &mut CheckContext<'_>) -> TlsFiles {
+pub fn resolve_tls(typed: &TypedCertificate, place: &mut CheckPlace<'_, '_>) -> TlsFiles {
     let mut file = |key: &str, typed: &str| {
-        let path = below(ctx.workspace, typed);
-        if ctx.source.has_world() && !path.is_file() {
-            let problem =
-                file.problem_at(&child("/tls", key), format!("there is no file `{typed}`"));
-            ctx.report(problem.hint(
+        let path = below(place.ctx.workspace, typed);
+        if place.ctx.source.has_world() && !path.is_file() {
+            place.refuse(
+                key,
+                format!("there is no file `{typed}`"),
                 "name the PEM file that the program which renews your certificate writes, or take `tls` out",
-            ));
+            );
         }
         path
     };
@@ -437,17 +328,15 @@ fn resolve_tls(file: &Document, typed: &TypedCertificate, ctx: &mut CheckContext
     }
 }
 
-/// JSON of the listeners for `attache config show`.
-pub fn show(listeners: &[SmtpListener]) -> Vec<Value> {
-    let shown = |listener: &SmtpListener| {
-        json!({
-            "kind": listener.kind.as_str(),
-            "address": listener.address.to_string(),
-            "mode": listener.address.formatted_mode(),
-            "tls": listener.tls.as_str(),
-            "auth": listener.auth,
-            "proxy_protocol": listener.proxy_protocol.iter().map(Network::to_string).collect::<Vec<_>>(),
-        })
-    };
-    listeners.iter().map(shown).collect()
+/// JSON of a listener for `attache config show`.
+pub fn show(listener: &SmtpListener) -> Value {
+    let address = &listener.address;
+    json!({
+        "kind": listener.kind.as_str(),
+        "address": address.to_string(),
+        "mode": address.formatted_mode(),
+        "tls": listener.tls,
+        "auth": listener.auth,
+        "proxy_protocol": texts(&listener.proxy_protocol),
+    })
 }

@@ -1,16 +1,9 @@
 //! `mailboxes` in `configs/gateway.json`: IMAP mailboxes from which letters are fetched.
 
-use crate::config::file::duration::{self, TypedDuration, spell};
-use crate::config::file::{Document, child};
-use crate::config::values::check_context::CheckContext;
-use crate::config::values::net::{check_base_url, domain, is_loopback_host};
+use crate::config::values::net::{MailTls, check_base_url, domain, is_loopback_host};
+use crate::config::values::section::*;
 use crate::domain::PersonaId;
-use schemars::JsonSchema;
-use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Default variable of a mailbox's password.
 const PASSWORD_VARIABLE: &str = "ATTACHE_IMAP_PASSWORD";
@@ -32,7 +25,7 @@ pub struct TypedMailbox {
     #[schemars(range(min = 1))]
     port: Option<u16>,
     /// TLS mode. Default: `implicit`; `none` is for loopback hosts only.
-    tls: Option<TypedMailboxTls>,
+    tls: Option<MailTls>,
     /// PEM file, relative to the workspace, with a certificate authority to trust in addition to
     /// the system's.
     #[schemars(length(min = 1))]
@@ -47,7 +40,7 @@ pub struct TypedMailbox {
     #[schemars(length(min = 1))]
     folder: Option<String>,
     /// Action on the server after a letter is taken that a run answers. Default: `{"flag": "\\Seen"}`.
-    after: Option<TypedAfter>,
+    after: Option<AfterStored>,
     /// Applies `after` also to letters that nobody answers, refused or filed, which otherwise stay unchanged and unread.
     #[serde(default)]
     mark_unanswered: bool,
@@ -57,21 +50,12 @@ pub struct TypedMailbox {
     /// Persona that gets letters without a local recipient.
     fallback: Option<String>,
     /// Interval between two polls, also when the server announces new letters.
-    #[serde(default = "default_poll", with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(default = "default_poll", with = "TypedDuration")]
     poll: Duration,
     /// The authserv-id of the server whose `Authentication-Results` in these letters are trusted.
     /// Default: none.
     #[schemars(length(min = 1))]
     authserv_id: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum TypedMailboxTls {
-    None,
-    StartTls,
-    Implicit,
 }
 
 /// Source of access tokens (RFC 6749 section 6). It holds names of variables, never the tokens
@@ -91,9 +75,9 @@ struct TypedOAuth {
 }
 
 /// Action on the server after a letter is stored.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum TypedAfter {
+pub enum AfterStored {
     /// Sets this flag or keyword, such as `\Seen` or `$Attache`.
     Flag(String),
     /// Moves the letter to this folder, which is created if it is missing.
@@ -104,7 +88,7 @@ const fn default_poll() -> Duration {
     Duration::from_secs(300)
 }
 
-#[derive(Debug, Default, Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum TypedSince {
     #[default]
@@ -118,7 +102,7 @@ pub struct ImapMailbox {
     pub name: String,
     pub host: String,
     pub port: u16,
-    pub tls: MailboxTls,
+    pub tls: MailTls,
     /// Absolute path.
     pub ca_file: Option<PathBuf>,
     pub user: String,
@@ -132,14 +116,6 @@ pub struct ImapMailbox {
     pub fallback: Option<PersonaId>,
     pub poll: Duration,
     pub authserv_id: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MailboxTls {
-    /// Plain text; allowed for loopback hosts only.
-    None,
-    StartTls,
-    Implicit,
 }
 
 #[derive(Debug, Clone)]
@@ -156,13 +132,6 @@ pub struct OAuth {
     pub client_secret: Option<SecretString>,
     pub refresh_token: SecretString,
     pub scope: Option<String>,
-}
-
-/// Action on the server after a letter is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AfterStored {
-    Flag(String),
-    Move(String),
 }
 
 impl TypedMailbox {
@@ -184,39 +153,27 @@ impl TypedMailbox {
 }
 
 /// Resolves the list. Mailboxes with problems are left out.
-pub fn resolve(
-    file: &Document,
-    list: &[TypedMailbox],
-    ctx: &mut CheckContext<'_>,
-) -> Vec<ImapMailbox> {
+pub fn resolve(list: &[TypedMailbox], place: &mut CheckPlace<'_, '_>) -> Vec<ImapMailbox> {
     if list.len() > MAILBOXES_MAX {
-        ctx.report(file.problem_at("/mailboxes", format!("more than {MAILBOXES_MAX} mailboxes")));
+        place.complain("", format!("more than {MAILBOXES_MAX} mailboxes"));
     }
     let mut mailboxes: Vec<ImapMailbox> = Vec::new();
     for (index, typed) in list.iter().enumerate() {
-        let position = MailboxPosition {
-            file,
-            pointer: child("/mailboxes", index),
-        };
+        let place = &mut place.under(index);
         if mailboxes.iter().any(|other| other.name == typed.name) {
-            position.problem_at(
-                "name",
-                format!("there is another mailbox `{}`", typed.name),
-                ctx,
-            );
+            place.complain("name", format!("there is another mailbox `{}`", typed.name));
         }
-        let Some(mailbox) = resolve_one(&position, typed, ctx) else {
+        let Some(mailbox) = resolve_one(typed, place) else {
             continue;
         };
-        let same = |other: &ImapMailbox| {
+        let same = |other: &&ImapMailbox| {
             (&other.host, other.port, &other.user, &other.folder)
                 == (&mailbox.host, mailbox.port, &mailbox.user, &mailbox.folder)
         };
-        if let Some(other) = mailboxes.iter().find(|other| same(other)) {
-            position.problem_at(
+        if let Some(ImapMailbox { name, .. }) = mailboxes.iter().find(same) {
+            place.complain(
                 "folder",
-                format!("mailbox `{}` reads this folder already", other.name),
-                ctx,
+                format!("mailbox `{name}` reads this folder already"),
             );
         }
         mailboxes.push(mailbox);
@@ -224,52 +181,23 @@ pub fn resolve(
     mailboxes
 }
 
-/// Position of a mailbox in the file.
-struct MailboxPosition<'p> {
-    file: &'p Document,
-    pointer: String,
-}
-
-impl MailboxPosition<'_> {
-    fn problem_at(&self, key: &str, message: impl Into<String>, ctx: &mut CheckContext<'_>) {
-        ctx.report(self.file.problem_at(&self.at(key), message));
+fn resolve_one(typed: &TypedMailbox, place: &mut CheckPlace<'_, '_>) -> Option<ImapMailbox> {
+    let TypedMailbox { name, host, .. } = typed;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if !name.chars().all(is_name) {
+        let message = format!("`{name}` is not a name: use letters, digits, `.`, `_` and `-`");
+        place.complain("name", message);
     }
-    fn at(&self, key: &str) -> String {
-        key.split('/')
-            .fold(self.pointer.clone(), |pointer, part| child(&pointer, part))
+    let tls = typed.tls.unwrap_or(MailTls::Implicit);
+    if host.parse::<std::net::IpAddr>().is_err() && domain(host).is_none() {
+        place.complain("host", format!("`{host}` is not a host name"));
     }
-}
-
-fn resolve_one(
-    position: &MailboxPosition<'_>,
-    typed: &TypedMailbox,
-    ctx: &mut CheckContext<'_>,
-) -> Option<ImapMailbox> {
-    if !is_name(&typed.name) {
-        position.problem_at(
-            "name",
-            format!(
-                "`{}` is not a name: use letters, digits, `.`, `_` and `-`",
-                typed.name
-            ),
-            ctx,
+    if tls == MailTls::None && !is_loopback_host(host) {
+        place.refuse(
+            "tls",
+            format!("`none` would send password and mail in plain text from `{host}`"),
+            "use `implicit` or `starttls`; `none` is for this machine only",
         );
-    }
-    let (tls, port) = match typed.tls {
-        None | Some(TypedMailboxTls::Implicit) => (MailboxTls::Implicit, 993),
-        Some(TypedMailboxTls::StartTls) => (MailboxTls::StartTls, 143),
-        Some(TypedMailboxTls::None) => (MailboxTls::None, 143),
-    };
-    if typed.host.parse::<std::net::IpAddr>().is_err() && domain(&typed.host).is_none() {
-        position.problem_at("host", format!("`{}` is not a host name", typed.host), ctx);
-    }
-    if tls == MailboxTls::None && !is_loopback_host(&typed.host) {
-        let message = format!(
-            "`none` would send password and mail in plain text from `{}`",
-            typed.host
-        );
-        let problem = position.file.problem_at(&position.at("tls"), message);
-        ctx.report(problem.hint("use `implicit` or `starttls`; `none` is for this machine only"));
     }
     let texts = [
         ("user", Some(&typed.user)),
@@ -278,27 +206,29 @@ fn resolve_one(
     ];
     for (key, text) in texts {
         if text.is_some_and(|text| text.contains(char::is_control)) {
-            position.problem_at(key, "must be one line of text", ctx);
+            place.complain(key, "must be one line of text");
         }
     }
     if typed.poll < POLL_MIN {
-        position.problem_at("poll", format!("must be at least {}", spell(POLL_MIN)), ctx);
+        place.complain("poll", format!("must be at least {}", spell(POLL_MIN)));
     }
-    let login = resolve_login(position, typed, ctx);
-    let fallback = typed.fallback.as_deref();
-    let fallback =
-        fallback.and_then(|name| ctx.persona(position.file, &position.at("fallback"), name));
+    let login = resolve_login(typed, place);
+    let fallback = place.persona("fallback", typed.fallback.as_deref());
+    let ca_file = typed.ca_file.as_ref();
     Some(ImapMailbox {
-        name: typed.name.clone(),
-        host: typed.host.clone(),
-        port: typed.port.unwrap_or(port),
+        name: name.clone(),
+        host: host.clone(),
+        port: typed.port.unwrap_or(match tls {
+            MailTls::Implicit => 993,
+            MailTls::StartTls | MailTls::None => 143,
+        }),
         tls,
-        ca_file: typed.ca_file.as_ref().map(|file| ctx.workspace.join(file)),
+        ca_file: ca_file.map(|file| place.ctx.workspace.join(file)),
         user: typed.user.clone(),
         folder: typed.folder.clone().unwrap_or_else(|| "INBOX".to_owned()),
-        after: resolve_after(position, typed, ctx),
+        after: resolve_after(typed, place),
         mark_unanswered: typed.mark_unanswered,
-        from_now_on: !matches!(typed.since, TypedSince::All),
+        from_now_on: typed.since == TypedSince::Now,
         fallback,
         poll: typed.poll,
         authserv_id: typed.authserv_id.as_ref().map(|id| id.to_ascii_lowercase()),
@@ -306,109 +236,57 @@ fn resolve_one(
     })
 }
 
-fn resolve_login(
-    position: &MailboxPosition<'_>,
-    typed: &TypedMailbox,
-    ctx: &mut CheckContext<'_>,
-) -> Option<MailboxLogin> {
-    let Some(oauth) = &typed.oauth else {
-        let variable = typed
-            .password_variable
-            .as_deref()
-            .unwrap_or(PASSWORD_VARIABLE);
-        return secret(position, "user", variable, ctx).map(MailboxLogin::Password);
+fn resolve_login(typed: &TypedMailbox, place: &mut CheckPlace<'_, '_>) -> Option<MailboxLogin> {
+    let secret = |place: &mut CheckPlace<'_, '_>, key: &str, variable: &str| {
+        let message = format!("there is nothing in `{variable}`");
+        place.secret_or(key, variable, message, place.ctx.how_to_set(variable))
     };
-    if typed.password_variable.is_some() {
-        position.problem_at("password_variable", "has no meaning beside `oauth`", ctx);
+    let password = typed.password_variable.as_deref();
+    let Some(oauth) = &typed.oauth else {
+        let variable = password.unwrap_or(PASSWORD_VARIABLE);
+        return secret(place, "user", variable).map(MailboxLogin::Password);
+    };
+    if password.is_some() {
+        place.complain("password_variable", "has no meaning beside `oauth`");
     }
     if let Err((message, hint)) = check_base_url(&oauth.token_url, false) {
-        ctx.report(
-            position
-                .file
-                .problem_at(&position.at("oauth/token_url"), message)
-                .hint(hint),
-        );
+        place.refuse("oauth/token_url", message, hint);
     }
     let client_secret = match &oauth.client_secret_variable {
         None => None,
-        Some(variable) => Some(secret(
-            position,
-            "oauth/client_secret_variable",
-            variable,
-            ctx,
-        )?),
+        Some(variable) => Some(secret(place, "oauth/client_secret_variable", variable)?),
     };
+    let variable = &oauth.refresh_token_variable;
     Some(MailboxLogin::OAuth(OAuth {
         token_url: oauth.token_url.clone(),
         client_id: oauth.client_id.clone(),
         client_secret,
-        refresh_token: secret(
-            position,
-            "oauth/refresh_token_variable",
-            &oauth.refresh_token_variable,
-            ctx,
-        )?,
+        refresh_token: secret(place, "oauth/refresh_token_variable", variable)?,
         scope: oauth.scope.clone(),
     }))
 }
 
-fn secret(
-    position: &MailboxPosition<'_>,
-    key: &str,
-    variable: &str,
-    ctx: &mut CheckContext<'_>,
-) -> Option<SecretString> {
-    let found = ctx.secrets.get(variable);
-    if found.is_none() {
-        let problem = position.file.problem_at(
-            &position.at(key),
-            format!("there is nothing in `{variable}`"),
-        );
-        ctx.report(problem.hint(ctx.how_to_set(variable)));
-    }
-    found
-}
-
-fn resolve_after(
-    position: &MailboxPosition<'_>,
-    typed: &TypedMailbox,
-    ctx: &mut CheckContext<'_>,
-) -> AfterStored {
+fn resolve_after(typed: &TypedMailbox, place: &mut CheckPlace<'_, '_>) -> AfterStored {
     match &typed.after {
-        None => AfterStored::Flag("\\Seen".to_owned()),
-        Some(TypedAfter::Flag(flag)) => {
-            if !is_flag(flag) {
-                let problem = position.file.problem_at(
-                    &position.at("after/flag"),
-                    format!("`{flag}` is not a flag to set"),
-                );
-                ctx.report(problem.hint(
-                    "use `\\\\Seen`, `\\\\Flagged`, `\\\\Answered` or a keyword such as `$Attache`",
-                ));
-            }
-            AfterStored::Flag(flag.clone())
-        }
-        Some(TypedAfter::Move(folder)) => {
+        Some(AfterStored::Flag(flag)) if !is_flag(flag) => place.refuse(
+            "after/flag",
+            format!("`{flag}` is not a flag to set"),
+            "use `\\\\Seen`, `\\\\Flagged`, `\\\\Answered` or a keyword such as `$Attache`",
+        ),
+        Some(AfterStored::Move(folder)) => {
             if folder.is_empty() || folder.contains(char::is_control) {
-                position.problem_at("after/move", "must be the name of a folder", ctx);
+                place.complain("after/move", "must be the name of a folder");
             }
             if Some(folder) == typed.folder.as_ref()
                 || (typed.folder.is_none() && folder.eq_ignore_ascii_case("inbox"))
             {
-                position.problem_at(
-                    "after/move",
-                    "letters would be moved to where they are",
-                    ctx,
-                );
+                place.complain("after/move", "letters would be moved to where they are");
             }
-            AfterStored::Move(folder.clone())
         }
+        _ => {}
     }
-}
-
-fn is_name(name: &str) -> bool {
-    name.chars()
-        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+    let seen = || AfterStored::Flag("\\Seen".to_owned());
+    typed.after.clone().unwrap_or_else(seen)
 }
 
 /// Reports whether a flag may be set (RFC 9051 section 2.3.2): not `\Deleted`, because other
@@ -424,34 +302,19 @@ fn is_flag(flag: &str) -> bool {
 
 /// JSON of one mailbox for `attache config show`.
 pub fn show(mailbox: &ImapMailbox) -> Value {
-    let set = |secret: Option<&SecretString>| secret.map(|_| "[set]");
-    let (password, oauth) = match &mailbox.login {
-        MailboxLogin::Password(password) => (set(Some(password)), None),
-        MailboxLogin::OAuth(oauth) => {
-            let shown = json!({
-                "token_url": oauth.token_url, "client_id": oauth.client_id, "scope": oauth.scope,
-                "client_secret": set(oauth.client_secret.as_ref()), "refresh_token": set(Some(&oauth.refresh_token)),
-            });
-            (None, Some(shown))
-        }
+    let set = |is_set: bool| is_set.then_some("[set]");
+    let oauth = match &mailbox.login {
+        MailboxLogin::Password(_) => None,
+        MailboxLogin::OAuth(oauth) => Some(json!({
+            "token_url": oauth.token_url, "client_id": oauth.client_id, "scope": oauth.scope,
+            "client_secret": set(oauth.client_secret.is_some()), "refresh_token": "[set]",
+        })),
     };
     json!({
-        "name": mailbox.name, "host": mailbox.host, "port": mailbox.port,
-        "tls": match mailbox.tls {
-            MailboxTls::None => "none",
-            MailboxTls::StartTls => "starttls",
-            MailboxTls::Implicit => "implicit",
-        },
-        "ca_file": mailbox.ca_file, "user": mailbox.user, "password": password, "oauth": oauth,
-        "folder": mailbox.folder,
-        "after": match &mailbox.after {
-            AfterStored::Flag(flag) => json!({"flag": flag}),
-            AfterStored::Move(folder) => json!({"move": folder}),
-        },
-        "mark_unanswered": mailbox.mark_unanswered,
+        "name": mailbox.name, "host": mailbox.host, "port": mailbox.port, "tls": mailbox.tls,
+        "ca_file": mailbox.ca_file, "user": mailbox.user, "password": set(oauth.is_none()), "oauth": oauth,
+        "folder": mailbox.folder, "after": mailbox.after, "mark_unanswered": mailbox.mark_unanswered,
         "since": if mailbox.from_now_on { "now" } else { "all" },
-        "fallback": mailbox.fallback.as_ref().map(PersonaId::as_str),
-        "poll": spell(mailbox.poll),
-        "authserv_id": mailbox.authserv_id,
+        "fallback": mailbox.fallback, "poll": spell(mailbox.poll), "authserv_id": mailbox.authserv_id,
     })
 }

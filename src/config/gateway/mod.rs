@@ -18,25 +18,20 @@ pub mod telemetry;
 pub mod webhooks;
 pub mod ingest;
 
-use super::values::check_context::CheckContext;
 use super::values::net::{address_hint, domain, domain_hint};
-use crate::config::file::duration::{self, TypedDuration};
-use crate::config::file::{ConfigFile, below, child};
+use crate::config::values::section::*;
 use crate::domain::{Address, PersonaId};
 use crate::mime::Signers;
 use commands::CommandSettings;
 use http_listeners::HttpListener;
-use ingest::{HttpIngest, TypedIngest};
+use ingest::HttpIngest;
 use limits::Limits;
 use listeners::{SmtpListener, TlsFiles, TypedCertificate, TypedListener};
 use mailboxes::{ImapMailbox, TypedMailbox};
-use notices::{NoticeSettings, TypedNotices};
+use notices::NoticeSettings;
 use outbound::{BounceAddress, OnUnknown, PASSWORD_VARIABLE, TransportSettings, TypedOutbound};
-use schemars::JsonSchema;
 use sender_notes::SenderNoteSettings;
-use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::time::Duration;
 use submission::{Submitter, TypedSubmitter};
 use telemetry::{Telemetry, TypedTelemetry};
 use webhooks::{TypedWebhook, Webhook};
@@ -69,9 +64,9 @@ pub struct TypedGateway {
     outbound: Option<TypedOutbound>,
     /// Retries of outgoing mail.
     #[serde(default)]
-    retry: TypedMailRetry,
+    retry: MailRetry,
     /// Mails to the owners about failures.
-    notices: Option<TypedNotices>,
+    notices: Option<NoticeSettings>,
     /// Commands of owners in the first line of a letter.
     #[serde(default)]
     commands: CommandSettings,
@@ -83,7 +78,7 @@ pub struct TypedGateway {
     /// What programs that watch over the engine are sent. Never anything of a letter.
     telemetry: Option<TypedTelemetry>,
     /// Letters that other programs hand in over HTTP.
-    ingest: Option<TypedIngest>,
+    ingest: Option<HttpIngest>,
     /// Limits; each that is left out has its default.
     limits: Option<Limits>,
 }
@@ -98,8 +93,7 @@ struct TypedFolder {
     /// Persona that gets letters without a local recipient.
     fallback: Option<String>,
     /// Interval between two polls.
-    #[serde(default = "default_folder_poll", with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(default = "default_folder_poll", with = "TypedDuration")]
     poll: Duration,
 }
 
@@ -108,19 +102,22 @@ const fn default_folder_poll() -> Duration {
 }
 
 /// Retries of outgoing mail.
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct TypedMailRetry {
+pub struct MailRetry {
     /// Age of a mail after which its unfinished recipients fail.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
-    give_up_after: Duration,
+    #[serde(with = "TypedDuration")]
+    pub give_up_after: Duration,
+    /// Set in `outbound`.
+    #[serde(skip)]
+    pub on_unknown: OnUnknown,
 }
 
-impl Default for TypedMailRetry {
+impl Default for MailRetry {
     fn default() -> Self {
         Self {
             give_up_after: Duration::from_secs(5 * 24 * 3600),
+            on_unknown: OnUnknown::default(),
         }
     }
 }
@@ -167,22 +164,15 @@ impl Gateway {
 }
 
 /// A folder whose `*.eml` files are letters.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct WatchedFolder {
     /// Absolute path.
     pub path: PathBuf,
     /// Persona that gets letters without a persona in `Delivered-To`, `X-Original-To`, `To` or
     /// `Cc`.
     pub fallback: Option<PersonaId>,
+    #[serde(with = "TypedDuration")]
     pub poll: Duration,
-}
-
-/// Retries of outgoing mail.
-#[derive(Debug, Clone)]
-pub struct MailRetry {
-    /// Age of a mail after which its unfinished recipients fail.
-    pub give_up_after: Duration,
-    pub on_unknown: OnUnknown,
 }
 
 impl TypedGateway {
@@ -197,174 +187,122 @@ impl TypedGateway {
         let index = self.owners.iter().flatten().position(is_owner);
         index.map_or("/owners".to_owned(), |index| child("/owners", index))
     }
-    /// Names of the variables with the passwords of the submission users.
-    pub fn submission_variables(&self) -> impl Iterator<Item = &str> {
-        self.submission
-            .iter()
-            .flatten()
-            .map(|submitter| submitter.password_variable.as_str())
-    }
-    /// Name of the variable with the smarthost's password.
-    pub fn password_variable(&self) -> &str {
-        self.outbound
-            .as_ref()
-            .map_or(PASSWORD_VARIABLE, TypedOutbound::password_variable)
-    }
-    /// Names of the variables with the keys of the webhooks.
-    pub fn webhook_variables(&self) -> impl Iterator<Item = &str> {
+    /// Names of the variables that the file names.
+    pub fn variables(&self) -> Vec<&str> {
+        let mailboxes = self.mailboxes.iter().flatten();
+        let submission = self.submission.iter().flatten();
         let webhooks = self.webhooks.iter().flatten();
-        webhooks.flat_map(TypedWebhook::variables)
-    }
-    /// Names of the variables that the telemetry reads.
-    pub fn telemetry_variables(&self) -> impl Iterator<Item = &str> {
-        self.telemetry.iter().flat_map(TypedTelemetry::variables)
+        let telemetry = self.telemetry.iter();
+        let outbound = self.outbound.as_ref();
+        mailboxes
+            .flat_map(TypedMailbox::variables)
+            .chain(submission.map(|submitter| submitter.password_variable.as_str()))
+            .chain(webhooks.flat_map(TypedWebhook::variables))
+            .chain(telemetry.flat_map(TypedTelemetry::variables))
+            .chain([outbound.map_or(PASSWORD_VARIABLE, TypedOutbound::password_variable)])
+            .collect()
     }
     /// The variable that holds the whole value of a header, its scheme included.
     pub fn header_variable(&self) -> Option<&str> {
         self.telemetry.as_ref()?.header_variable()
-    }
-    /// Names of the variables that the mailboxes read.
-    pub fn mailbox_variables(&self) -> impl Iterator<Item = &str> {
-        self.mailboxes
-            .iter()
-            .flatten()
-            .flat_map(TypedMailbox::variables)
     }
 }
 
 /// Resolves the file. Problems go to the context; the result is valid only without problems.
 pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (Gateway, Limits) {
     let typed = &file.typed;
+    let place = &mut ctx.place(file, "");
+    for (key, name) in [
+        ("mail_domain", &typed.mail_domain),
+        ("host_name", &typed.host_name),
+    ] {
+        if let Some(name) = name.as_deref().filter(|name| domain(name).is_none()) {
+            place.refuse(
+                key,
+                format!("`{name}` is not a domain name"),
+                domain_hint(name),
+            );
+        }
+    }
     let mail_domain = typed
         .mail_domain()
         .unwrap_or_else(|| "unknown.invalid".to_owned());
-    check_domains(file, ctx);
-    let host_name = typed
-        .host_name
-        .as_deref()
-        .and_then(domain)
-        .unwrap_or_else(|| mail_domain.clone());
-    let folders = resolve_folders(file, ctx);
-    let typed_outbound = typed.outbound.as_ref();
-    let outbound = typed_outbound.and_then(|typed| outbound::resolve(&file.document, typed, ctx));
-    let signers = typed_outbound.map(|typed| outbound::resolve_dkim(&file.document, typed, ctx));
-    check_outbound_folder(file, outbound.as_ref(), &folders, ctx);
-    let owners = resolve_owners(file, ctx);
-    let typed_sockets = listeners::Sockets {
-        listeners: typed.listeners.as_deref().unwrap_or_default(),
-        tls: typed.tls.as_ref(),
-        submission: typed.submission.as_deref().unwrap_or_default(),
-    };
-    let sockets = listeners::resolve(&file.document, &typed_sockets, &owners, ctx);
-    let http_listeners = http_listeners::resolve(
-        &file.document,
-        typed_sockets.listeners,
-        &sockets.listeners,
-        ctx,
-    );
-    let mailboxes = typed.mailboxes.as_deref().unwrap_or_default();
-    let typed_webhooks = typed.webhooks.as_deref().unwrap_or_default();
-    commands::check(&file.document, &typed.commands, ctx);
-    sender_notes::check(&file.document, &typed.sender_notes, ctx);
+    let host_name = typed.host_name.as_deref().and_then(domain);
+    let folders = resolve_folders(list(&typed.folders), &mut place.under("folders"));
+    let (mut outbound, mut signers) = (None, Signers::default());
+    let (mut bounce_address, mut retry) = (BounceAddress::default(), typed.retry.clone());
+    if let Some(typed) = &typed.outbound {
+        let place = &mut place.under("outbound");
+        outbound = outbound::resolve(typed, place);
+        signers = outbound::resolve_dkim(typed, place);
+        (bounce_address, retry.on_unknown) = (typed.bounce_address, typed.on_unknown);
+    }
+    // Every mail sent would come back in.
+    if let Some(TransportSettings::Folder(out)) = &outbound
+        && let Some(index) = folders.iter().position(|folder| folder.path == *out)
+    {
+        place.refuse(
+            &format!("folders/{index}/path"),
+            "this is also the outbound folder: every mail sent would come back in",
+            "give one of the two another folder",
+        );
+    }
+    let owners = place.each("owners", list(&typed.owners), |text| {
+        Address::parse(text).map_err(|error| (error.to_string(), address_hint(text)))
+    });
+    let sockets = list(&typed.listeners);
+    let listeners = listeners::resolve(sockets, &mut place.under("listeners"));
+    let submission = list(&typed.submission);
+    let submission = submission::resolve(submission, &owners, &mut place.under("submission"));
+    listeners::check_submission(sockets, place);
+    let tls = typed.tls.as_ref();
+    let tls = tls.map(|tls| listeners::resolve_tls(tls, &mut place.under("tls")));
+    let http_listeners =
+        http_listeners::resolve(sockets, &listeners, &mut place.under("listeners"));
+    commands::check(&typed.commands, &mut place.under("commands"));
+    sender_notes::check(&typed.sender_notes, &mut place.under("sender_notes"));
     let gateway = Gateway {
+        host_name: host_name.unwrap_or_else(|| mail_domain.clone()),
         mail_domain,
-        host_name,
-        listeners: sockets.listeners,
+        listeners,
         http_listeners,
-        tls: sockets.tls,
-        submission: sockets.submission,
+        tls,
+        submission,
         owners,
         folders,
-        mailboxes: mailboxes::resolve(&file.document, mailboxes, ctx),
+        mailboxes: mailboxes::resolve(list(&typed.mailboxes), &mut place.under("mailboxes")),
         outbound,
-        signers: signers.unwrap_or_default(),
-        bounce_address: typed_outbound
-            .map(|outbound| outbound.bounce_address)
-            .unwrap_or_default(),
-        retry: MailRetry {
-            give_up_after: typed.retry.give_up_after,
-            on_unknown: typed_outbound
-                .map(|outbound| outbound.on_unknown)
-                .unwrap_or_default(),
-        },
-        notices: notices::resolve(&file.document, typed.notices.as_ref(), ctx),
+        signers,
+        bounce_address,
+        retry,
+        notices: notices::resolve(typed.notices.as_ref(), &mut place.under("notices")),
         commands: typed.commands.clone(),
         sender_notes: typed.sender_notes.clone(),
-        webhooks: webhooks::resolve(&file.document, typed_webhooks, ctx),
-        telemetry: telemetry::resolve(&file.document, typed.telemetry.as_ref(), ctx),
-        ingest: ingest::resolve(&file.document, typed.ingest.as_ref(), ctx),
+        webhooks: webhooks::resolve(list(&typed.webhooks), &mut place.under("webhooks")),
+        telemetry: telemetry::resolve(typed.telemetry.as_ref(), &mut place.under("telemetry")),
+        ingest: ingest::resolve(typed.ingest.as_ref(), &mut place.under("ingest")),
     };
-    let limits = typed.limits.clone();
-    (gateway, limits.unwrap_or_default())
+    (gateway, typed.limits.clone().unwrap_or_default())
 }
 
-fn check_domains(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) {
-    let named = [
-        ("/mail_domain", &file.typed.mail_domain),
-        ("/host_name", &file.typed.host_name),
-    ];
-    for (pointer, name) in named {
-        if let Some(name) = name.as_deref().filter(|name| domain(name).is_none()) {
-            let problem = file.problem_at(pointer, format!("`{name}` is not a domain name"));
-            ctx.report(problem.hint(domain_hint(name)));
-        }
-    }
+fn list<T>(typed: &Option<Vec<T>>) -> &[T] {
+    typed.as_deref().unwrap_or_default()
 }
 
-/// Reports an outbound folder that is watched: every mail sent would come back in.
-fn check_outbound_folder(
-    file: &ConfigFile<TypedGateway>,
-    outbound: Option<&TransportSettings>,
-    folders: &[WatchedFolder],
-    ctx: &mut CheckContext<'_>,
-) {
-    let Some(TransportSettings::Folder(out)) = outbound else {
-        return;
-    };
-    if let Some(index) = folders.iter().position(|folder| folder.path == *out) {
-        let message = "this is also the outbound folder: every mail sent would come back in";
-        let problem = file.problem_at(&format!("/folders/{index}/path"), message);
-        ctx.report(problem.hint("give one of the two another folder"));
-    }
-}
-
-fn resolve_owners(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> Vec<Address> {
-    let mut owners = Vec::new();
-    for (index, text) in file.typed.owners.iter().flatten().enumerate() {
-        match Address::parse(text) {
-            Ok(address) => owners.push(address),
-            Err(error) => {
-                let problem = file.problem_at(&child("/owners", index), error.to_string());
-                ctx.report(problem.hint(address_hint(text)));
-            }
-        }
-    }
-    owners
-}
-
-fn resolve_folders(
-    file: &ConfigFile<TypedGateway>,
-    ctx: &mut CheckContext<'_>,
-) -> Vec<WatchedFolder> {
+fn resolve_folders(typed: &[TypedFolder], place: &mut CheckPlace<'_, '_>) -> Vec<WatchedFolder> {
     let mut folders: Vec<WatchedFolder> = Vec::new();
-    for (index, typed) in file.typed.folders.iter().flatten().enumerate() {
-        let pointer = format!("/folders/{index}");
-        let path = below(ctx.workspace, &typed.path);
+    for (index, typed) in typed.iter().enumerate() {
+        let place = &mut place.under(index);
+        let path = below(place.ctx.workspace, &typed.path);
         if folders.iter().any(|other| other.path == path) {
-            ctx.report(file.problem_at(
-                &child(&pointer, "path"),
-                format!("`{}` is watched twice", typed.path),
-            ));
+            place.complain("path", format!("`{}` is watched twice", typed.path));
         }
         if typed.poll.is_zero() {
-            ctx.report(file.problem_at(&child(&pointer, "poll"), "must be more than nothing"));
+            place.complain("poll", "must be more than nothing");
         }
-        let at = child(&pointer, "fallback");
-        let fallback = typed.fallback.as_deref();
-        let fallback = fallback.and_then(|name| ctx.persona(&file.document, &at, name));
         folders.push(WatchedFolder {
             path,
-            fallback,
+            fallback: place.persona("fallback", typed.fallback.as_deref()),
             poll: typed.poll,
         });
     }

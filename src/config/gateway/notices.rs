@@ -1,39 +1,36 @@
 //! `notices` in `configs/gateway.json`: mails to the owners about failures. There is no switch:
 //! without owners no such mail is sent.
 
-use crate::config::file::Document;
-use crate::config::file::duration::{self, TypedDuration};
-use crate::config::values::check_context::CheckContext;
+use crate::config::values::section::*;
 use crate::domain::PersonaId;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// Mails to the owners about failures.
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct TypedNotices {
+pub struct NoticeSettings {
     /// Persona that sends notices about the engine itself. Default: the first by id. Notices about
     /// a persona come from that persona's address.
-    persona: Option<String>,
+    #[serde(rename = "persona")]
+    named: Option<String>,
+    /// The persona of that name.
+    #[serde(skip)]
+    pub persona: Option<PersonaId>,
     /// Minimum time between two mails about one cause.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
-    interval: Duration,
+    #[serde(with = "TypedDuration")]
+    pub interval: Duration,
     /// Age at which a mail that is still queued causes a notice.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
-    delayed_after: Duration,
+    #[serde(with = "TypedDuration")]
+    pub delayed_after: Duration,
     /// Minimum time between two mails about letters to a persona that were filed and not answered;
     /// `0s` sends none.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
-    filed_interval: Duration,
+    #[serde(with = "TypedDuration")]
+    pub filed_interval: Duration,
 }
 
-impl Default for TypedNotices {
+impl Default for NoticeSettings {
     fn default() -> Self {
         Self {
+            named: None,
             persona: None,
             interval: Duration::from_secs(3600),
             delayed_after: Duration::from_secs(4 * 3600),
@@ -42,39 +39,16 @@ impl Default for TypedNotices {
     }
 }
 
-/// Mails to the owners about failures.
-#[derive(Debug, Clone)]
-pub struct NoticeSettings {
-    /// Persona that sends notices about the engine itself; `None`: the first persona.
-    pub persona: Option<PersonaId>,
-    /// Minimum time between two mails about one cause.
-    pub interval: Duration,
-    /// Age at which a mail that is still queued causes a notice.
-    pub delayed_after: Duration,
-    /// Minimum time between two mails about letters to a persona that were filed; zero sends none.
-    pub filed_interval: Duration,
-}
-
 /// Resolves the section. Problems go to the context.
-pub fn resolve(
-    file: &Document,
-    typed: Option<&TypedNotices>,
-    ctx: &mut CheckContext<'_>,
-) -> NoticeSettings {
-    let none = TypedNotices::default();
-    let typed = typed.unwrap_or(&none);
-    let persona = typed.persona.as_deref();
-    let persona = persona.and_then(|name| ctx.persona(file, "/notices/persona", name));
-    if typed.interval < Duration::from_secs(60) {
-        let problem = file.problem_at("/notices/interval", "must be a minute or more");
-        ctx.report(
-            problem.hint("a broken mail server would otherwise fill the mailbox of its owner"),
+pub fn resolve(typed: Option<&NoticeSettings>, place: &mut CheckPlace<'_, '_>) -> NoticeSettings {
+    let mut settings = typed.cloned().unwrap_or_default();
+    settings.persona = place.persona("persona", settings.named.as_deref());
+    if settings.interval < Duration::from_secs(60) {
+        place.refuse(
+            "interval",
+            "must be a minute or more",
+            "a broken mail server would otherwise fill the mailbox of its owner",
         );
     }
-    NoticeSettings {
-        persona,
-        interval: typed.interval,
-        delayed_after: typed.delayed_after,
-        filed_interval: typed.filed_interval,
-    }
+    settings
 }

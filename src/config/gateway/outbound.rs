@@ -1,14 +1,10 @@
 //! `outbound` in `configs/gateway.json`: the transport of outgoing mail and its DKIM keys.
 
-use crate::config::file::{Document, Problem, below, child};
 use crate::config::secrets;
-use crate::config::values::check_context::CheckContext;
-use crate::config::values::net::{domain, is_loopback_host};
+use crate::config::values::net::{MailTls, domain, is_loopback_host};
+use crate::config::values::section::*;
 use crate::domain::Address;
 use crate::mime::{Signer, Signers};
-use schemars::JsonSchema;
-use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -32,7 +28,7 @@ pub struct TypedOutbound {
     #[schemars(range(min = 1))]
     port: Option<u16>,
     /// `smarthost`: TLS mode. Default: `starttls`; `none` is for loopback hosts only.
-    tls: Option<TypedSmarthostTls>,
+    tls: Option<MailTls>,
     /// `smarthost`: user name for AUTH. Its password comes from the environment or `.secrets`.
     user: Option<String>,
     /// `smarthost`: the variable that holds the password. Default: `ATTACHE_SMTP_PASSWORD`.
@@ -78,14 +74,6 @@ enum TypedTransportKind {
     Smarthost,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum TypedSmarthostTls {
-    None,
-    StartTls,
-    Implicit,
-}
-
 /// The envelope sender of a persona's mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -120,19 +108,11 @@ pub enum TransportSettings {
 pub struct Smarthost {
     pub host: String,
     pub port: u16,
-    pub tls: SmarthostTls,
+    pub tls: MailTls,
     /// User name and password, for AUTH.
     pub credentials: Option<(String, SecretString)>,
     /// Maximum concurrent connections.
     pub connections_max: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SmarthostTls {
-    /// Plain text; allowed for loopback hosts only.
-    None,
-    StartTls,
-    Implicit,
 }
 
 /// Handling of a mail whose acceptance by the server is unknown.
@@ -159,11 +139,7 @@ impl TypedOutbound {
 }
 
 /// Resolves the transport. Problems go to the context.
-pub fn resolve(
-    file: &Document,
-    typed: &TypedOutbound,
-    ctx: &mut CheckContext<'_>,
-) -> Option<TransportSettings> {
+pub fn resolve(typed: &TypedOutbound, place: &mut CheckPlace<'_, '_>) -> Option<TransportSettings> {
     let (kind, foreign): (_, &[&str]) = match typed.kind {
         TypedTransportKind::Folder => (
             "folder",
@@ -178,160 +154,132 @@ pub fn resolve(
         ),
         TypedTransportKind::Smarthost => ("smarthost", &["path"]),
     };
-    for pointer in foreign.iter().map(|key| child("/outbound", key)) {
-        if file.has(&pointer) {
-            ctx.report(file.problem_at_key(&pointer, format!("has no meaning for kind `{kind}`")));
+    for key in foreign {
+        if place.has(key) {
+            place.refuse_key(key, format!("has no meaning for kind `{kind}`"), "");
         }
     }
-    match typed.kind {
-        TypedTransportKind::Folder => {
-            let path = required(file, typed.path.as_deref(), "path", kind, ctx)?;
-            Some(TransportSettings::Folder(below(ctx.workspace, path)))
-        }
-        TypedTransportKind::Smarthost => {
-            resolve_smarthost(file, typed, ctx).map(TransportSettings::Smarthost)
-        }
-    }
-}
-
-fn resolve_smarthost(
-    file: &Document,
-    typed: &TypedOutbound,
-    ctx: &mut CheckContext<'_>,
-) -> Option<Smarthost> {
-    let (tls, port) = match typed.tls {
-        None | Some(TypedSmarthostTls::StartTls) => (SmarthostTls::StartTls, 587),
-        Some(TypedSmarthostTls::Implicit) => (SmarthostTls::Implicit, 465),
-        Some(TypedSmarthostTls::None) => (SmarthostTls::None, 25),
+    let (key, needed) = match typed.kind {
+        TypedTransportKind::Folder => ("path", &typed.path),
+        TypedTransportKind::Smarthost => ("host", &typed.host),
     };
-    let host = required(file, typed.host.as_deref(), "host", "smarthost", ctx)?;
-    let is_address = host.parse::<std::net::IpAddr>().is_ok();
-    if !is_address && domain(host).is_none() {
-        ctx.report(file.problem_at("/outbound/host", format!("`{host}` is not a host name")));
+    if needed.is_none() && !place.has(key) {
+        let hint = format!("write `\"{key}\": …` beside `kind`");
+        place.refuse("", format!("kind `{kind}` needs `{key}`"), hint);
     }
-    if tls == SmarthostTls::None && !is_loopback_host(host) {
-        let problem = file.problem_at(
-            "/outbound/tls",
-            format!("`none` would send mail in plain text to `{host}`"),
-        );
-        ctx.report(problem.hint("use `starttls` or `implicit`; `none` is for this machine only"));
-    }
-    if typed.user.is_none() && file.has("/outbound/password_variable") {
-        ctx.report(file.problem_at(
-            "/outbound/password_variable",
-            "there is a password but no `user`",
-        ));
-    }
-    Some(Smarthost {
-        host: host.to_owned(),
-        port: typed.port.unwrap_or(port),
-        tls,
-        credentials: typed.user.clone().zip(resolve_password(file, typed, ctx)),
-        connections_max: usize::from(typed.connections_max),
+    let needed = needed.as_deref()?;
+    Some(match typed.kind {
+        TypedTransportKind::Folder => TransportSettings::Folder(below(place.ctx.workspace, needed)),
+        TypedTransportKind::Smarthost => {
+            TransportSettings::Smarthost(resolve_smarthost(typed, needed, place))
+        }
     })
 }
 
-/// Resolves the password of the smarthost's user, who must have one.
-fn resolve_password(
-    file: &Document,
+fn resolve_smarthost(
     typed: &TypedOutbound,
-    ctx: &mut CheckContext<'_>,
-) -> Option<SecretString> {
-    typed.user.as_ref()?;
-    let variable = typed.password_variable();
-    let password = ctx.secrets.get(variable);
-    if password.is_none() {
-        let problem = file.problem_at(
-            "/outbound/user",
-            format!("this user's password is not in `{variable}`"),
+    host: &str,
+    place: &mut CheckPlace<'_, '_>,
+) -> Smarthost {
+    let tls = typed.tls.unwrap_or(MailTls::StartTls);
+    if host.parse::<std::net::IpAddr>().is_err() && domain(host).is_none() {
+        place.complain("host", format!("`{host}` is not a host name"));
+    }
+    if tls == MailTls::None && !is_loopback_host(host) {
+        place.refuse(
+            "tls",
+            format!("`none` would send mail in plain text to `{host}`"),
+            "use `starttls` or `implicit`; `none` is for this machine only",
         );
-        ctx.report(problem.hint(ctx.how_to_set(variable)));
     }
-    password
-}
-
-/// Returns a member that this kind of transport requires.
-fn required<'t>(
-    file: &Document,
-    value: Option<&'t str>,
-    key: &str,
-    kind: &str,
-    ctx: &mut CheckContext<'_>,
-) -> Option<&'t str> {
-    if value.is_none() && !file.has(&child("/outbound", key)) {
-        let problem = file.problem_at("/outbound", format!("kind `{kind}` needs `{key}`"));
-        ctx.report(problem.hint(format!("write `\"{key}\": …` beside `kind`")));
+    let (user, variable) = (&typed.user, typed.password_variable());
+    let password = match user {
+        None if place.has("password_variable") => {
+            place.complain("password_variable", "there is a password but no `user`");
+            None
+        }
+        None => None,
+        Some(_) => {
+            let message = format!("this user's password is not in `{variable}`");
+            place.secret_or("user", variable, message, place.ctx.how_to_set(variable))
+        }
+    };
+    Smarthost {
+        host: host.to_owned(),
+        port: typed.port.unwrap_or(match tls {
+            MailTls::StartTls => 587,
+            MailTls::Implicit => 465,
+            MailTls::None => 25,
+        }),
+        tls,
+        credentials: user.clone().zip(password),
+        connections_max: usize::from(typed.connections_max),
     }
-    value
 }
 
 /// Reads the DKIM keys. Problems go to the context.
-pub fn resolve_dkim(file: &Document, typed: &TypedOutbound, ctx: &mut CheckContext<'_>) -> Signers {
+pub fn resolve_dkim(typed: &TypedOutbound, place: &mut CheckPlace<'_, '_>) -> Signers {
     let mut signers: Vec<Signer> = Vec::new();
     // Keys are no configuration: a snapshot is loaded without signing keys.
-    let keys = typed
-        .dkim
-        .iter()
-        .flatten()
-        .filter(|_| ctx.source.has_world())
-        .collect::<Vec<_>>();
-    for (index, typed) in keys.into_iter().enumerate() {
-        let pointer = child("/outbound/dkim", index);
-        let before = signers.len();
-        for (key, name) in [("domain", &typed.domain), ("selector", &typed.selector)] {
+    let keys = typed.dkim.iter().flatten();
+    let has_world = place.ctx.source.has_world();
+    for (index, typed) in keys.enumerate().filter(|_| has_world) {
+        let place = &mut place.under("dkim");
+        let place = &mut place.under(index);
+        let selector = &typed.selector;
+        for (key, name) in [("domain", &typed.domain), ("selector", selector)] {
             // A selector has the syntax of a domain (RFC 6376 section 3.1).
             if domain(name).is_none() {
-                ctx.report(file.problem_at(
-                    &child(&pointer, key),
-                    format!("`{name}` is not a domain name"),
-                ));
+                place.complain(key, format!("`{name}` is not a domain name"));
             }
         }
-        match read_key(ctx.workspace, typed) {
-            Ok(signer) => signers.push(signer),
-            Err((message, hint)) => {
-                let problem = file.problem_at(&child(&pointer, "key"), message);
-                ctx.report(hint.into_iter().fold(problem, Problem::hint));
+        match read_key(place.ctx.workspace, typed) {
+            Ok(signer) => {
+                let name = signer.record().name;
+                if signers.iter().any(|other| other.record().name == name) {
+                    let message =
+                        format!("`{selector}` has two keys in this domain: its record holds one");
+                    place.complain("selector", message);
+                }
+                signers.push(signer);
             }
-        }
-        let same = |a: &Signer, b: &Signer| a.record().name == b.record().name;
-        let (others, new) = signers.split_at(before);
-        if new
-            .iter()
-            .any(|signer| others.iter().any(|other| same(signer, other)))
-        {
-            let message = format!(
-                "`{}` has two keys in this domain: its record holds one",
-                typed.selector
-            );
-            ctx.report(file.problem_at(&child(&pointer, "selector"), message));
+            Err((message, hint)) => place.refuse("key", message, hint),
         }
     }
     Signers::new(signers)
 }
 
-fn read_key(
-    workspace: &std::path::Path,
-    typed: &TypedDkim,
-) -> Result<Signer, (String, Option<String>)> {
+/// Errors: a message, and a hint that may be empty.
+fn read_key(workspace: &std::path::Path, typed: &TypedDkim) -> Result<Signer, (String, String)> {
     let (path, name) = (below(workspace, &typed.key), &typed.key);
     let make = format!("`openssl genpkey -algorithm ed25519 -out {name}` makes one");
     let unreadable = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => (format!("there is no file `{name}`"), Some(make.clone())),
-        _ => (format!("`{name}` cannot be read: {error}"), None),
+        std::io::ErrorKind::NotFound => (format!("there is no file `{name}`"), make.clone()),
+        _ => (format!("`{name}` cannot be read: {error}"), String::new()),
     };
     let file = std::fs::File::open(&path).map_err(unreadable)?;
     if let Some(mode) = secrets::open_to_others(&path) {
         let hint = format!("run `chmod 600 {name}`, and make a new key if others had access");
-        return Err((
-            format!("others may read `{name}`: its mode is {mode:04o}"),
-            Some(hint),
-        ));
+        let message = format!("others may read `{name}`: its mode is {mode:04o}");
+        return Err((message, hint));
     }
     let mut pem = Vec::new();
     file.take(KEY_BYTES_MAX)
         .read_to_end(&mut pem)
         .map_err(unreadable)?;
     Signer::from_pem(&typed.domain, &typed.selector, &pem)
-        .map_err(|error| (format!("`{name}` {error}"), Some(make.clone())))
+        .map_err(|error| (format!("`{name}` {error}"), make.clone()))
+}
+
+/// JSON of the transport for `attache config show`.
+pub fn show(transport: &TransportSettings) -> Value {
+    match transport {
+        TransportSettings::Folder(path) => json!({ "kind": "folder", "path": path }),
+        TransportSettings::Smarthost(host) => json!({
+            "kind": "smarthost", "host": host.host, "port": host.port, "tls": host.tls,
+            "user": host.credentials.as_ref().map(|(user, _)| user),
+            "password": host.credentials.as_ref().map(|_| "[set]"),
+            "connections_max": host.connections_max,
+        }),
+    }
 }

@@ -1,12 +1,7 @@
 //! `sender_notes` in `configs/gateway.json`: one short mail to the sender of a letter whose run failed or takes long.
 
-use crate::config::file::Document;
-use crate::config::file::duration::{self, TypedDuration};
-use crate::config::values::check_context::CheckContext;
+use crate::config::values::section::*;
 use crate::domain::Trust;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// Shortest `slow_after`.
 const SLOW_MIN: Duration = Duration::from_secs(60);
@@ -18,8 +13,7 @@ pub struct SenderNoteSettings {
     /// Whether the sender is told of a run that failed for good.
     pub failed: bool,
     /// Time from the arrival of a letter after which its sender is told that the answer takes longer; `0s` tells nobody.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(with = "TypedDuration")]
     pub slow_after: Duration,
     /// Lowest trust of a sender who is told.
     pub trust_min: NoteTrust,
@@ -61,12 +55,12 @@ impl Default for SenderNoteSettings {
 }
 
 /// Checks the section. Problems go to the context.
-pub fn check(file: &Document, settings: &SenderNoteSettings, ctx: &mut CheckContext<'_>) {
+pub fn check(settings: &SenderNoteSettings, place: &mut CheckPlace<'_, '_>) {
     if !settings.slow_after.is_zero() && settings.slow_after < SLOW_MIN {
-        let problem = file.problem_at(
-            "/sender_notes/slow_after",
+        place.refuse(
+            "slow_after",
             "must be a minute or more, or `0s`",
+            "most answers take some minutes, and each note is a mail",
         );
-        ctx.report(problem.hint("most answers take some minutes, and each note is a mail"));
     }
 }

@@ -1,12 +1,9 @@
 //! `submission` in `configs/gateway.json`: owners that may log in where a listener offers AUTH.
 
-use crate::config::file::{Document, child};
-use crate::config::values::check_context::CheckContext;
+use crate::config::secrets::as_set;
+use crate::config::values::section::*;
 use crate::domain::Address;
-use schemars::JsonSchema;
-use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use secrecy::ExposeSecret;
 
 /// An owner that may log in with AUTH.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -23,67 +20,46 @@ pub struct TypedSubmitter {
 }
 
 /// An owner that may log in with AUTH.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Submitter {
     pub user: String,
     /// One of the owners, on whose behalf the user's letters are submitted.
     pub address: Address,
+    #[serde(serialize_with = "as_set")]
     pub password: SecretString,
 }
 
 /// Resolves the users. Problems go to the context.
 pub(super) fn resolve(
-    file: &Document,
     typed: &[TypedSubmitter],
     owners: &[Address],
-    ctx: &mut CheckContext<'_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Vec<Submitter> {
     let mut submission: Vec<Submitter> = Vec::new();
     for (index, one) in typed.iter().enumerate() {
-        let pointer = format!("/submission/{index}");
-        if submission.iter().any(|other| other.user == one.user) {
-            ctx.report(file.problem_at(
-                &child(&pointer, "user"),
-                format!("`{}` is named twice", one.user),
-            ));
+        let (place, variable) = (&mut place.under(index), &one.password_variable);
+        let TypedSubmitter { user, address, .. } = one;
+        if submission.iter().any(|other| other.user == *user) {
+            place.complain("user", format!("`{user}` is named twice"));
         }
-        let address = Address::parse(&one.address).ok();
-        let owner =
-            address.and_then(|address| owners.iter().find(|owner| owner.key() == address.key()));
+        let key = Address::parse(address).map(|address| address.key());
+        let owner = owners.iter().find(|owner| Ok(owner.key()) == key);
         if owner.is_none() {
-            let problem = file.problem_at(
-                &child(&pointer, "address"),
-                format!("`{}` is no owner", one.address),
-            );
-            ctx.report(problem.hint("only addresses in `owners` may log in"));
+            let message = format!("`{address}` is no owner");
+            place.refuse("address", message, "only addresses in `owners` may log in");
         }
-        let password = ctx.secrets.get(&one.password_variable);
-        if password
-            .as_ref()
-            .is_none_or(|password| password.expose_secret().is_empty())
-        {
-            let variable = &one.password_variable;
+        let password = place.ctx.secrets.get(variable);
+        let password = password.filter(|password| !password.expose_secret().is_empty());
+        if password.is_none() {
             let message = format!("this user's password is not in `{variable}`");
-            let problem = file.problem_at(&child(&pointer, "password_variable"), message);
-            ctx.report(problem.hint(ctx.how_to_set(variable)));
+            place.refuse("password_variable", message, place.ctx.how_to_set(variable));
         }
-        let user = one.user.clone();
-        submission.extend(
-            owner
-                .cloned()
-                .zip(password)
-                .map(|(address, password)| Submitter {
-                    user,
-                    address,
-                    password,
-                }),
-        );
+        let both = owner.cloned().zip(password);
+        submission.extend(both.map(|(address, password)| Submitter {
+            user: user.clone(),
+            address,
+            password,
+        }));
     }
     submission
-}
-
-/// JSON of the submission users, without their passwords.
-pub fn show(submission: &[Submitter]) -> Vec<Value> {
-    let shown = |one: &Submitter| json!({"user": one.user, "address": one.address.to_string(), "password": "[set]"});
-    submission.iter().map(shown).collect()
 }

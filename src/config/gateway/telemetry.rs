@@ -1,14 +1,8 @@
 //! `telemetry` in `configs/gateway.json`: what programs that watch over the engine are sent. Never anything of a letter.
 
-use crate::config::file::Document;
-use crate::config::file::duration::{self, TypedDuration, spell};
-use crate::config::values::check_context::CheckContext;
-use reqwest::Url;
-use schemars::JsonSchema;
-use secrecy::SecretString;
-use serde::Deserialize;
-use serde_json::{Value, json};
-use std::time::Duration;
+use crate::config::secrets::as_set;
+use crate::config::values::net::web_url;
+use crate::config::values::section::*;
 
 /// Shortest interval between two pings.
 const PING_MIN: Duration = Duration::from_secs(10);
@@ -44,8 +38,7 @@ struct TypedPing {
     /// The variable, in the environment or in `.secrets`, that holds the address: whoever knows it can ping in our place.
     url_variable: String,
     /// Interval between two requests.
-    #[serde(default = "default_ping", with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(default = "default_ping", with = "TypedDuration")]
     interval: Duration,
 }
 
@@ -66,8 +59,8 @@ impl TypedTelemetry {
     }
 }
 
-/// What programs that watch over the engine are sent.
-#[derive(Debug, Clone, Default)]
+/// What programs that watch over the engine are sent. Its secrets are not shown.
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Telemetry {
     pub traces: Option<TraceTarget>,
     pub ping: Option<PingTarget>,
@@ -76,109 +69,54 @@ pub struct Telemetry {
 }
 
 /// A collector of OpenTelemetry.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct TraceTarget {
     pub url: String,
     /// Value of the `Authorization` header.
+    #[serde(serialize_with = "as_set")]
     pub authorization: Option<SecretString>,
 }
 
 /// An address that is asked as long as letters are taken.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct PingTarget {
+    #[serde(serialize_with = "as_set")]
     pub url: SecretString,
+    #[serde(with = "TypedDuration")]
     pub interval: Duration,
 }
 
 /// Resolves the section. Problems go to the context.
-pub(super) fn resolve(
-    file: &Document,
-    typed: Option<&TypedTelemetry>,
-    ctx: &mut CheckContext<'_>,
-) -> Telemetry {
+pub(super) fn resolve(typed: Option<&TypedTelemetry>, place: &mut CheckPlace<'_, '_>) -> Telemetry {
     let Some(typed) = typed else {
         return Telemetry::default();
     };
     Telemetry {
-        traces: typed
-            .traces
-            .as_ref()
-            .map(|traces| resolve_traces(file, traces, ctx)),
-        ping: typed
-            .ping
-            .as_ref()
-            .and_then(|ping| resolve_ping(file, ping, ctx)),
+        traces: typed.traces.as_ref().map(|traces| {
+            let url = &traces.url;
+            if web_url(url).is_none() {
+                place.refuse(
+                    "traces/url",
+                    format!("`{url}` is no address of the web"),
+                    "write the collector's, such as `http://127.0.0.1:4318/v1/traces`",
+                );
+            }
+            let variable = traces.authorization_variable.as_deref();
+            TraceTarget {
+                url: url.clone(),
+                authorization: variable
+                    .and_then(|variable| place.secret("traces/authorization_variable", variable)),
+            }
+        }),
+        ping: typed.ping.as_ref().and_then(|ping| {
+            let interval = ping.interval;
+            if interval < PING_MIN {
+                let hint = "10 s is the shortest, a minute is usual";
+                place.refuse("ping/interval", "is too short", hint);
+            }
+            let url = place.secret("ping/url_variable", &ping.url_variable)?;
+            Some(PingTarget { url, interval })
+        }),
         audit_log: typed.audit_log,
     }
-}
-
-fn resolve_traces(file: &Document, typed: &TypedTraces, ctx: &mut CheckContext<'_>) -> TraceTarget {
-    if !is_web(&typed.url) {
-        let says = format!("`{}` is no address of the web", typed.url);
-        let problem = file.problem_at("/telemetry/traces/url", says);
-        ctx.report(
-            problem.hint("write the collector's, such as `http://127.0.0.1:4318/v1/traces`"),
-        );
-    }
-    let variable = typed.authorization_variable.as_deref();
-    TraceTarget {
-        url: typed.url.clone(),
-        authorization: variable.and_then(|variable| {
-            secret(
-                file,
-                "/telemetry/traces/authorization_variable",
-                variable,
-                ctx,
-            )
-        }),
-    }
-}
-
-fn resolve_ping(
-    file: &Document,
-    typed: &TypedPing,
-    ctx: &mut CheckContext<'_>,
-) -> Option<PingTarget> {
-    if typed.interval < PING_MIN {
-        let problem = file.problem_at("/telemetry/ping/interval", "is too short");
-        ctx.report(problem.hint("10 s is the shortest, a minute is usual"));
-    }
-    let at = "/telemetry/ping/url_variable";
-    let url = secret(file, at, &typed.url_variable, ctx)?;
-    Some(PingTarget {
-        url,
-        interval: typed.interval,
-    })
-}
-
-fn secret(
-    file: &Document,
-    pointer: &str,
-    variable: &str,
-    ctx: &mut CheckContext<'_>,
-) -> Option<SecretString> {
-    let found: Option<SecretString> = ctx.secrets.get(variable);
-    if found.is_none() {
-        let problem = file.problem_at(pointer, format!("`{variable}` is not set"));
-        ctx.report(problem.hint("set it in `.secrets`, or in the engine's environment"));
-    }
-    found
-}
-
-fn is_web(url: &str) -> bool {
-    let url = Url::parse(url).ok();
-    url.is_some_and(|url| url.has_host() && matches!(url.scheme(), "http" | "https"))
-}
-
-/// JSON of the section, without its secrets.
-pub fn show(telemetry: &Telemetry) -> Value {
-    let traces = telemetry.traces.as_ref().map(|traces| {
-        let key = traces.authorization.as_ref().map(|_| "[set]");
-        json!({ "url": traces.url, "authorization": key })
-    });
-    let ping = telemetry
-        .ping
-        .as_ref()
-        .map(|ping| json!({ "url": "[set]", "interval": spell(ping.interval) }));
-    json!({ "traces": traces, "ping": ping, "audit_log": telemetry.audit_log })
 }

@@ -1,15 +1,12 @@
 //! `webhooks` in `configs/gateway.json`: addresses of other programs that are told what happens.
 
-use crate::config::file::{Document, child};
 use crate::config::secrets::is_stand_in;
-use crate::config::values::check_context::CheckContext;
+use crate::config::values::net::web_url;
+use crate::config::values::section::*;
 use crate::domain::{PersonaId, WebhookEvent};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use secrecy::{ExposeSecret, SecretSlice, SecretString};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use secrecy::{ExposeSecret, SecretSlice};
 
 /// Most webhooks: each reads the whole feed.
 const WEBHOOKS_MAX: usize = 20;
@@ -37,7 +34,6 @@ pub struct TypedWebhook {
     previous_secret_variable: Option<String>,
     /// Events that it is told. Default: all.
     #[serde(default)]
-    #[schemars(schema_with = "events_schema")]
     events: Vec<WebhookEvent>,
     /// Personas of whose events it is told. Default: all, and events of none.
     #[serde(default)]
@@ -50,14 +46,6 @@ impl TypedWebhook {
         let previous = self.previous_secret_variable.as_deref();
         std::iter::once(self.secret_variable.as_str()).chain(previous)
     }
-}
-
-fn events_schema(_: &mut SchemaGenerator) -> Schema {
-    let words: Vec<&str> = WebhookEvent::ALL
-        .iter()
-        .map(|event| event.as_str())
-        .collect();
-    json_schema!({ "type": "array", "items": { "type": "string", "enum": words } })
 }
 
 /// An address that is told what happens.
@@ -104,121 +92,99 @@ impl WebhookKey {
 }
 
 /// Resolves the section. Problems go to the context.
-pub(super) fn resolve(
-    file: &Document,
-    typed: &[TypedWebhook],
-    ctx: &mut CheckContext<'_>,
-) -> Vec<Webhook> {
+pub(super) fn resolve(typed: &[TypedWebhook], place: &mut CheckPlace<'_, '_>) -> Vec<Webhook> {
     if typed.len() > WEBHOOKS_MAX {
-        let problem = file.problem_at("/webhooks", format!("has more than {WEBHOOKS_MAX}"));
-        ctx.report(problem.hint("let one program tell the others"));
+        let message = format!("has more than {WEBHOOKS_MAX}");
+        place.refuse("", message, "let one program tell the others");
     }
     let mut webhooks: Vec<Webhook> = Vec::new();
     for (index, one) in typed.iter().take(WEBHOOKS_MAX).enumerate() {
-        let pointer = child("/webhooks", index);
-        check_name(file, &child(&pointer, "name"), one, &webhooks, ctx);
-        check_url(file, &child(&pointer, "url"), one, ctx);
-        let current = key(
-            file,
-            &child(&pointer, "secret_variable"),
-            &one.secret_variable,
-            ctx,
-        );
-        let before = one.previous_secret_variable.as_deref();
-        let at = child(&pointer, "previous_secret_variable");
-        let before = before.and_then(|variable| key(file, &at, variable, ctx));
-        let mut personas = Vec::new();
-        for (place, name) in one.personas.iter().enumerate() {
-            let at = child(&child(&pointer, "personas"), place);
-            personas.extend(ctx.persona(file, &at, name));
+        let (place, name) = (&mut place.under(index), &one.name);
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(is_plain) {
+            let hint = "write up to 40 small letters, digits and `-`";
+            place.refuse("name", format!("`{name}` is no name"), hint);
         }
+        if webhooks.iter().any(|other| other.name == *name) {
+            let message = format!("two webhooks are called `{name}`");
+            place.refuse(
+                "name",
+                message,
+                "give each a name of its own: records name it",
+            );
+        }
+        check_url(one, place);
+        let variables = [
+            ("secret_variable", Some(&one.secret_variable)),
+            (
+                "previous_secret_variable",
+                one.previous_secret_variable.as_ref(),
+            ),
+        ];
+        let keys = variables
+            .into_iter()
+            .filter_map(|(path, variable)| key(path, variable?, place));
+        let keys = keys.collect();
         webhooks.push(Webhook {
-            name: one.name.clone(),
+            name: name.clone(),
             url: one.url.clone(),
             private_target: one.private_target,
-            keys: current.into_iter().chain(before).collect(),
+            keys,
             events: one.events.clone(),
-            personas,
+            personas: place.personas(&one.personas),
         });
     }
     webhooks
 }
 
-fn check_name(
-    file: &Document,
-    pointer: &str,
-    one: &TypedWebhook,
-    others: &[Webhook],
-    ctx: &mut CheckContext<'_>,
-) {
-    let name = &one.name;
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(is_plain) {
-        let problem = file.problem_at(pointer, format!("`{name}` is no name"));
-        ctx.report(problem.hint("write up to 40 small letters, digits and `-`"));
-    }
-    if others.iter().any(|other| other.name == *name) {
-        let problem = file.problem_at(pointer, format!("two webhooks are called `{name}`"));
-        ctx.report(problem.hint("give each a name of its own: records name it"));
-    }
-}
-
-fn check_url(file: &Document, pointer: &str, one: &TypedWebhook, ctx: &mut CheckContext<'_>) {
-    let url = reqwest::Url::parse(&one.url).ok();
-    let url = url.filter(|url| url.has_host() && matches!(url.scheme(), "http" | "https"));
-    let problem = match url {
-        None => Some((
-            format!("`{}` is no address of the web", one.url),
+fn check_url(one: &TypedWebhook, place: &mut CheckPlace<'_, '_>) {
+    let url = &one.url;
+    let (message, hint) = match web_url(url) {
+        None => (
+            format!("`{url}` is no address of the web"),
             "write `https://`, a host and a path",
-        )),
-        Some(url) if !url.username().is_empty() || url.password().is_some() => Some((
+        ),
+        Some(url) if !url.username().is_empty() || url.password().is_some() => (
             "an address with a user name or a password is not called".to_owned(),
             "the signature proves who calls; leave them out",
-        )),
-        Some(url) if !one.private_target && url.scheme() != "https" => Some((
-            format!("`{}` would be told in plain text", one.url),
+        ),
+        Some(_) if one.private_target => return,
+        Some(parsed) if parsed.scheme() != "https" => (
+            format!("`{url}` would be told in plain text"),
             "use `https`, or say `\"private_target\": true` of an address in a private network",
-        )),
-        Some(url) if !one.private_target && url.port_or_known_default() != Some(443) => Some((
-            format!("`{}` is at another port than 443", one.url),
+        ),
+        Some(parsed) if parsed.port_or_known_default() != Some(443) => (
+            format!("`{url}` is at another port than 443"),
             "use port 443, or say `\"private_target\": true` of an address in a private network",
-        )),
-        Some(_) => None,
+        ),
+        Some(_) => return,
     };
-    if let Some((message, hint)) = problem {
-        ctx.report(file.problem_at(pointer, message).hint(hint));
-    }
+    place.refuse("url", message, hint);
 }
 
-fn key(
-    file: &Document,
-    pointer: &str,
-    variable: &str,
-    ctx: &mut CheckContext<'_>,
-) -> Option<WebhookKey> {
-    let secret: Option<SecretString> = ctx.secrets.get(variable);
-    let Some(secret) = secret else {
-        let problem = file.problem_at(pointer, format!("`{variable}` is not set"));
-        ctx.report(problem.hint(format!(
-            "set it in `.secrets`, or in the engine's environment: `echo {variable}=whsec_$(openssl rand -base64 32) >> .secrets`"
-        )));
-        return None;
-    };
+fn key(path: &str, variable: &str, place: &mut CheckPlace<'_, '_>) -> Option<WebhookKey> {
+    let hint = format!(
+        "set it in `.secrets`, or in the engine's environment: `echo {variable}=whsec_$(openssl rand -base64 32) >> .secrets`"
+    );
+    let secret = place.secret_or(path, variable, format!("`{variable}` is not set"), hint)?;
     let key = WebhookKey::parse(secret.expose_secret());
     if key.is_none() && !is_stand_in(&secret) {
-        let problem = file.problem_at(pointer, format!("`{variable}` holds no key of a webhook"));
-        ctx.report(problem.hint("a key is `whsec_` and 24 to 64 bytes in base64"));
+        let message = format!("`{variable}` holds no key of a webhook");
+        place.refuse(
+            path,
+            message,
+            "a key is `whsec_` and 24 to 64 bytes in base64",
+        );
     }
     key
 }
 
 /// JSON of a webhook, without its keys.
 pub fn show(webhook: &Webhook) -> Value {
-    let personas: Vec<&str> = webhook.personas.iter().map(PersonaId::as_str).collect();
     json!({
         "name": webhook.name, "url": webhook.url, "private_target": webhook.private_target,
         "secret": "[set]", "previous_secret": (webhook.keys.len() > 1).then_some("[set]"),
-        "events": webhook.events, "personas": personas,
+        "events": webhook.events, "personas": webhook.personas,
     })
 }
 

@@ -1,10 +1,7 @@
 //! Settings of a command-line agent.
 
-use schemars::JsonSchema;
-use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
+use crate::config::values::section::*;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Working folder of agents, below their persona's folder: the only one in which agents, and tools
 /// that write files, may write.

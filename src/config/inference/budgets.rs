@@ -1,15 +1,9 @@
 //! `budget` in `configs/inference.json` and in `persona.json`: bounds on the cost of a run, a day
 //! and a month..
 
-use crate::config::file::Document;
-use crate::config::file::duration::TypedDuration;
-use crate::config::values::check_context::CheckContext;
+use crate::config::values::section::*;
 use crate::domain::{Allowance, OnBudget};
 use chrono_tz::Tz;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use std::time::Duration;
 
 /// Default maximum of the tokens of one run.
 pub const RUN_TOKENS_MAX: u64 = 500_000;
@@ -35,7 +29,7 @@ pub struct Budget {
 }
 
 /// Bounds on the cost of runs, days and months.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TypedBudget {
     /// Tool calls of one run. Default: 50.
@@ -92,7 +86,7 @@ pub struct TypedBudget {
     thread_day_tokens_max: Option<u64>,
     /// Behaviour of a run whose day or month is used up: `wait` for the next, or `answer` with the
     /// text so far. Default: `wait`.
-    on_budget: Option<TypedOnBudget>,
+    on_budget: Option<OnBudget>,
     /// IANA zone in which days and months begin. Default: UTC.
     timezone: Option<String>,
     /// US dollars reserved for a call whose model has no price in `configs/prices.json` and whose
@@ -135,23 +129,7 @@ pub struct TypedPersonaBudget {
     /// Tokens of each of its threads in a day.
     #[schemars(range(min = 1))]
     thread_day_tokens_max: Option<u64>,
-    on_budget: Option<TypedOnBudget>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum TypedOnBudget {
-    Wait,
-    Answer,
-}
-
-impl From<TypedOnBudget> for OnBudget {
-    fn from(typed: TypedOnBudget) -> Self {
-        match typed {
-            TypedOnBudget::Wait => OnBudget::Wait,
-            TypedOnBudget::Answer => OnBudget::Answer,
-        }
-    }
+    on_budget: Option<OnBudget>,
 }
 
 /// Bounds of the budget accounts of days and months.
@@ -184,9 +162,7 @@ pub struct PersonaBudget {
 }
 
 /// Builds the bounds of a run except its budget accounts.
-pub fn finish_run(turns_max: Option<u32>, typed: Option<&TypedBudget>) -> Budget {
-    let none = TypedBudget::default();
-    let budget = typed.unwrap_or(&none);
+pub fn finish_run(turns_max: Option<u32>, budget: &TypedBudget) -> Budget {
     Budget {
         turns_max: turns_max.unwrap_or(TURNS_MAX),
         tool_calls_max: budget.tool_calls_max.unwrap_or(TOOL_CALLS_MAX),
@@ -200,18 +176,12 @@ pub fn finish_run(turns_max: Option<u32>, typed: Option<&TypedBudget>) -> Budget
 }
 
 /// Resolves the bounds of the budget accounts. Problems go to the context.
-pub fn resolve(
-    file: &Document,
-    typed: Option<&TypedBudget>,
-    ctx: &mut CheckContext<'_>,
-) -> Budgets {
-    let none = TypedBudget::default();
-    let typed = typed.unwrap_or(&none);
-    let zone = typed.timezone.as_deref().map_or(Ok(Tz::UTC), str::parse);
+pub fn resolve(typed: &TypedBudget, place: &mut CheckPlace<'_, '_>) -> Budgets {
+    let named = typed.timezone.as_deref().unwrap_or("UTC");
+    let zone = named.parse();
     if zone.is_err() {
-        let named = typed.timezone.as_deref().unwrap_or_default();
-        let problem = file.problem_at("/budget/timezone", format!("no time zone `{named}`"));
-        ctx.report(problem.hint("write an IANA name such as `Europe/Berlin`"));
+        let hint = "write an IANA name such as `Europe/Berlin`";
+        place.refuse("timezone", format!("no time zone `{named}`"), hint);
     }
     Budgets {
         day: allowance(typed.day_usd_max, typed.day_tokens_max),
@@ -220,22 +190,20 @@ pub fn resolve(
         persona_month: allowance(typed.persona_month_usd_max, typed.persona_month_tokens_max),
         persona_day_mails_max: typed.persona_day_mails_max,
         thread_day: allowance(typed.thread_day_usd_max, typed.thread_day_tokens_max),
-        on_budget: typed.on_budget.map_or(OnBudget::Wait, OnBudget::from),
+        on_budget: typed.on_budget.unwrap_or(OnBudget::Wait),
         zone: zone.unwrap_or(Tz::UTC),
         reserve_micros_per_call: typed.reserve_usd_per_call.map(micros),
     }
 }
 
 /// Resolves the bounds of a persona.
-pub fn resolve_persona(typed: Option<&TypedPersonaBudget>) -> PersonaBudget {
-    let none = TypedPersonaBudget::default();
-    let typed = typed.unwrap_or(&none);
+pub fn resolve_persona(typed: &TypedPersonaBudget) -> PersonaBudget {
     PersonaBudget {
         run: allowance(typed.cost_usd_max, typed.tokens_max),
         day: allowance(typed.day_usd_max, typed.day_tokens_max),
         month: allowance(typed.month_usd_max, typed.month_tokens_max),
         thread_day: allowance(typed.thread_day_usd_max, typed.thread_day_tokens_max),
-        on_budget: typed.on_budget.map(OnBudget::from),
+        on_budget: typed.on_budget,
     }
 }
 
@@ -275,59 +243,33 @@ pub fn dollars(micros: i64) -> String {
 }
 
 /// JSON of the budget accounts' part of `budget` in `configs/inference.json`.
-pub fn show(budgets: &Budgets) -> Map<String, Value> {
-    let mut shown = Map::new();
-    let all = [
-        ("day", budgets.day),
-        ("month", budgets.month),
-        ("persona_day", budgets.persona_day),
-        ("persona_month", budgets.persona_month),
-        ("thread_day", budgets.thread_day),
-    ];
-    for (name, allowance) in all {
-        shown.extend(show_allowance(&format!("{name}_"), allowance));
-    }
-    shown.insert(
-        "persona_day_mails_max".to_owned(),
-        json!(budgets.persona_day_mails_max),
-    );
-    shown.insert("on_budget".to_owned(), budgets.on_budget.as_str().into());
-    shown.insert("timezone".to_owned(), budgets.zone.name().into());
-    shown.insert(
-        "reserve_usd_per_call".to_owned(),
-        json!(budgets.reserve_micros_per_call.map(dollars)),
-    );
-    shown
+pub fn show(budgets: &Budgets) -> Value {
+    let usd = |allowance: Allowance| allowance.cost_micros_max.map(dollars);
+    json!({
+        "day_usd_max": usd(budgets.day), "day_tokens_max": budgets.day.tokens_max,
+        "month_usd_max": usd(budgets.month), "month_tokens_max": budgets.month.tokens_max,
+        "persona_day_usd_max": usd(budgets.persona_day),
+        "persona_day_tokens_max": budgets.persona_day.tokens_max,
+        "persona_month_usd_max": usd(budgets.persona_month),
+        "persona_month_tokens_max": budgets.persona_month.tokens_max,
+        "thread_day_usd_max": usd(budgets.thread_day),
+        "thread_day_tokens_max": budgets.thread_day.tokens_max,
+        "persona_day_mails_max": budgets.persona_day_mails_max,
+        "on_budget": budgets.on_budget,
+        "timezone": budgets.zone.name(),
+        "reserve_usd_per_call": budgets.reserve_micros_per_call.map(dollars),
+    })
 }
 
 /// JSON of a persona's `budget`.
-pub fn show_persona(budget: &PersonaBudget) -> Map<String, Value> {
-    let mut shown = Map::new();
-    shown.insert(
-        "cost_usd_max".to_owned(),
-        json!(budget.run.cost_micros_max.map(dollars)),
-    );
-    shown.insert("tokens_max".to_owned(), json!(budget.run.tokens_max));
-    for (name, allowance) in [
-        ("day_", budget.day),
-        ("month_", budget.month),
-        ("thread_day_", budget.thread_day),
-    ] {
-        shown.extend(show_allowance(name, allowance));
-    }
-    shown.insert(
-        "on_budget".to_owned(),
-        json!(budget.on_budget.map(OnBudget::as_str)),
-    );
-    shown
-}
-
-fn show_allowance(prefix: &str, allowance: Allowance) -> [(String, Value); 2] {
-    [
-        (
-            format!("{prefix}usd_max"),
-            json!(allowance.cost_micros_max.map(dollars)),
-        ),
-        (format!("{prefix}tokens_max"), json!(allowance.tokens_max)),
-    ]
+pub fn show_persona(budget: &PersonaBudget) -> Value {
+    let usd = |allowance: Allowance| allowance.cost_micros_max.map(dollars);
+    json!({
+        "cost_usd_max": usd(budget.run), "tokens_max": budget.run.tokens_max,
+        "day_usd_max": usd(budget.day), "day_tokens_max": budget.day.tokens_max,
+        "month_usd_max": usd(budget.month), "month_tokens_max": budget.month.tokens_max,
+        "thread_day_usd_max": usd(budget.thread_day),
+        "thread_day_tokens_max": budget.thread_day.tokens_max,
+        "on_budget": budget.on_budget,
+    })
 }

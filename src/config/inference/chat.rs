@@ -1,7 +1,6 @@
 //! Forms of OpenAI's API, and deviations of a server from it: one switch for each known deviation.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::config::values::section::*;
 
 /// Deviations of a server; all off is OpenAI's own API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

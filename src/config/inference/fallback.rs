@@ -1,12 +1,8 @@
 //! `fallback` in `configs/inference.json` and `persona.json`: the models to call when a provider
 //! fails.
 
-use super::instances;
-use crate::config::file::{Document, child};
-use crate::config::values::check_context::CheckContext;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use super::instances::is_provider;
+use crate::config::values::section::*;
 
 /// Problem of a provider beside which no model stands, nor in its block.
 pub const NO_MODEL: &str = "a provider without a model";
@@ -23,66 +19,31 @@ pub struct TypedChoice {
 }
 
 /// A provider and one of its models.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModelChoice {
     pub provider: String,
     pub model: String,
 }
 
 /// Resolves the choices; a provider that does not exist is a problem.
-pub fn resolve(
-    file: &Document,
-    typed: &[TypedChoice],
-    ctx: &mut CheckContext<'_>,
-) -> Vec<ModelChoice> {
+pub fn resolve(typed: &[TypedChoice], place: &mut CheckPlace<'_, '_>) -> Vec<ModelChoice> {
     let choices = typed.iter().enumerate();
-    let choices = choices.map(|(index, choice)| resolve_at(file, &pointer(index), choice, ctx));
+    let choices = choices.map(|(index, choice)| resolve_one(choice, &mut place.under(index)));
     choices.collect()
 }
 
-/// Resolves `summary_model`.
-pub fn resolve_one(
-    file: &Document,
-    typed: Option<&TypedChoice>,
-    ctx: &mut CheckContext<'_>,
-) -> Option<ModelChoice> {
-    Some(resolve_at(file, "/summary_model/provider", typed?, ctx))
-}
-
-fn resolve_at(
-    file: &Document,
-    pointer: &str,
-    choice: &TypedChoice,
-    ctx: &mut CheckContext<'_>,
-) -> ModelChoice {
-    let provider = &choice.provider;
-    if !ctx.knows_provider(provider) {
-        let problem = file.problem_at(pointer, format!("no provider `{provider}`"));
-        let problem = instances::explained(problem, provider, ctx);
-        ctx.report(problem);
-    }
-    let model = choice.model.as_ref().or(ctx.models.get(provider)).cloned();
+/// Resolves one choice.
+pub fn resolve_one(typed: &TypedChoice, place: &mut CheckPlace<'_, '_>) -> ModelChoice {
+    let provider = &typed.provider;
+    is_provider(provider, "provider", place);
+    let model = typed.model.as_ref().or(place.ctx.models.get(provider));
+    let model = model.cloned();
     if model.is_none() {
-        let problem = file.problem_at(pointer, NO_MODEL);
-        ctx.report(problem.hint("write `model` beside it, or into the provider's block"));
+        let hint = "write `model` beside it, or into the provider's block";
+        place.refuse("provider", NO_MODEL, hint);
     }
     ModelChoice {
         provider: provider.clone(),
         model: model.unwrap_or_default(),
     }
-}
-
-/// JSON pointer of the provider of a choice.
-pub fn pointer(index: usize) -> String {
-    child(&child("/fallback", index), "provider")
-}
-
-/// JSON for `attache config show`.
-pub fn show(choices: &[ModelChoice]) -> Value {
-    choices.iter().map(show_one).collect()
-}
-
-/// JSON of one choice for `attache config show`.
-pub fn show_one(choice: &ModelChoice) -> Value {
-    json!({ "provider": choice.provider, "model": choice.model })
 }

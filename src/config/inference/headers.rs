@@ -3,11 +3,7 @@
 //! A header that may hold a secret names the variable of its value, so that no key stands in a
 //! configuration file. Absent on purpose: headers that the engine or HTTP itself needs.
 
-use crate::config::file::{Document, child};
-use crate::config::values::check_context::CheckContext;
-use schemars::JsonSchema;
-use secrecy::SecretString;
-use serde::Deserialize;
+use crate::config::values::section::*;
 
 /// Most headers of one block, and longest value in bytes.
 const HEADERS_MAX: usize = 20;
@@ -94,47 +90,40 @@ pub fn variables<'h>(
     })
 }
 
-/// Resolves the headers of the block at `block`. Problems go to the context; a variable that is not
-/// set is one.
+/// Resolves the headers of a block. Problems go to the context; a variable that is not set is one.
 pub fn resolve<'h>(
-    file: &Document,
-    block: &str,
     typed: impl Iterator<Item = (&'h String, &'h TypedHeader)>,
-    ctx: &mut CheckContext<'_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Vec<ProviderHeader> {
-    let all = child(block, "headers");
     let mut headers: Vec<ProviderHeader> = Vec::new();
     for (typed_name, typed) in typed {
-        let pointer = child(&all, typed_name);
+        let place = &mut place.under(typed_name);
         let name = typed_name.to_ascii_lowercase();
         let known = headers.iter().any(|header| header.name == name);
         if let Some((message, hint)) = fault(&name, typed, known) {
-            ctx.report(file.problem_at_key(&pointer, message).hint(hint));
+            place.refuse_key("", message, &hint);
             continue;
         }
         let value = match typed {
             TypedHeader::Text(text) => HeaderText::Public(text.trim().to_owned()),
-            TypedHeader::Variable(typed) => match ctx.secrets.get(&typed.variable) {
-                Some(value) => HeaderText::Secret {
-                    variable: typed.variable.clone(),
-                    value,
-                },
-                None => {
-                    let message = format!("`{}` is not set", typed.variable);
-                    let problem = file.problem_at(&pointer, message);
-                    ctx.report(problem.hint(format!(
-                        "write `{}=…` into `.secrets` (mode 0600), or take the header out",
-                        typed.variable
-                    )));
+            TypedHeader::Variable(TypedHeaderVariable { variable }) => {
+                let message = format!("`{variable}` is not set");
+                let hint = format!(
+                    "write `{variable}=…` into `.secrets` (mode 0600), or take the header out"
+                );
+                let Some(value) = place.secret_or("", variable, message, hint) else {
                     continue;
+                };
+                HeaderText::Secret {
+                    variable: variable.clone(),
+                    value,
                 }
-            },
+            }
         };
         headers.push(ProviderHeader { name, value });
     }
     if headers.len() > HEADERS_MAX {
-        let message = format!("there are more than {HEADERS_MAX} headers");
-        ctx.report(file.problem_at_key(&all, message));
+        place.refuse_key("", format!("there are more than {HEADERS_MAX} headers"), "");
     }
     headers
 }

@@ -4,7 +4,7 @@
 //! Without an `api_key_variable`, an instance has the key of its adapter.
 
 use crate::config::file::{INFERENCE_FILE, Problem};
-use crate::config::values::check_context::{COMPAT, CheckContext, adapter_of};
+use crate::config::values::check_context::{COMPAT, CheckContext, CheckPlace, adapter_of};
 
 /// Longest part of a name after the colon.
 const NAME_LEN_MAX: usize = 40;
@@ -12,6 +12,19 @@ const NAME_LEN_MAX: usize = 40;
 /// Reports whether a name is that of an instance, as a block may introduce it.
 pub fn is_name(name: &str, ctx: &CheckContext<'_>) -> bool {
     instance_of(name, ctx).is_some_and(is_instance)
+}
+
+/// Reports whether there is a provider of that name; an unknown one is a problem.
+pub fn is_provider(name: &str, path: &str, place: &mut CheckPlace<'_, '_>) -> bool {
+    let is_known = place.ctx.knows_provider(name);
+    if !is_known {
+        let problem = place
+            .file
+            .problem_at(&place.at(path), format!("no provider `{name}`"));
+        let problem = explained(problem, name, place.ctx);
+        place.ctx.report(problem);
+    }
+    is_known
 }
 
 /// Adds a hint to the problem of an unknown provider.

@@ -23,17 +23,11 @@ pub mod spending;
 pub mod think;
 pub mod tool_timeouts;
 
-use super::values::check_context::CheckContext;
-use crate::config::file::ConfigFile;
-use crate::config::file::duration::{self, TypedDuration};
+use crate::config::values::section::*;
 use budgets::{Budget, Budgets, TypedBudget};
-use embeddings::{EmbeddingSettings, TypedEmbeddings};
+use embeddings::EmbeddingSettings;
 use fallback::{ModelChoice, TypedChoice};
 use providers::{ProviderSettings, TypedProvider};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::time::Duration;
 use tool_timeouts::ToolTimeouts;
 
 /// The model that answers, and its bounds.
@@ -59,7 +53,7 @@ pub struct TypedInference {
     summary_model: Option<TypedChoice>,
     /// Model that makes vectors of letters, for the search of mail. Default: none, and nothing is sent. Configured alone it changes
     /// no search: `attache memory bench --switch-on` does, where it measures a gain.
-    embeddings: Option<TypedEmbeddings>,
+    embeddings: Option<EmbeddingSettings>,
     /// Maximum output tokens of one call.
     #[serde(default = "default_output_tokens")]
     #[schemars(range(min = 1))]
@@ -141,12 +135,10 @@ const fn default_output_tokens() -> u32 {
 #[serde(default, deny_unknown_fields)]
 struct TypedTimeouts {
     /// Maximum time without data from a provider.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(with = "TypedDuration")]
     idle: Duration,
     /// Maximum duration of a provider call.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(with = "TypedDuration")]
     call: Duration,
 }
 
@@ -169,8 +161,7 @@ struct TypedCallRetry {
     #[schemars(range(min = 1, max = 100))]
     run_attempts_max: u32,
     /// A retry delay longer than this parks the run.
-    #[serde(with = "duration::text")]
-    #[schemars(with = "TypedDuration")]
+    #[serde(with = "TypedDuration")]
     inline_wait_max: Duration,
 }
 
@@ -208,47 +199,45 @@ impl Default for TypedConcurrency {
 pub fn resolve(file: &ConfigFile<TypedInference>, ctx: &mut CheckContext<'_>) -> Inference {
     let typed = &file.typed;
     let (times, retry, crowd) = (&typed.timeouts, &typed.retry, &typed.concurrency);
-    let provider = typed.provider.clone().unwrap_or_default();
-    if file.typed.provider.is_some() && !ctx.knows_provider(&provider) {
-        let problem = file.problem_at("/provider", format!("no provider `{provider}`"));
-        let problem = instances::explained(problem, &provider, ctx);
-        ctx.report(problem);
+    let place = &mut ctx.place(file, "");
+    if let Some(provider) = &typed.provider {
+        instances::is_provider(provider, "provider", place);
     }
+    for (path, span) in [("timeouts/idle", times.idle), ("timeouts/call", times.call)] {
+        if span.is_zero() {
+            place.complain(path, "must be more than nothing");
+        }
+    }
+    if let Some(settings) = &typed.embeddings {
+        embeddings::check(settings, &mut place.under("embeddings"));
+    }
+    let choices = typed.fallback.as_deref().unwrap_or_default();
+    let budget = typed.budget.clone().unwrap_or_default();
     Inference {
-        provider,
+        provider: typed.provider.clone().unwrap_or_default(),
         model: typed.model.clone().unwrap_or_default(),
-        fallback: fallback::resolve(
-            &file.document,
-            typed.fallback.as_deref().unwrap_or_default(),
-            ctx,
-        ),
+        fallback: fallback::resolve(choices, &mut place.under("fallback")),
         fallback_on_refusal: typed.fallback_on_refusal,
-        summary_model: fallback::resolve_one(&file.document, typed.summary_model.as_ref(), ctx),
-        embeddings: embeddings::resolve(&file.document, typed.embeddings.as_ref(), ctx),
+        summary_model: typed
+            .summary_model
+            .as_ref()
+            .map(|choice| fallback::resolve_one(choice, &mut place.under("summary_model"))),
+        embeddings: typed.embeddings.clone(),
         max_output_tokens: typed.max_output_tokens,
         temperature: typed.temperature,
-        budget: budgets::finish_run(typed.max_tool_turns, typed.budget.as_ref()),
-        budgets: budgets::resolve(&file.document, typed.budget.as_ref(), ctx),
-        idle_timeout: positive(file, "/timeouts/idle", times.idle, ctx),
-        call_timeout: positive(file, "/timeouts/call", times.call, ctx),
-        tool_timeouts: tool_timeouts::resolve(&file.document, &typed.tool_timeouts, ctx),
+        budget: budgets::finish_run(typed.max_tool_turns, &budget),
+        budgets: budgets::resolve(&budget, &mut place.under("budget")),
+        idle_timeout: times.idle,
+        call_timeout: times.call,
+        tool_timeouts: tool_timeouts::resolve(
+            &typed.tool_timeouts,
+            &mut place.under("tool_timeouts"),
+        ),
         call_attempts_max: retry.call_attempts_max,
         run_attempts_max: retry.run_attempts_max,
         inline_wait_max: retry.inline_wait_max,
-        providers: providers::resolve(&file.document, file.typed.provider_blocks(), ctx),
+        providers: providers::resolve(typed.provider_blocks(), &mut place.under("providers")),
         concurrent_runs_max: crowd.runs_max,
         concurrent_runs_per_persona_max: crowd.runs_per_persona_max,
     }
-}
-
-fn positive(
-    file: &ConfigFile<TypedInference>,
-    pointer: &str,
-    typed: Duration,
-    ctx: &mut CheckContext<'_>,
-) -> Duration {
-    if typed.is_zero() {
-        ctx.report(file.problem_at(pointer, "must be more than nothing"));
-    }
-    typed
 }

@@ -1,13 +1,9 @@
 //! `configs/prices.json`: prices of models. Without the file no price is known, and an unknown
 //! price never counts as zero.
 
-use crate::config::file::{ConfigFile, child};
-use crate::config::values::check_context::{CheckContext, adapter_of};
+use crate::config::values::section::*;
 use crate::domain::Rates;
 use chrono::NaiveDate;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 /// Prices of models.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -118,66 +114,50 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 /// Resolves the file. Problems go to the context.
 pub fn resolve(file: &ConfigFile<TypedPrices>, ctx: &mut CheckContext<'_>) -> Prices {
+    let place = &mut ctx.place(file, "/prices");
     let typed = file.typed.prices.iter().flatten().enumerate();
-    let prices = typed
-        .map(|(index, typed)| one(file, &child("/prices", index), typed, ctx))
-        .collect();
+    let prices = typed.map(|(index, typed)| one(typed, &mut place.under(index)));
     Prices {
         version: file.typed.version.clone().unwrap_or_default(),
-        prices,
+        prices: prices.collect(),
     }
 }
 
-fn one(
-    file: &ConfigFile<TypedPrices>,
-    pointer: &str,
-    typed: &TypedPrice,
-    ctx: &mut CheckContext<'_>,
-) -> Price {
+fn one(typed: &TypedPrice, place: &mut CheckPlace<'_, '_>) -> Price {
     for (key, pattern) in [("provider", &typed.provider), ("model", &typed.model)] {
         if pattern[..pattern.len().saturating_sub(1)].contains('*') {
-            let problem = file.problem_at(
-                &child(pointer, key),
-                format!("`{pattern}` has a `*` that is not its end"),
-            );
-            ctx.report(problem.hint("write the beginning of the name and a `*`"));
+            let message = format!("`{pattern}` has a `*` that is not its end");
+            place.refuse(key, message, "write the beginning of the name and a `*`");
         }
     }
     let mut rate = |key: &str, dollars: f64| {
         let picos = picos(dollars);
         if picos.is_none() {
-            let problem = file.problem_at(
-                &child(pointer, key),
-                format!("`{dollars}` has more than six decimals"),
-            );
-            ctx.report(problem.hint("prices are dollars per million tokens"));
+            let message = format!("`{dollars}` has more than six decimals");
+            place.refuse(key, message, "prices are dollars per million tokens");
         }
         picos.unwrap_or_default()
     };
     let input = rate("input", typed.input);
+    let mut or_input = |key: &str, typed: Option<f64>| typed.map_or(input, |usd| rate(key, usd));
     let rates = Rates {
         input,
+        cache_read: or_input("cache_read", typed.cache_read),
+        cache_write: or_input("cache_write", typed.cache_write),
         output: rate("output", typed.output),
-        cache_read: typed
-            .cache_read
-            .map_or(input, |dollars| rate("cache_read", dollars)),
-        cache_write: typed
-            .cache_write
-            .map_or(input, |dollars| rate("cache_write", dollars)),
     };
-    let since = typed
-        .since
-        .as_deref()
-        .map(|day| NaiveDate::parse_from_str(day, "%Y-%m-%d"));
-    if let Some(Err(_)) = since {
-        let typed = typed.since.as_deref().unwrap_or_default();
-        let problem = file.problem_at(&child(pointer, "since"), format!("`{typed}` is not a day"));
-        ctx.report(problem.hint("write it as `2026-11-01`"));
-    }
+    let since = typed.since.as_deref().and_then(|typed| {
+        let day = NaiveDate::parse_from_str(typed, "%Y-%m-%d").ok();
+        if day.is_none() {
+            let message = format!("`{typed}` is not a day");
+            place.refuse("since", message, "write it as `2026-11-01`");
+        }
+        day
+    });
     Price {
         provider: typed.provider.clone(),
         model: typed.model.clone(),
-        since: since.and_then(Result::ok),
+        since,
         rates,
     }
 }

@@ -7,17 +7,11 @@ use super::agents::{AgentSettings, Tier};
 use super::chat::{CHAT_ONLY, ChatApi, ChatSwitches, DataCollection, Effort, StructuredOutput};
 use super::headers::{self, ProviderHeader, TypedHeader};
 use super::instances;
-use super::run_settings::{self, TypedOwnTimeouts, TypedSettings};
+use super::run_settings::{self, TypedOwnTimeouts};
 use super::think::Think;
-use crate::config::file::{Document, child};
-use crate::config::values::check_context::{COMPAT, CheckContext, adapter_of};
 use crate::config::values::net::{check_base_url, is_near_url};
-use crate::domain::RunSettings;
-use schemars::JsonSchema;
-use secrecy::SecretString;
-use serde::Deserialize;
-use serde_json::Value;
-use std::collections::BTreeMap;
+use crate::config::values::section::*;
+use crate::domain::{RunSettings, Temperature};
 use std::path::PathBuf;
 
 /// Variables of the environment that an agent sees by default: enough to find programs and its own
@@ -207,14 +201,6 @@ impl TypedProvider {
     pub fn model(&self) -> Option<&str> {
         self.model.as_deref()
     }
-    fn settings(&self) -> TypedSettings {
-        TypedSettings {
-            max_output_tokens: self.max_output_tokens,
-            temperature: self.temperature,
-            timeouts: self.timeouts,
-            ..TypedSettings::default()
-        }
-    }
     /// The variable of its key, where the block names one.
     pub fn key_variable(&self) -> Option<&str> {
         self.api_key_variable.as_deref()
@@ -236,78 +222,74 @@ impl TypedProvider {
 /// Resolves the settings of every known provider, so that a persona may choose any of them; keys
 /// are included.
 pub fn resolve<'p>(
-    file: &Document,
     blocks: impl Iterator<Item = (&'p String, &'p TypedProvider)>,
-    ctx: &mut CheckContext<'_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> BTreeMap<String, ProviderSettings> {
-    let blocks: BTreeMap<&str, &TypedProvider> =
-        blocks.map(|(name, typed)| (name.as_str(), typed)).collect();
+    let blocks: BTreeMap<&String, &TypedProvider> = blocks.collect();
     let mut providers = BTreeMap::new();
-    for name in ctx.provider_names() {
-        let typed = blocks.get(name.as_str()).copied();
-        let settings = one(file, &name, typed, ctx);
+    for name in place.ctx.provider_names() {
+        let typed = blocks.get(&name).copied();
+        let settings = one(&name, typed, &mut place.under(&name));
         providers.insert(name, settings);
     }
     for name in blocks.keys().filter(|name| !providers.contains_key(**name)) {
-        let problem =
-            file.problem_at_key(&child("/providers", *name), format!("no provider `{name}`"));
-        let problem = instances::explained(problem, name, ctx);
-        ctx.report(problem);
+        let at = child(&place.pointer, name);
+        let problem = place
+            .file
+            .problem_at_key(&at, format!("no provider `{name}`"));
+        let problem = instances::explained(problem, name, place.ctx);
+        place.ctx.report(problem);
     }
     providers
 }
 
 fn one(
-    file: &Document,
     name: &str,
     typed: Option<&TypedProvider>,
-    ctx: &mut CheckContext<'_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> ProviderSettings {
     let none = TypedProvider::default();
     let (is_there, typed) = (typed.is_some(), typed.unwrap_or(&none));
-    let pointer = child("/providers", name);
     let plain_http = typed.plain_http;
     let check = |url| check_base_url(url, plain_http);
     if let Some(Err((message, hint))) = typed.base_url.as_deref().map(check) {
-        ctx.report(
-            file.problem_at(&child(&pointer, "base_url"), message)
-                .hint(hint),
-        );
+        place.refuse("base_url", message, hint);
     }
     if is_there && typed.base_url.is_none() && name.starts_with(COMPAT) {
-        let problem = file.problem_at_key(&pointer, format!("provider `{name}` has no `base_url`"));
-        ctx.report(problem.hint("write the URL below which the server has `chat/completions`"));
+        let hint = "write the URL below which the server has `chat/completions`";
+        place.refuse_key("", format!("provider `{name}` has no `base_url`"), hint);
     }
     if is_there {
-        check_readers(file, name, ctx);
-        check_chat_only(file, name, typed, ctx);
+        check_readers(name, place);
+        check_chat_only(typed, place);
     }
-    let (tier, tier_for_others) = tiers(file, name, typed, ctx);
-    let visible = ENVIRONMENT
-        .iter()
-        .copied()
-        .chain(typed.environment.iter().flatten().map(String::as_str));
+    let (tier, tier_for_others) = tiers(name, typed, place);
+    let (names, workspace, secrets) = (place.ctx.names, place.ctx.workspace, place.ctx.secrets);
+    let own = typed.environment.iter().flatten().map(String::as_str);
+    let visible = ENVIRONMENT.iter().copied().chain(own);
     let environment =
-        visible.filter_map(|name| ctx.secrets.get(name).map(|value| (name.to_owned(), value)));
-    let reads = ctx.names.settings.iter();
+        visible.filter_map(|name| secrets.get(name).map(|value| (name.to_owned(), value)));
+    let reads = names.settings.iter();
     let reads = reads.filter(|(id, _)| *id == adapter_of(name));
-    let reads = reads.flat_map(|(_, keys)| keys.iter().copied()).collect();
+    let key_variable = place.ctx.key_variable(name);
+    let settings = RunSettings {
+        max_output_tokens: typed.max_output_tokens,
+        temperature: typed.temperature.and_then(Temperature::of),
+        ..RunSettings::default()
+    };
     ProviderSettings {
         name: name.to_owned(),
-        reads,
+        reads: reads.flat_map(|(_, keys)| keys.iter().copied()).collect(),
         base_url: typed.base_url.clone(),
         plain_http,
-        key_variable: ctx.key_variable(name),
-        api_key: ctx
-            .key_variable(name)
-            .and_then(|variable| ctx.secrets.get(&variable)),
-        model: typed.model.clone(),
-        settings: run_settings::resolve(file, &pointer, typed.settings(), ctx),
-        headers: headers::resolve(file, &pointer, typed.headers.iter().flatten(), ctx),
-        script: typed
-            .script
+        api_key: key_variable
             .as_ref()
-            .map(|script| ctx.workspace.join(script)),
+            .and_then(|variable| secrets.get(variable)),
+        key_variable,
+        model: typed.model.clone(),
+        settings: run_settings::resolve(settings, typed.timeouts, place),
+        headers: headers::resolve(typed.headers.iter().flatten(), &mut place.under("headers")),
+        script: typed.script.as_ref().map(|script| workspace.join(script)),
         chat: switches(typed),
         context_tokens: typed.context_tokens,
         keep_alive: typed.keep_alive.clone(),
@@ -319,7 +301,7 @@ fn one(
             tier_for_others,
             accept_unsandboxed: typed.accept_unsandboxed,
             environment: environment.collect(),
-            workspace: Some(ctx.workspace.to_path_buf()),
+            workspace: Some(workspace.to_path_buf()),
             stop_grace: None,
         },
     }
@@ -327,18 +309,14 @@ fn one(
 
 /// Returns the tier of an agent in runs of its owner, and in those of others. A tier at which nothing
 /// keeps it from writing elsewhere is a problem, unless it is accepted.
-fn tiers(
-    file: &Document,
-    name: &str,
-    typed: &TypedProvider,
-    ctx: &mut CheckContext<'_>,
-) -> (Tier, Tier) {
+fn tiers(name: &str, typed: &TypedProvider, place: &mut CheckPlace<'_, '_>) -> (Tier, Tier) {
     let tier = typed.tier.unwrap_or_default();
-    let known = ctx.names.agents.iter();
-    let known = known.clone().find(|(id, _)| *id == adapter_of(name));
+    let mut known = place.ctx.names.agents.iter();
+    let known = known.find(|(id, _)| *id == adapter_of(name));
     let Some((_, bounds)) = known.filter(|_| !typed.accept_unsandboxed) else {
         return (tier, tier);
     };
+    let bounds = *bounds;
     let held = match typed.base_url {
         Some(_) => bounds.writes_of_server,
         None => bounds.writes,
@@ -348,12 +326,12 @@ fn tiers(
             "at the tier `{}`, `{name}` can be told to write wherever you can write, and nothing here holds it",
             tier.as_str()
         );
-        let problem = file.problem_at(&child(&child("/providers", name), "tier"), message);
-        ctx.report(problem.hint(format!(
+        let hint = format!(
             "write `\"tier\": \"{}\"`; or run it in a sandbox of the operating system, and say so by \
              `\"accept_unsandboxed\": true`",
             held.as_str()
-        )));
+        );
+        place.refuse("tier", message, hint);
     }
     match tier > bounds.reads {
         true => (tier, Tier::None),
@@ -363,50 +341,39 @@ fn tiers(
 
 /// Reports settings that only other adapters read: they would be ignored although an operator
 /// relies on them.
-fn check_readers(file: &Document, name: &str, ctx: &mut CheckContext<'_>) {
-    let pointer = child("/providers", name);
-    let adapter = adapter_of(name);
-    let block = file.value.pointer(&pointer).and_then(Value::as_object);
-    for (key, value) in block.into_iter().flatten() {
-        let known = &ctx.names.settings;
+fn check_readers(name: &str, place: &mut CheckPlace<'_, '_>) {
+    let names = place.ctx.names;
+    let (adapter, known) = (adapter_of(name), &names.settings);
+    let block = place.file.value.pointer(&place.pointer);
+    for (key, value) in block.and_then(Value::as_object).into_iter().flatten() {
         let readers = known
             .iter()
-            .filter(|(_, keys)| keys.contains(&key.as_str()))
-            .map(|(id, _)| *id);
-        let readers: Vec<_> = readers.collect();
+            .filter(|(_, keys)| keys.contains(&key.as_str()));
+        let readers: Vec<&str> = readers.map(|(id, _)| *id).collect();
         // A setting without any reader is an unknown key, which is reported elsewhere.
         if readers.is_empty() || readers.contains(&adapter) || value.is_null() {
             continue;
         }
-        let own = known
-            .iter()
-            .find(|(id, _)| *id == adapter)
-            .map(|(_, keys)| keys.join(", "));
+        let own = known.iter().find(|(id, _)| *id == adapter);
+        let own = own.map(|(_, keys)| keys.join(", ")).unwrap_or_default();
         let message = format!(
             "`{adapter}` does not read it; it is a setting of {}",
             readers.join(", ")
         );
-        let problem = file.problem_at_key(&child(&pointer, key), message);
-        ctx.report(problem.hint(format!("`{adapter}` reads: {}", own.unwrap_or_default())));
+        place.refuse_key(key, message, &format!("`{adapter}` reads: {own}"));
     }
 }
 
 /// Reports settings of chat completions where the Responses API is chosen.
-fn check_chat_only(file: &Document, name: &str, typed: &TypedProvider, ctx: &mut CheckContext<'_>) {
-    if typed.api != Some(ChatApi::Responses) {
-        return;
-    }
-    let pointer = child("/providers", name);
+fn check_chat_only(typed: &TypedProvider, place: &mut CheckPlace<'_, '_>) {
     for key in CHAT_ONLY {
-        let place = child(&pointer, key);
-        if file
-            .value
-            .pointer(&place)
-            .is_some_and(|value| value == true)
-        {
-            let message = "it is a setting of chat completions, and `api` is `responses`";
-            let problem = file.problem_at_key(&place, message.to_owned());
-            ctx.report(problem.hint(format!("remove `{key}`, or write `\"api\": \"chat\"`")));
+        let value = place.file.value.pointer(&place.at(key));
+        if typed.api == Some(ChatApi::Responses) && value.is_some_and(|value| *value == true) {
+            place.refuse_key(
+                key,
+                "it is a setting of chat completions, and `api` is `responses`",
+                &format!("remove `{key}`, or write `\"api\": \"chat\"`"),
+            );
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Thinking of a model before it answers.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::config::values::section::*;
 
 /// Request to think before the answer. Levels are for models that have levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

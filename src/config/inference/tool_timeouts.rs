@@ -1,11 +1,6 @@
 //! `tool_timeouts` of `configs/inference.json`: how long a call of a tool may take.
 
-use crate::config::file::duration::{TypedDuration, spell};
-use crate::config::file::{Document, child};
-use crate::config::values::check_context::CheckContext;
-use serde::Serialize;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use crate::config::values::section::*;
 
 /// Time of a call of a tool that says nothing of its own.
 pub const TOOL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -33,25 +28,18 @@ impl Serialize for ToolTimeouts {
 
 /// Resolves the settings. Problems go to the context.
 pub fn resolve(
-    file: &Document,
     typed: &BTreeMap<String, TypedDuration>,
-    ctx: &mut CheckContext<'_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> ToolTimeouts {
-    for (tool, TypedDuration(within)) in typed {
-        let at = child("/tool_timeouts", tool);
-        if !ctx.knows_tool(tool) {
-            let problem = file.problem_at(&at, format!("no tool `{tool}`"));
-            let problem = problem.did_you_mean(tool, ctx.tool_names());
-            ctx.report(problem);
-        }
+    let times = typed.iter().map(|(tool, TypedDuration(within))| {
+        let place = &mut place.under(tool);
+        place.is_tool("", tool, None);
         if within.is_zero() || *within > TOOL_TIMEOUT_MAX {
-            let problem = file.problem_at(&at, format!("`{}` is out of range", spell(*within)));
-            ctx.report(problem.hint(format!(
-                "write a time of more than nothing, and at most {}",
-                spell(TOOL_TIMEOUT_MAX)
-            )));
+            let max = spell(TOOL_TIMEOUT_MAX);
+            let hint = format!("write a time of more than nothing, and at most {max}");
+            place.refuse("", format!("`{}` is out of range", spell(*within)), hint);
         }
-    }
-    let times = typed.iter();
-    ToolTimeouts(times.map(|(tool, typed)| (tool.clone(), typed.0)).collect())
+        (tool.clone(), *within)
+    });
+    ToolTimeouts(times.collect())
 }

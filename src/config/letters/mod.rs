@@ -5,21 +5,17 @@
 
 pub mod outgoing;
 mod recipient;
-mod settings;
 
 use super::inference::fallback::NO_MODEL;
-use super::inference::instances;
+use super::inference::instances::is_provider;
 use super::values::answer_schema;
-use super::values::check_context::CheckContext;
 use super::values::words::words_schema;
-use crate::config::file::{Document, TypedDuration, child};
-use crate::domain::{Address, DeliverTo, PersonaId, PlanMode, ReplyMode, RunOptions};
+use crate::config::values::section::*;
+use crate::domain::{
+    Address, DeliverTo, PersonaId, PlanMode, ReplyMode, RunOptions, RunSettings, Temperature,
+};
 use recipient::RecipientKey;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use settings::TypedLetterSettings;
-use std::collections::BTreeMap;
+use schemars::{Schema, SchemaGenerator};
 
 /// Most rules of one persona.
 const RULES_MAX: usize = 200;
@@ -72,15 +68,25 @@ pub struct TypedLetterRule {
 }
 
 impl TypedLetterRule {
-    fn settings(&self) -> TypedLetterSettings {
-        TypedLetterSettings {
+    /// Returns the settings of its runs. Problems go to the context.
+    fn settings(&self, place: &mut CheckPlace<'_, '_>) -> RunSettings {
+        let mut span = |key: &str, typed: Option<TypedDuration>| {
+            let span = typed?.0;
+            let (min, max) = (RunSettings::SPAN_MIN, RunSettings::SPAN_MAX);
+            if !(min..=max).contains(&span) {
+                let hint = format!("write a duration from `{}` to `{}`", spell(min), spell(max));
+                place.refuse(key, format!("`{}` is out of range", spell(span)), hint);
+            }
+            Some(span)
+        };
+        RunSettings {
             max_output_tokens: self.max_output_tokens,
-            temperature: self.temperature,
+            temperature: self.temperature.and_then(Temperature::of),
             max_tool_turns: self.max_tool_turns,
             tool_calls_max: self.tool_calls_max,
-            duration_max: self.duration_max,
-            call_timeout: self.call_timeout,
-            idle_timeout: self.idle_timeout,
+            duration_max: span("duration_max", self.duration_max),
+            call_timeout: span("call_timeout", self.call_timeout),
+            idle_timeout: span("idle_timeout", self.idle_timeout),
         }
     }
 }
@@ -180,13 +186,13 @@ impl LetterRules {
 impl LetterRule {
     fn show(&self) -> Value {
         let options = &self.run_options;
-        let people = |people: &[Address]| people.iter().map(Address::to_string).collect::<Vec<_>>();
-        let mut shown = json!({
+        let settings = &options.settings;
+        json!({
             "profile": options.profile,
             "output_schema": self.show_schema(),
             "tools": options.tools,
             "deliver_to": match &options.deliver_to {
-                DeliverTo::People(named) => json!(people(named)),
+                DeliverTo::People(named) => json!(named),
                 DeliverTo::Owners => json!("owners"),
                 DeliverTo::Store => json!("store"),
                 DeliverTo::Sender | DeliverTo::Thread(_) => json!("sender"),
@@ -195,11 +201,14 @@ impl LetterRule {
             "plan": options.plan,
             "provider": options.provider,
             "model": options.model,
-        });
-        if let Some(members) = shown.as_object_mut() {
-            members.extend(settings::show(&options.settings));
-        }
-        shown
+            "max_output_tokens": settings.max_output_tokens,
+            "temperature": settings.temperature.map(Temperature::number),
+            "max_tool_turns": settings.max_tool_turns,
+            "tool_calls_max": settings.tool_calls_max,
+            "duration_max": settings.duration_max.map(spell),
+            "call_timeout": settings.call_timeout.map(spell),
+            "idle_timeout": settings.idle_timeout.map(spell),
+        })
     }
 
     /// JSON of the schema itself.
@@ -220,11 +229,19 @@ pub struct TypedLetters<'t> {
     pub tools: Option<&'t [String]>,
 }
 
-/// Resolves the rules of a persona with these addresses. Problems go to the context.
+/// Persona whose letters the rules are for.
+pub struct LettersOwner<'t> {
+    pub persona: &'t PersonaId,
+    /// Its addresses.
+    pub own: &'t [&'t Address],
+    pub mail_domain: &'t str,
+}
+
+/// Resolves the rules of a persona. `place` is its file; problems go to the context.
 pub fn resolve(
-    (file, typed): (&Document, TypedLetters<'_>),
-    (persona, own, mail_domain): (&PersonaId, &[&Address], &str),
-    ctx: &mut CheckContext<'_>,
+    typed: &TypedLetters<'_>,
+    owner: &LettersOwner<'_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> LetterRules {
     let (profile, schema) = (typed.profile, typed.output_schema);
     let usual = LetterRule {
@@ -232,147 +249,106 @@ pub fn resolve(
             profile: profile.unwrap_or(RunOptions::LETTER_PROFILE).to_owned(),
             ..RunOptions::of_letters()
         },
-        output_schema: schema
-            .and_then(|path| read_schema(file, (persona, "/output_schema", path), ctx)),
+        output_schema: schema.and_then(|path| read_schema(path, owner.persona, place)),
     };
+    let place = &mut place.under("letters");
     if typed.rules.len() > RULES_MAX {
-        let problem = file.problem_at("/letters", format!("has more than {RULES_MAX} rules"));
-        ctx.report(problem);
+        place.complain("", format!("has more than {RULES_MAX} rules"));
     }
     let mut special: Vec<(String, RecipientKey, LetterRule)> = Vec::new();
     for (key, rule) in typed.rules.iter().take(RULES_MAX) {
-        let pointer = child("/letters", key);
-        let parsed = match RecipientKey::parse(key, own, mail_domain) {
+        let place = &mut place.under(key);
+        let parsed = match RecipientKey::parse(key, owner.own, owner.mail_domain) {
             Ok(parsed) => parsed,
             Err(message) => {
                 let hint =
                     "write a tag such as `+quotes`, an address of the persona, or one with a tag";
-                ctx.report(file.problem_at_key(&pointer, message).hint(hint));
+                place.refuse_key("", message, hint);
                 continue;
             }
         };
         if let Some((other, ..)) = special.iter().find(|(_, known, _)| *known == parsed) {
             let message = format!("`{other}` is for the same letters");
-            ctx.report(
-                file.problem_at_key(&pointer, message)
-                    .hint("keep one of the two"),
-            );
+            place.refuse_key("", message, "keep one of the two");
         }
-        let rule = resolve_rule((file, typed.tools), (persona, &pointer, rule), &usual, ctx);
+        let rule = resolve_rule(rule, typed.tools, &usual, owner.persona, place);
         special.push((key.clone(), parsed, rule));
     }
     LetterRules { usual, special }
 }
 
 fn resolve_rule(
-    (file, own): (&Document, Option<&[String]>),
-    (persona, pointer, typed): (&PersonaId, &str, &TypedLetterRule),
+    typed: &TypedLetterRule,
+    own_tools: Option<&[String]>,
     usual: &LetterRule,
-    ctx: &mut CheckContext<'_>,
+    persona: &PersonaId,
+    place: &mut CheckPlace<'_, '_>,
 ) -> LetterRule {
     for (index, tool) in typed.tools.iter().flatten().enumerate() {
-        let at = child(&child(pointer, "tools"), index);
-        if !ctx.knows_tool(tool) {
-            let problem = file.problem_at(&at, format!("no tool `{tool}`"));
-            let problem = problem.did_you_mean(tool, ctx.tool_names());
-            ctx.report(problem);
-        } else if own.is_some_and(|own| !own.contains(tool)) {
-            let problem = file.problem_at(&at, format!("the persona may not use `{tool}`"));
-            ctx.report(problem.hint("a rule chooses among the persona's `tools`; add it there"));
+        let at = format!("tools/{index}");
+        if place.is_tool(&at, tool, None) && own_tools.is_some_and(|own| !own.contains(tool)) {
+            let message = format!("the persona may not use `{tool}`");
+            let hint = "a rule chooses among the persona's `tools`; add it there";
+            place.refuse(&at, message, hint);
         }
     }
-    check_model(file, (pointer, typed), ctx);
-    let schema = typed.output_schema.as_deref();
-    let schema_at = child(pointer, "output_schema");
+    if let Some(provider) = &typed.provider
+        && is_provider(provider, "provider", place)
+        && typed.model.is_none()
+        && !place.ctx.models.contains_key(provider)
+    {
+        let hint = "write `model` beside it, or into the provider's block";
+        place.refuse("provider", NO_MODEL, hint);
+    }
+    let profile = typed.profile.as_ref();
     LetterRule {
         run_options: RunOptions {
-            profile: (typed.profile.as_ref())
-                .map_or_else(|| usual.run_options.profile.clone(), String::clone),
+            profile: profile.unwrap_or(&usual.run_options.profile).clone(),
             tools: typed.tools.clone(),
-            deliver_to: destination(
-                file,
-                (&child(pointer, "deliver_to"), typed.deliver_to.as_ref()),
-                ctx,
-            ),
+            deliver_to: destination(typed.deliver_to.as_ref(), place),
             reply: typed.reply,
             plan: typed.plan,
             provider: typed.provider.clone(),
             model: typed.model.clone(),
-            settings: settings::resolve((file, pointer), typed.settings(), ctx),
+            settings: typed.settings(place),
             ..RunOptions::of_letters()
         },
-        output_schema: match schema {
-            Some(path) => read_schema(file, (persona, &schema_at, path), ctx),
+        output_schema: match &typed.output_schema {
+            Some(path) => read_schema(path, persona, place),
             None => usual.output_schema.clone(),
         },
     }
 }
 
-/// Reports a provider that there is not, or that has no model.
-fn check_model(
-    file: &Document,
-    (pointer, typed): (&str, &TypedLetterRule),
-    ctx: &mut CheckContext<'_>,
-) {
-    let Some(provider) = &typed.provider else {
-        return;
-    };
-    let at = child(pointer, "provider");
-    if !ctx.knows_provider(provider) {
-        let problem = file.problem_at(&at, format!("no provider `{provider}`"));
-        let problem = instances::explained(problem, provider, ctx);
-        ctx.report(problem);
-    } else if typed.model.is_none() && !ctx.models.contains_key(provider) {
-        let problem = file.problem_at(&at, NO_MODEL);
-        ctx.report(problem.hint("write `model` beside it, or into the provider's block"));
-    }
-}
-
-fn destination(
-    file: &Document,
-    (pointer, typed): (&str, Option<&TypedDestination>),
-    ctx: &mut CheckContext<'_>,
-) -> DeliverTo {
+fn destination(typed: Option<&TypedDestination>, place: &mut CheckPlace<'_, '_>) -> DeliverTo {
     let people = match typed {
         None | Some(TypedDestination::Word(DestinationWord::Sender)) => return DeliverTo::Sender,
         Some(TypedDestination::Word(DestinationWord::Owners)) => return DeliverTo::Owners,
         Some(TypedDestination::Word(DestinationWord::Store)) => return DeliverTo::Store,
         Some(TypedDestination::People(people)) => people,
     };
-    if people.is_empty() || people.len() > PEOPLE_MAX {
-        let message = format!(
-            "names {} people; write 1 to {PEOPLE_MAX} addresses",
-            people.len()
-        );
-        ctx.report(file.problem_at(pointer, message));
+    let count = people.len();
+    if count == 0 || count > PEOPLE_MAX {
+        let message = format!("names {count} people; write 1 to {PEOPLE_MAX} addresses");
+        place.complain("deliver_to", message);
     }
-    let mut addresses = Vec::new();
-    for (index, text) in people.iter().take(PEOPLE_MAX).enumerate() {
-        match Address::parse(text) {
-            Ok(address) => addresses.push(address),
-            Err(error) => ctx.report(file.problem_at(&child(pointer, index), error.to_string())),
-        }
-    }
-    DeliverTo::People(addresses)
+    let read =
+        |text: &str| Address::parse(text).map_err(|error| (error.to_string(), String::new()));
+    DeliverTo::People(place.each("deliver_to", &people[..count.min(PEOPLE_MAX)], read))
 }
 
-/// Reads a schema below the persona's folder. Problems go to the context.
-fn read_schema(
-    file: &Document,
-    (persona, pointer, path): (&PersonaId, &str, &str),
-    ctx: &mut CheckContext<'_>,
-) -> Option<String> {
+/// Reads the schema in `output_schema`, a path below the persona's folder. Problems go to the context.
+fn read_schema(path: &str, persona: &PersonaId, place: &mut CheckPlace<'_, '_>) -> Option<String> {
     let whole = format!("personas/{persona}/{path}");
     let checked = match answer_schema::path_breach(path) {
         Some(breach) => {
             let hint = "write the path of a `.json` file below the persona's folder, such as `schemas/quote.json`";
             Err((breach.to_owned(), hint.to_owned()))
         }
-        None => match ctx.source.read(&whole) {
+        None => match place.ctx.source.read(&whole) {
             Err(error) => {
-                let hint = error
-                    .hint()
-                    .unwrap_or_else(|| format!("write the schema into `{whole}`"));
+                let usual = || format!("write the schema into `{whole}`");
+                let hint = error.hint().unwrap_or_else(usual);
                 Err((format!("cannot be read: {error}"), hint))
             }
             Ok(text) => answer_schema::check(text.as_bytes())
@@ -380,9 +356,6 @@ fn read_schema(
         },
     };
     checked
-        .map_err(|(why, hint)| {
-            let problem = file.problem_at(pointer, format!("`{path}` {why}"));
-            ctx.report(problem.hint(hint));
-        })
+        .map_err(|(why, hint)| place.refuse("output_schema", format!("`{path}` {why}"), hint))
         .ok()
 }

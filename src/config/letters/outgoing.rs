@@ -1,11 +1,7 @@
 //! The keys of a persona's file that say how its mails look, whom they answer, and when they leave.
 
-use crate::config::file::Document;
-use crate::config::file::duration::{TypedDuration, spell};
-use crate::config::values::check_context::CheckContext;
+use crate::config::values::section::*;
 use crate::domain::{AnswerTo, PersonaId, QuoteMode};
-use serde_json::{Map, Value, json};
-use std::time::Duration;
 
 /// Most characters of a signature.
 const SIGNATURE_CHARS_MAX: usize = 2000;
@@ -13,7 +9,7 @@ const SIGNATURE_CHARS_MAX: usize = 2000;
 const UNDO_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// How the mails of a persona look, whom they answer, and when they leave.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PersonaMail {
     /// Recipients of its answers to letters.
     pub reply_to: AnswerTo,
@@ -22,71 +18,25 @@ pub struct PersonaMail {
     /// What of a letter is quoted below its answer.
     pub quote: QuoteMode,
     /// Time for which its mails wait and can be called back.
+    #[serde(with = "TypedDuration")]
     pub undo: Duration,
 }
 
-impl Default for PersonaMail {
-    fn default() -> Self {
-        Self {
-            reply_to: AnswerTo::Sender,
-            signature: None,
-            quote: QuoteMode::None,
-            undo: Duration::ZERO,
-        }
-    }
-}
-
-impl PersonaMail {
-    /// JSON of the keys, as `attache config show` prints them.
-    pub fn show(&self) -> Map<String, Value> {
-        let shown = [
-            ("reply_to", json!(self.reply_to.as_str())),
-            ("signature", json!(self.signature)),
-            ("quote", json!(self.quote.as_str())),
-            ("undo", json!(spell(self.undo))),
-        ];
-        shown
-            .into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect()
-    }
-}
-
-/// The keys as typed.
-#[derive(Debug, Clone, Copy)]
-pub struct TypedPersonaMail<'t> {
-    pub reply_to: AnswerTo,
-    pub signature: Option<&'t str>,
-    pub quote: QuoteMode,
-    pub undo: Option<TypedDuration>,
-}
-
-/// Resolves the keys. Problems go to the context.
-pub fn resolve(
-    (file, typed): (&Document, TypedPersonaMail<'_>),
-    persona: &PersonaId,
-    ctx: &mut CheckContext<'_>,
-) -> PersonaMail {
-    let undo = typed.undo.map_or(Duration::ZERO, |undo| undo.0);
+/// Returns the time for which mails wait. Problems go to the context.
+pub fn undo(typed: Option<TypedDuration>, place: &mut CheckPlace<'_, '_>) -> Duration {
+    let undo = typed.map_or(Duration::ZERO, |undo| undo.0);
     if undo > UNDO_MAX {
         let message = format!("`{}` is longer than `{}`", spell(undo), spell(UNDO_MAX));
-        ctx.report(file.problem_at("/undo", message));
+        place.complain("undo", message);
     }
-    PersonaMail {
-        reply_to: typed.reply_to,
-        signature: typed
-            .signature
-            .and_then(|typed| signature(file, (persona, typed), ctx)),
-        quote: typed.quote,
-        undo,
-    }
+    undo
 }
 
 /// Returns the text of a signature: what was typed, or what the file of that name holds.
-fn signature(
-    file: &Document,
-    (persona, typed): (&PersonaId, &str),
-    ctx: &mut CheckContext<'_>,
+pub fn signature(
+    persona: &PersonaId,
+    typed: &str,
+    place: &mut CheckPlace<'_, '_>,
 ) -> Option<String> {
     let is_path = !typed.contains(char::is_whitespace)
         && [".md", ".txt"].iter().any(|end| typed.ends_with(end));
@@ -96,7 +46,7 @@ fn signature(
             let is_below = typed
                 .split('/')
                 .all(|part| !matches!(part, "" | "." | ".."));
-            match is_below.then(|| ctx.source.read(&whole)) {
+            match is_below.then(|| place.ctx.source.read(&whole)) {
                 None => Err((
                     format!("`{typed}` is no path below the persona's folder"),
                     "write one such as `signature.md`".to_owned(),
@@ -125,9 +75,7 @@ fn signature(
         }
     });
     checked
-        .map_err(|(message, hint)| {
-            ctx.report(file.problem_at("/signature", message).hint(hint));
-        })
+        .map_err(|(message, hint)| place.refuse("signature", message, hint))
         .ok()
 }
 

@@ -3,10 +3,9 @@
 use crate::config::file::{ConfigFile, child};
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::inference::fallback::ModelChoice;
-use crate::config::inference::{Inference, TypedInference};
-use crate::config::inference::{embeddings, fallback, providers};
+use crate::config::inference::{Inference, TypedInference, providers};
 use crate::config::persona::{Persona, TypedPersona};
-use crate::config::values::check_context::CheckContext;
+use crate::config::values::check_context::{CheckContext, CheckPlace};
 use crate::domain::PersonaId;
 use std::collections::BTreeMap;
 
@@ -14,8 +13,7 @@ use std::collections::BTreeMap;
 /// that no owner has a persona's address: the engine would answer itself. A shared address is a
 /// problem of both personas, because the faulty file cannot be determined.
 pub fn check_addresses(
-    file: Option<&ConfigFile<TypedGateway>>,
-    gateway: Option<&Gateway>,
+    gateway: Option<(&ConfigFile<TypedGateway>, &Gateway)>,
     personas: &[(ConfigFile<TypedPersona>, Persona)],
     ctx: &mut CheckContext<'_>,
 ) {
@@ -38,7 +36,7 @@ pub fn check_addresses(
             }
         }
     }
-    let Some((file, gateway)) = file.zip(gateway) else {
+    let Some((file, gateway)) = gateway else {
         return;
     };
     let unsigned = |persona: &&Persona| !gateway.signers.covers(persona.address.domain());
@@ -63,24 +61,6 @@ pub fn check_addresses(
     }
 }
 
-fn check_fallbacks<T>(
-    file: &ConfigFile<T>,
-    choices: &[ModelChoice],
-    inference: &Inference,
-    ctx: &mut CheckContext<'_>,
-) {
-    for (index, choice) in choices.iter().enumerate() {
-        if let Some((message, hint)) =
-            providers::unready(&choice.provider, &inference.providers, ctx)
-        {
-            ctx.report(
-                file.problem_at(&fallback::pointer(index), message)
-                    .hint(hint),
-            );
-        }
-    }
-}
-
 /// Checks that every provider in use can answer, and that a persona with another provider names a
 /// model of it.
 pub fn check_providers(
@@ -89,64 +69,61 @@ pub fn check_providers(
     personas: &[(ConfigFile<TypedPersona>, Persona)],
     ctx: &mut CheckContext<'_>,
 ) {
-    if let Some((message, hint)) =
-        providers::unready(&inference.provider, &inference.providers, ctx)
-    {
-        ctx.report(file.problem_at("/provider", message).hint(hint));
-    }
-    check_fallbacks(file, &inference.fallback, inference, ctx);
+    let place = &mut ctx.place(file, "");
     let summary = inference.summary_model.as_ref();
-    let summary =
-        summary.and_then(|of| providers::unready(&of.provider, &inference.providers, ctx));
-    if let Some((message, hint)) = summary {
-        ctx.report(
-            file.problem_at("/summary_model/provider", message)
-                .hint(hint),
-        );
-    }
     let vectors = inference.embeddings.as_ref();
-    let vectors =
-        vectors.and_then(|of| providers::unready(&of.provider, &inference.providers, ctx));
-    if let Some((message, hint)) = vectors {
-        let problem = file.problem_at(embeddings::PROVIDER_POINTER, message);
-        ctx.report(problem.hint(hint));
+    let others = [
+        ("summary_model/provider", summary.map(|of| &of.provider)),
+        ("embeddings/provider", vectors.map(|of| &of.provider)),
+    ];
+    check_ready("provider", &inference.provider, inference, place);
+    check_fallbacks(&inference.fallback, inference, place);
+    for (path, provider) in others {
+        if let Some(provider) = provider {
+            check_ready(path, provider, inference, place);
+        }
     }
     for (file, persona) in personas {
         ctx.on_behalf_of(persona.id.as_str(), |ctx| {
-            check_own_provider(file, inference, persona, ctx);
+            check_own_provider(inference, persona, &mut ctx.place(file, ""));
         });
     }
 }
 
-fn check_own_provider(
-    file: &ConfigFile<TypedPersona>,
-    inference: &Inference,
-    persona: &Persona,
-    ctx: &mut CheckContext<'_>,
-) {
-    check_fallbacks(
-        file,
-        persona.fallback.as_deref().unwrap_or_default(),
-        inference,
-        ctx,
-    );
-    let Some(provider) = persona
-        .provider
-        .as_deref()
-        .filter(|name| *name != inference.provider)
-    else {
+/// Reports a provider that cannot answer.
+fn check_ready(path: &str, provider: &str, inference: &Inference, place: &mut CheckPlace<'_, '_>) {
+    let unready = providers::unready(provider, &inference.providers, place.ctx);
+    if let Some((message, hint)) = unready {
+        place.refuse(path, message, hint);
+    }
+}
+
+fn check_fallbacks(choices: &[ModelChoice], inference: &Inference, place: &mut CheckPlace<'_, '_>) {
+    for (index, choice) in choices.iter().enumerate() {
+        let path = format!("fallback/{index}/provider");
+        check_ready(&path, &choice.provider, inference, place);
+    }
+}
+
+fn check_own_provider(inference: &Inference, persona: &Persona, place: &mut CheckPlace<'_, '_>) {
+    let choices = persona.fallback.as_deref().unwrap_or_default();
+    check_fallbacks(choices, inference, place);
+    let Inference {
+        provider: usual,
+        model,
+        ..
+    } = inference;
+    let Some(provider) = persona.provider.as_ref().filter(|own| *own != usual) else {
         return;
     };
-    if let Some((message, hint)) = providers::unready(provider, &inference.providers, ctx) {
-        ctx.report(file.problem_at("/provider", message).hint(hint));
-    }
-    let has_model = |name: &str| ctx.models.contains_key(name);
-    if persona.model.is_none() && !file.has("/model") && !has_model(provider) {
+    check_ready("provider", provider, inference, place);
+    let has_model = place.ctx.models.contains_key(provider);
+    if persona.model.is_none() && !place.has("model") && !has_model {
         let message = format!("provider `{provider}` needs a `model` beside it, or in its block");
-        let hint = format!(
-            "`{}` is a model of `{}`",
-            inference.model, inference.provider
+        place.refuse(
+            "provider",
+            message,
+            format!("`{model}` is a model of `{usual}`"),
         );
-        ctx.report(file.problem_at("/provider", message).hint(hint));
     }
 }

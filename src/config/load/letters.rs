@@ -5,7 +5,7 @@ use crate::config::file::{ConfigFile, child};
 use crate::config::gateway::Gateway;
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::security::Security;
-use crate::config::values::check_context::CheckContext;
+use crate::config::values::check_context::{CheckContext, CheckPlace};
 use crate::domain::{Address, DeliverTo, is_listed};
 use std::collections::BTreeMap;
 
@@ -19,25 +19,21 @@ pub fn check(
     for (file, persona) in personas {
         ctx.on_behalf_of(persona.id.as_str(), |ctx| {
             for (key, rule) in persona.letters.all() {
-                let pointer = match key {
-                    "" => String::new(),
-                    key => child("/letters", key),
+                let place = &mut match key {
+                    "" => ctx.place(file, ""),
+                    key => ctx.place(file, child("/letters", key)),
                 };
                 let name = &rule.run_options.profile;
-                let at = child(&pointer, "profile");
-                if let Some(profiles) =
-                    profiles.filter(|known| !known.contains_key(name) && file.has(&at))
-                {
-                    let problem = file.problem_at(
-                        &at,
-                        format!("no profile `{name}` in `configs/context.json`"),
-                    );
-                    ctx.report(problem.did_you_mean(name, profiles.keys().map(String::as_str)));
+                let profiles = profiles.filter(|known| !known.contains_key(name));
+                if let Some(profiles) = profiles.filter(|_| place.has("profile")) {
+                    let message = format!("no profile `{name}` in `configs/context.json`");
+                    let known = profiles.keys().map(String::as_str);
+                    place.unknown("profile", message, name, known);
                 }
-                if let (DeliverTo::People(named), Some(people)) =
-                    (&rule.run_options.deliver_to, people)
+                if let DeliverTo::People(named) = &rule.run_options.deliver_to
+                    && let Some((gateway, security)) = people
                 {
-                    check_people(file, (&child(&pointer, "deliver_to"), named), people, ctx);
+                    check_people(named, gateway, security, place);
                 }
             }
         });
@@ -45,25 +41,21 @@ pub fn check(
 }
 
 fn check_people(
-    file: &ConfigFile<TypedPersona>,
-    (pointer, named): (&str, &[Address]),
-    (gateway, security): (&Gateway, &Security),
-    ctx: &mut CheckContext<'_>,
+    named: &[Address],
+    gateway: &Gateway,
+    security: &Security,
+    place: &mut CheckPlace<'_, '_>,
 ) {
-    let is_allowed = |address: &Address| {
-        let is_owner = gateway
-            .owners
-            .iter()
-            .any(|owner| owner.key() == address.key());
-        is_owner || is_listed(&security.send_allow, address)
-    };
-    for (index, address) in named
-        .iter()
-        .enumerate()
-        .filter(|(_, address)| !is_allowed(address))
-    {
-        let message = format!("`{address}` is no owner and stands not in `send_allow`");
-        let problem = file.problem_at(&child(pointer, index), message);
-        ctx.report(problem.hint("add it to `send_allow` of `configs/security.json`"));
+    for (index, address) in named.iter().enumerate() {
+        let mut owners = gateway.owners.iter();
+        if !owners.any(|owner| owner.key() == address.key())
+            && !is_listed(&security.send_allow, address)
+        {
+            place.refuse(
+                &format!("deliver_to/{index}"),
+                format!("`{address}` is no owner and stands not in `send_allow`"),
+                "add it to `send_allow` of `configs/security.json`",
+            );
+        }
     }
 }

@@ -8,42 +8,28 @@ mod personas;
 
 pub use again::{ReadAgain, load_again};
 
-use super::gateway::limits::Limits;
 use super::gateway::outbound::PASSWORD_VARIABLE;
 use super::inference::prices;
-use super::inference::prices::{Prices, TypedPrices};
-use super::values::check_context::CheckContext;
+use super::values::check_context::{CheckContext, adapter_of};
 use super::values::name_catalog::NameCatalog;
-use crate::config::context::{ContextProfile, TypedContext};
 use crate::config::file::{
     CONTEXT_FILE, ConfigErrors, ConfigFile, ConfigLocation, GATEWAY_FILE, HOOKS_FILE,
     INFERENCE_FILE, KEEPING_FILE, KeptFiles, POLICY_FILE, PRICES_FILE, Problem, SECURITY_FILE,
     SKILLS_FILE, Snapshot, WEB_FILE, open_files,
 };
-use crate::config::gateway::{Gateway, TypedGateway};
-use crate::config::hooks::{Hook, TypedHooks};
+use crate::config::gateway::TypedGateway;
 use crate::config::inference::headers::ProviderHeader;
-use crate::config::inference::{Inference, TypedInference, providers};
-use crate::config::keeping::{KeepingSettings, TypedKeeping};
-use crate::config::mcp::{McpFiles, McpServer};
-use crate::config::own_tools::{OwnTool, OwnToolFiles};
-use crate::config::persona::{Persona, TypedPersona};
+use crate::config::inference::{TypedInference, providers};
 use crate::config::personas::Personas;
-use crate::config::policy::{PolicySettings, TypedPolicy};
 use crate::config::secrets::{DATABASE_VARIABLE, STAND_IN, Secrets, is_stand_in};
-use crate::config::security::{Security, TypedSecurity};
 use crate::config::settings::Config;
-use crate::config::skills::{PinnedSkill, TypedSkills};
-use crate::config::values::check_context::adapter_of;
 use crate::config::warnings::CheckedFiles;
-use crate::config::web::{TypedWeb, WebSettings};
 use crate::config::{
     context, gateway, hooks, inference, keeping, mcp, own_tools, policy, secrets, security, skills,
     warnings, web,
 };
 use crate::domain::LoopKey;
 use secrecy::{ExposeSecret, SecretString};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -239,56 +225,87 @@ fn load_given(
     names: &NameCatalog,
     (secrets, problems): (&Secrets<'_>, Vec<Problem>),
 ) -> Result<Config, ConfigErrors> {
-    let mut ctx = CheckContext::new(location, workspace, names, (secrets, problems));
-    ctx.persona_ids = personas::list(&mut ctx);
-    let files = TypedFiles::read(&mut ctx);
+    let mut checks = CheckContext::new(location, workspace, names, (secrets, problems));
+    let ctx = &mut checks;
+    ctx.persona_ids = personas::list(ctx);
+    let files = TypedFiles::read(ctx);
     if let Some(file) = &files.inference {
-        providers::introduce(file.typed.provider_blocks(), &mut ctx);
+        providers::introduce(file.typed.provider_blocks(), ctx);
     }
-    let known_secrets = files.known_secrets(&mut ctx);
-    let settings = files.resolve(&mut ctx);
-    let open = check_modes(&settings, &mut ctx);
-    let gateway = settings.gateway.as_ref().map(|(gateway, _)| gateway);
+    let known_secrets = files.known_secrets(ctx);
+    let gateway = files.gateway.as_ref();
+    let gateway = gateway.map(|file| (file, gateway::resolve(file, ctx)));
+    let inference = files.inference.as_ref();
+    let inference = inference.map(|file| (file, inference::resolve(file, ctx)));
+    let context = files.context.as_ref();
+    let context = context.map(|file| context::resolve(file, ctx));
+    let security = files.security.as_ref();
+    let security = security.map(|file| (file, security::resolve(file, ctx)));
+    let prices = prices::resolve(&files.prices, ctx);
+    let policy = policy::resolve(&files.policy, ctx);
+    let hooks = hooks::resolve(&files.hooks, ctx);
+    let keeping = keeping::resolve(&files.keeping, ctx);
+    let web = web::resolve(&files.web, ctx);
+    let skills = skills::resolve(&files.skills, ctx);
+    let own_tools = own_tools::resolve(&files.own_tools, ctx);
+    let mcp = mcp::resolve(&files.mcp, ctx);
+    let open = open_to_others(&hooks, &own_tools, &mcp, ctx);
     // Without a mail domain, addresses are checked in a reserved one (RFC 2606 section 2).
-    let domain = gateway.map_or("unknown.invalid", |gateway| gateway.mail_domain.as_str());
-    let policy = settings.policy.clone().unwrap_or_default();
-    let persona_files = personas::read(domain, (&policy.rules, &settings.skills), &mut ctx);
-    consistency::check_addresses(files.gateway.as_ref(), gateway, &persona_files, &mut ctx);
-    if let (Some(file), Some(inference)) = (&files.inference, &settings.inference) {
-        consistency::check_providers(file, inference, &persona_files, &mut ctx);
+    let resolved = gateway
+        .as_ref()
+        .map(|(file, (gateway, _))| (*file, gateway));
+    let domain = resolved.map_or("unknown.invalid", |(_, gateway)| {
+        gateway.mail_domain.as_str()
+    });
+    let persona_files = personas::read(domain, (&policy.rules, &skills), ctx);
+    consistency::check_addresses(resolved, &persona_files, ctx);
+    if let Some((file, inference)) = &inference {
+        consistency::check_providers(file, inference, &persona_files, ctx);
     }
-    let people = gateway.zip(settings.security.as_ref());
-    letters::check(&persona_files, settings.context.as_ref(), people, &mut ctx);
-    let mut warnings = files.warnings(&settings, &persona_files, &ctx);
+    let people = resolved.zip(security.as_ref());
+    let people = people.map(|((_, gateway), (_, security))| (gateway, security));
+    letters::check(&persona_files, context.as_ref(), people, ctx);
+    let mut warnings = match (resolved, &inference, &security) {
+        (Some(gateway), Some((file, inference)), Some((of_security, security))) => {
+            warnings::all(&CheckedFiles {
+                gateway,
+                inference: (file, inference),
+                security: (of_security, security),
+                personas: &persona_files,
+                ctx,
+            })
+        }
+        _ => Vec::new(),
+    };
     warnings.extend(open);
-    let (personas, out_of_service) = personas::split(persona_files, domain, &mut ctx)?;
+    let (personas, out_of_service) = personas::split(persona_files, domain, ctx)?;
     let personas = Personas::new(personas).map(|personas| personas.without(out_of_service, domain));
     let unsaid = |what: &str| ConfigErrors {
         problems: vec![Problem::of_file("configs", what)],
     };
     let missing = |file: &str| unsaid(&format!("the {file} file is missing"));
-    let (gateway, limits) = settings.gateway.ok_or_else(|| missing("gateway's"))?;
+    let (_, (gateway, limits)) = gateway.ok_or_else(|| missing("gateway's"))?;
     Ok(Config {
         workspace: workspace.to_owned(),
         program: std::env::current_exe().unwrap_or_default(),
         gateway,
-        inference: settings.inference.ok_or_else(|| missing("inference"))?,
-        prices: settings.prices.unwrap_or_default(),
-        context: settings.context.ok_or_else(|| missing("context"))?,
-        security: settings.security.ok_or_else(|| missing("security"))?,
+        inference: inference.ok_or_else(|| missing("inference"))?.1,
+        prices,
+        context: context.ok_or_else(|| missing("context"))?,
+        security: security.ok_or_else(|| missing("security"))?.1,
         policy,
-        hooks: settings.hooks,
-        keeping: settings.keeping,
-        web: settings.web,
-        skills: settings.skills,
-        own_tools: settings.own_tools,
-        mcp: settings.mcp,
+        hooks,
+        keeping,
+        web,
+        skills,
+        own_tools,
+        mcp,
         limits,
         personas: personas.map_err(|error| unsaid(&error.to_string()))?,
         warnings,
         secrets: known_secrets,
         names: names.clone(),
-        snapshot: Arc::new(ctx.source.snapshot()),
+        snapshot: Arc::new(checks.source.snapshot()),
         loop_key: secrets
             .get(LOOP_KEY_VARIABLE)
             .map(|key| LoopKey::new(key.expose_secret().as_bytes())),
@@ -296,54 +313,47 @@ fn load_given(
 }
 
 /// Reports files of the configuration, and programs, that other users of the machine may write; returns the warnings.
-fn check_modes(settings: &ResolvedFiles, ctx: &mut CheckContext<'_>) -> Vec<Problem> {
+fn open_to_others(
+    hooks: &[hooks::Hook],
+    own_tools: &[own_tools::OwnTool],
+    mcp: &[mcp::McpServer],
+    ctx: &mut CheckContext<'_>,
+) -> Vec<Problem> {
+    let workspace = ctx.workspace;
+    let commands = (hooks
+        .iter()
+        .map(|hook| (hook.command.as_slice(), workspace)))
+    .chain(
+        own_tools
+            .iter()
+            .map(|tool| (tool.command.as_slice(), tool.folder.as_path())),
+    )
+    .chain(
+        mcp.iter()
+            .map(|server| (server.command.as_slice(), server.folder.as_path())),
+    );
     if !ctx.source.has_world() {
         return Vec::new();
     }
-    let workspace = ctx.workspace;
-    let hooks = settings.hooks.iter();
-    let hooks = hooks.map(|hook| (hook.command.as_slice(), workspace));
-    let tools = settings.own_tools.iter();
-    let tools = tools.map(|tool| (tool.command.as_slice(), tool.folder.as_path()));
-    let servers = settings.mcp.iter();
-    let servers = servers.map(|server| (server.command.as_slice(), server.folder.as_path()));
-    let (problems, warnings) = open_files::problems(workspace, hooks.chain(tools).chain(servers));
-    for problem in problems {
-        ctx.report(problem);
-    }
+    let (problems, warnings) = open_files::problems(workspace, commands);
+    ctx.problems.extend(problems);
     warnings
 }
 
-/// The files of `configs/`; `None`: the file could not be read, or an optional one does not exist.
+/// The files of `configs/`; `None`: the file could not be read. An optional one that does not exist is empty.
 struct TypedFiles {
     gateway: Option<ConfigFile<TypedGateway>>,
     inference: Option<ConfigFile<TypedInference>>,
-    prices: Option<ConfigFile<TypedPrices>>,
-    context: Option<ConfigFile<TypedContext>>,
-    security: Option<ConfigFile<TypedSecurity>>,
-    policy: Option<ConfigFile<TypedPolicy>>,
-    hooks: Option<ConfigFile<TypedHooks>>,
-    keeping: Option<ConfigFile<TypedKeeping>>,
-    web: Option<ConfigFile<TypedWeb>>,
-    skills: Option<ConfigFile<TypedSkills>>,
-    own_tools: OwnToolFiles,
-    mcp: McpFiles,
-}
-
-/// Resolved settings of [`TypedFiles`].
-struct ResolvedFiles {
-    gateway: Option<(Gateway, Limits)>,
-    inference: Option<Inference>,
-    prices: Option<Prices>,
-    context: Option<BTreeMap<String, ContextProfile>>,
-    security: Option<Security>,
-    policy: Option<PolicySettings>,
-    hooks: Vec<Hook>,
-    keeping: KeepingSettings,
-    web: WebSettings,
-    skills: Vec<PinnedSkill>,
-    own_tools: Vec<OwnTool>,
-    mcp: Vec<McpServer>,
+    context: Option<ConfigFile<context::TypedContext>>,
+    security: Option<ConfigFile<security::TypedSecurity>>,
+    prices: ConfigFile<prices::TypedPrices>,
+    policy: ConfigFile<policy::TypedPolicy>,
+    hooks: ConfigFile<hooks::TypedHooks>,
+    keeping: ConfigFile<keeping::TypedKeeping>,
+    web: ConfigFile<web::TypedWeb>,
+    skills: ConfigFile<skills::TypedSkills>,
+    own_tools: own_tools::OwnToolFiles,
+    mcp: mcp::McpFiles,
 }
 
 impl TypedFiles {
@@ -351,132 +361,49 @@ impl TypedFiles {
         Self {
             gateway: ctx.read(GATEWAY_FILE),
             inference: ctx.read(INFERENCE_FILE),
-            prices: ctx.read_if_there(PRICES_FILE),
+            prices: ctx.read_optional(PRICES_FILE),
             context: ctx.read(CONTEXT_FILE),
             security: ctx.read(SECURITY_FILE),
-            policy: ctx.read_if_there(POLICY_FILE),
-            hooks: ctx.read_if_there(HOOKS_FILE),
-            keeping: ctx.read_if_there(KEEPING_FILE),
-            web: ctx.read_if_there(WEB_FILE),
-            skills: ctx.read_if_there(SKILLS_FILE),
+            policy: ctx.read_optional(POLICY_FILE),
+            hooks: ctx.read_optional(HOOKS_FILE),
+            keeping: ctx.read_optional(KEEPING_FILE),
+            web: ctx.read_optional(WEB_FILE),
+            skills: ctx.read_optional(SKILLS_FILE),
             own_tools: own_tools::read(ctx),
             mcp: mcp::read(ctx),
         }
     }
 
-    fn resolve(&self, ctx: &mut CheckContext<'_>) -> ResolvedFiles {
-        ResolvedFiles {
-            gateway: self
-                .gateway
-                .as_ref()
-                .map(|file| gateway::resolve(file, ctx)),
-            inference: self
-                .inference
-                .as_ref()
-                .map(|file| inference::resolve(file, ctx)),
-            prices: self.prices.as_ref().map(|file| prices::resolve(file, ctx)),
-            context: self
-                .context
-                .as_ref()
-                .map(|file| context::resolve(file, ctx)),
-            security: self
-                .security
-                .as_ref()
-                .map(|file| security::resolve(file, ctx)),
-            policy: self.policy.as_ref().map(|file| policy::resolve(file, ctx)),
-            hooks: (self.hooks.as_ref()).map_or_else(Vec::new, |file| hooks::resolve(file, ctx)),
-            keeping: (self.keeping.as_ref())
-                .map_or_else(KeepingSettings::default, |file| keeping::resolve(file, ctx)),
-            web: (self.web.as_ref())
-                .map_or_else(WebSettings::default, |file| web::resolve(file, ctx)),
-            skills: (self.skills.as_ref()).map_or_else(Vec::new, |file| skills::resolve(file, ctx)),
-            own_tools: own_tools::resolve(&self.own_tools, ctx),
-            mcp: mcp::resolve(&self.mcp, ctx),
-        }
-    }
-
     /// Values of all secrets that a file names; names in `.secrets` that no file uses are warnings.
     fn known_secrets(&self, ctx: &mut CheckContext<'_>) -> Vec<SecretString> {
-        let gateway = self.gateway.as_ref().map(|file| &file.typed);
-        let inference = self.inference.as_ref().map(|file| &file.typed);
-        let password = gateway.map_or(PASSWORD_VARIABLE, TypedGateway::password_variable);
-        let keys = ctx
-            .names
-            .key_variables
-            .iter()
-            .map(|(_, variable)| *variable);
-        let mailboxes = gateway
-            .into_iter()
-            .flat_map(TypedGateway::mailbox_variables);
-        let submission = gateway
-            .into_iter()
-            .flat_map(TypedGateway::submission_variables);
-        let webhooks = gateway
-            .into_iter()
-            .flat_map(TypedGateway::webhook_variables);
-        let telemetry = gateway
-            .into_iter()
-            .flat_map(TypedGateway::telemetry_variables);
-        let search = self.web.iter().filter_map(|file| file.typed.variables());
+        let names = ctx.names;
+        let of_gateway = self.gateway.as_ref().map(|file| file.typed.variables());
+        let inference = self.inference.as_ref();
+        let blocks = || {
+            inference
+                .into_iter()
+                .flat_map(|file| file.typed.provider_blocks())
+        };
         let own_tools = self.own_tools.iter();
-        let own_tools = own_tools.flat_map(|(_, file)| file.typed.variables());
-        let blocks = inference
-            .into_iter()
-            .flat_map(TypedInference::provider_blocks);
-        let named = blocks.flat_map(|(_, typed)| typed.variables());
-        let known = keys
-            .chain(named)
-            .chain([password, LOOP_KEY_VARIABLE, DATABASE_VARIABLE])
-            .chain(mailboxes)
-            .chain(submission)
-            .chain(webhooks)
-            .chain(telemetry)
-            .chain(own_tools)
+        let known: Vec<&str> = (names.key_variables.iter().map(|(_, variable)| *variable))
+            .chain(blocks().flat_map(|(_, typed)| typed.variables()))
+            .chain([LOOP_KEY_VARIABLE, DATABASE_VARIABLE])
+            .chain(of_gateway.unwrap_or_else(|| vec![PASSWORD_VARIABLE]))
+            .chain(own_tools.flat_map(|(_, file)| file.typed.variables()))
             .chain(self.mcp.variables())
-            .chain(search)
-            .collect::<Vec<_>>();
-        ctx.doubtful_secrets = ctx.secrets.doubtful(&known, &self.header_variables());
+            .chain(self.web.typed.variables())
+            .collect();
+        // Those that are whole values of headers, their scheme included.
+        let gateway = self.gateway.iter();
+        let headers: Vec<&str> = gateway
+            .filter_map(|file| file.typed.header_variable())
+            .chain(blocks().flat_map(|(_, typed)| typed.header_variables()))
+            .chain(self.mcp.header_variables())
+            .collect();
+        ctx.doubtful_secrets = ctx.secrets.doubtful(&known, &headers);
         ctx.doubtful_secrets.extend(ctx.secrets.unknown(&known));
         ctx.known_secrets = known.iter().map(|name| (*name).to_owned()).collect();
-        known
-            .iter()
-            .filter_map(|name| ctx.secrets.get(name))
-            .collect()
-    }
-
-    /// Names of the secrets that are whole values of headers, their scheme included.
-    fn header_variables(&self) -> Vec<&str> {
-        let gateway = self.gateway.iter();
-        let inference = self.inference.iter();
-        let blocks = inference.flat_map(|file| file.typed.provider_blocks());
-        let of_providers = blocks.flat_map(|(_, typed)| typed.header_variables());
-        gateway
-            .filter_map(|file| file.typed.header_variable())
-            .chain(of_providers)
-            .chain(self.mcp.header_variables())
-            .collect()
-    }
-
-    fn warnings(
-        &self,
-        settings: &ResolvedFiles,
-        personas: &[(ConfigFile<TypedPersona>, Persona)],
-        ctx: &CheckContext<'_>,
-    ) -> Vec<Problem> {
-        let gateway = self.gateway.as_ref().zip(settings.gateway.as_ref());
-        let inference = self.inference.as_ref().zip(settings.inference.as_ref());
-        let security = self.security.as_ref().zip(settings.security.as_ref());
-        let (Some((file, (gateway, _))), Some(inference), Some(security)) =
-            (gateway, inference, security)
-        else {
-            return Vec::new();
-        };
-        warnings::all(&CheckedFiles {
-            gateway: (file, gateway),
-            inference,
-            security,
-            personas,
-            ctx,
-        })
+        let values = known.iter().filter_map(|name| ctx.secrets.get(name));
+        values.collect()
     }
 }

@@ -4,25 +4,17 @@ mod login;
 mod pins;
 mod typed;
 
-pub use login::McpOAuth;
 pub use pins::{McpPins, McpServerPin, McpToolPin, PinnedFile, definition_sha256};
-pub use typed::TypedMcp;
+pub use typed::{McpHeader, McpOAuth, McpTool, TypedMcp};
 
-use super::secrets;
-use super::values::check_context::CheckContext;
 use crate::config::TOOL_TIMEOUT_MAX;
-use crate::config::file::duration;
-use crate::config::file::{ConfigFile, MCP_FILE, MCP_LOCK_FILE, child};
-use crate::config::own_tools::{OwnToolClass, OwnToolEffects, ToolSenders};
+use crate::config::file::{MCP_FILE, MCP_LOCK_FILE};
+use crate::config::values::section::*;
 use crate::domain::{Address, PersonaId, Readers};
 use crate::web::private_target;
-use secrecy::SecretString;
-use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use serde::Serializer;
 use std::path::PathBuf;
-use std::time::Duration;
-use typed::{AudienceWord, TypedAudience, TypedMcpServer, TypedMcpTool};
+use typed::{AudienceWord, TypedAudience, TypedMcpServer};
 
 const SERVERS_MAX: usize = 20;
 /// Most tools of all servers: the model reads them all.
@@ -33,9 +25,6 @@ const NAME_CHARS_MAX: usize = 64;
 pub const SCHEMA_BYTES_MAX: usize = 32 * 1024;
 /// Most bytes of an approved description.
 pub const DESCRIPTION_BYTES_MAX: usize = 2048;
-/// Variables of the engine's environment that every such program sees. Keys are not among them.
-const ENVIRONMENT: &[&str] = &["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
-
 /// A server whose tools may be offered.
 #[derive(Debug, Clone, Serialize)]
 pub struct McpServer {
@@ -56,7 +45,7 @@ pub struct McpServer {
     pub audience: Readers,
     /// Empty: all.
     pub personas: Vec<PersonaId>,
-    #[serde(with = "duration::text")]
+    #[serde(with = "TypedDuration")]
     pub timeout: Duration,
     /// Folder in which its program is started: the workspace.
     #[serde(skip)]
@@ -67,29 +56,6 @@ pub struct McpServer {
     /// Files that must be as they were when its tools were approved.
     #[serde(skip)]
     pub files: Vec<PinnedFile>,
-}
-
-/// A header field with its secret.
-#[derive(Debug, Clone, Serialize)]
-pub struct McpHeader {
-    pub name: String,
-    pub variable: String,
-    #[serde(skip)]
-    pub value: Option<SecretString>,
-}
-
-/// A tool that may be offered.
-#[derive(Debug, Clone, Serialize)]
-pub struct McpTool {
-    /// Name that the model calls it by.
-    #[serde(skip)]
-    pub offered: String,
-    pub class: OwnToolClass,
-    pub effects: OwnToolEffects,
-    pub senders: ToolSenders,
-    /// `None`: it is not approved, so it is not offered.
-    #[serde(skip)]
-    pub pin: Option<ApprovedTool>,
 }
 
 /// A definition that the owner has approved.
@@ -155,274 +121,170 @@ pub fn resolve(files: &McpFiles, ctx: &mut CheckContext<'_>) -> Vec<McpServer> {
     };
     let servers = &file.typed.servers;
     let tools: usize = servers.values().map(|server| server.tools.len()).sum();
+    let place = &mut ctx.place(file, "/servers");
     if servers.len() > SERVERS_MAX || tools > TOOLS_MAX {
         let what = format!("names more than {SERVERS_MAX} servers or {TOOLS_MAX} tools");
-        let problem = file.problem_at("/servers", what);
-        ctx.report(problem.hint("a model that reads so many chooses badly; keep the ones in use"));
+        let hint = "a model that reads so many chooses badly; keep the ones in use";
+        place.refuse("", what, hint);
     }
     let resolved = servers.iter().map(|(name, typed)| {
         let pin = files.pins.servers.get(name);
-        Resolving { file, name, typed }.server(pin, ctx)
+        server(name, typed, pin, &mut place.under(name))
     });
     resolved.collect()
 }
 
-/// One server of the file.
-struct Resolving<'f> {
-    file: &'f ConfigFile<TypedMcp>,
-    name: &'f str,
-    typed: &'f TypedMcpServer,
+fn server(
+    name: &str,
+    typed: &TypedMcpServer,
+    pin: Option<&McpServerPin>,
+    place: &mut CheckPlace<'_, '_>,
+) -> McpServer {
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let is_name = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.len() <= NAME_CHARS_MAX / 2
+        && name.chars().all(legal)
+        && !name.contains("__")
+        && !name.ends_with('_');
+    if !is_name {
+        let hint = "lower-case letters, digits and single `_`, from a letter on, at most 32";
+        place.refuse_key("", format!("`{name}` is no name of a server"), hint);
+    }
+    check_way(typed, place);
+    place.check_timeout(typed.timeout, TOOL_TIMEOUT_MAX, "tools");
+    let command = typed.command.clone().unwrap_or_default();
+    // What was approved of another program or address says nothing about this one.
+    let pin = pin.filter(|pin| pin.command == command && pin.url == typed.url);
+    let tools = typed.tools.iter().map(|(tool, typed)| {
+        let offered = offered_name(name, tool);
+        check_offered(&offered, &mut place.under("tools").under(tool));
+        let pin = pin.and_then(|pin| {
+            let pin = pin.tools.get(tool)?;
+            Some(ApprovedTool {
+                sha256: pin.sha256.clone(),
+                // A pin that was changed by hand approves nothing.
+                definition: pin.read()?,
+            })
+        });
+        let declared = McpTool {
+            offered,
+            pin,
+            ..typed.clone()
+        };
+        (tool.clone(), declared)
+    });
+    let tools = tools.collect();
+    McpServer {
+        name: name.to_owned(),
+        url: typed.url.clone(),
+        environment: typed.environment.clone(),
+        headers: headers(&typed.headers, place),
+        oauth: oauth(typed, place),
+        tools,
+        audience: audience(&typed.audience, place),
+        personas: place.personas(&typed.personas),
+        timeout: typed.timeout,
+        folder: place.ctx.workspace.to_owned(),
+        values: place.environment(&typed.environment),
+        files: pin.map(|pin| pin.files.clone()).unwrap_or_default(),
+        command,
+    }
 }
 
-impl Resolving<'_> {
-    fn at(&self, member: &str) -> String {
-        let of_server = child("/servers", self.name);
-        match member {
-            "" => of_server,
-            member => format!("{of_server}/{member}"),
-        }
+/// Reports a name of a tool that is too long, or that another tool has.
+fn check_offered(offered: &str, place: &mut CheckPlace<'_, '_>) {
+    if offered.len() > NAME_CHARS_MAX {
+        let what = format!("`{offered}` has more than {NAME_CHARS_MAX} characters");
+        place.refuse_key("", what, "choose a shorter name for the server");
+    } else if place
+        .ctx
+        .tool_names()
+        .filter(|name| *name == offered)
+        .count()
+        > 1
+    {
+        let what = format!("another tool is called `{offered}` already");
+        place.refuse_key("", what, "choose another name for the server");
     }
+}
 
-    fn server(&self, pin: Option<&McpServerPin>, ctx: &mut CheckContext<'_>) -> McpServer {
-        self.check_name(ctx);
-        self.check_way(ctx);
-        if self.typed.timeout.is_zero() || self.typed.timeout > TOOL_TIMEOUT_MAX {
-            let span = duration::spell(self.typed.timeout);
-            let what = format!("`{span}` is out of range");
-            let problem = self.file.problem_at(&self.at("timeout"), what);
-            ctx.report(problem.hint("write a time from `1ms` to `10m`: a run waits for its tools"));
+/// Reports a server that is neither one program nor one address, or whose program a persona might write.
+fn check_way(typed: &TypedMcpServer, place: &mut CheckPlace<'_, '_>) {
+    match (&typed.command, &typed.url) {
+        (Some(command), None) => {
+            let hints = CommandHints {
+                example: "such as `[\"npx\", \"-y\", \"PACKAGE@VERSION\"]`",
+                elsewhere: "put it where no persona writes",
+                folder: "workspace",
+            };
+            let workspace = place.ctx.workspace;
+            place.check_command(command, workspace, &hints);
         }
-        let command = self.typed.command.clone().unwrap_or_default();
-        // What was approved of another program or address says nothing about this one.
-        let pin = pin.filter(|pin| pin.command == command && pin.url == self.typed.url);
-        let personas = self.typed.personas.iter().enumerate();
-        let personas = personas.filter_map(|(index, persona)| {
-            let pointer = child(&self.at("personas"), index);
-            ctx.persona(&self.file.document, &pointer, persona)
-        });
-        let personas = personas.collect();
-        let tools = self.typed.tools.iter();
-        let tools = tools.map(|(tool, typed)| {
-            let pin = pin.and_then(|pin| pin.tools.get(tool));
-            (tool.clone(), self.tool((tool, typed), pin, ctx))
-        });
-        let tools = tools.collect();
-        McpServer {
-            name: self.name.to_owned(),
-            url: self.typed.url.clone(),
-            environment: self.typed.environment.clone(),
-            headers: self.headers(ctx),
-            oauth: self.oauth(ctx),
-            tools,
-            audience: self.audience(ctx),
-            personas,
-            timeout: self.typed.timeout,
-            folder: ctx.workspace.to_owned(),
-            values: self.values(ctx),
-            files: pin.map(|pin| pin.files.clone()).unwrap_or_default(),
-            command,
-        }
+        (None, Some(url)) if origin(url).is_none() => place.refuse(
+            "url",
+            format!("`{url}` is no address"),
+            "write `https://` or `http://`, a host, and a path",
+        ),
+        (None, Some(_)) => {}
+        (Some(_), Some(_)) => place.refuse(
+            "",
+            "has a `command` and a `url`",
+            "take one of them out: a server is a program of this machine, or at an address",
+        ),
+        (None, None) => place.refuse(
+            "",
+            "needs a `command` or a `url`",
+            "one of both: a program of this machine, or an address",
+        ),
     }
+}
 
-    fn tool(
-        &self,
-        (tool, typed): (&str, &TypedMcpTool),
-        pin: Option<&McpToolPin>,
-        ctx: &mut CheckContext<'_>,
-    ) -> McpTool {
-        let offered = offered_name(self.name, tool);
-        let pointer = child(&self.at("tools"), tool);
-        if offered.len() > NAME_CHARS_MAX {
-            let what = format!("`{offered}` has more than {NAME_CHARS_MAX} characters");
-            let problem = self.file.problem_at_key(&pointer, what);
-            ctx.report(problem.hint("choose a shorter name for the server"));
-        } else if ctx.tool_names().filter(|name| *name == offered).count() > 1 {
-            let what = format!("another tool is called `{offered}` already");
-            let problem = self.file.problem_at_key(&pointer, what);
-            ctx.report(problem.hint("choose another name for the server"));
+fn headers(typed: &[McpHeader], place: &mut CheckPlace<'_, '_>) -> Vec<McpHeader> {
+    let mut headers = typed.to_vec();
+    for (
+        index,
+        McpHeader {
+            name,
+            variable,
+            value,
+        },
+    ) in headers.iter_mut().enumerate()
+    {
+        let at = format!("headers/{index}");
+        if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+            place.complain(&at, format!("`{name}` is no name of a header field"));
         }
-        let approved = pin.and_then(|pin| {
-            let sha256 = pin.sha256.clone();
-            // A pin that was changed by hand approves nothing.
-            let definition = pin.read()?;
-            Some(ApprovedTool { sha256, definition })
-        });
-        McpTool {
-            offered,
-            class: typed.class,
-            effects: typed.effects,
-            senders: typed.senders,
-            pin: approved,
-        }
+        *value = place.secret(&at, variable);
     }
+    headers
+}
 
-    fn check_name(&self, ctx: &mut CheckContext<'_>) {
-        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        let is_name = self.name.starts_with(|c: char| c.is_ascii_lowercase())
-            && self.name.len() <= NAME_CHARS_MAX / 2
-            && self.name.chars().all(legal)
-            && !self.name.contains("__")
-            && !self.name.ends_with('_');
-        if !is_name {
-            let what = format!("`{}` is no name of a server", self.name);
-            let problem = self.file.problem_at_key(&self.at(""), what);
-            ctx.report(
-                problem.hint(
-                    "lower-case letters, digits and single `_`, from a letter on, at most 32",
-                ),
-            );
-        }
-    }
+fn oauth(typed: &TypedMcpServer, place: &mut CheckPlace<'_, '_>) -> Option<McpOAuth> {
+    login::check(typed, place);
+    let mut oauth = typed.oauth.clone()?;
+    let variable = oauth.client_secret_variable.as_deref();
+    oauth.client_secret =
+        variable.and_then(|variable| place.secret("oauth/client_secret_variable", variable));
+    Some(oauth)
+}
 
-    /// Reports a server that is neither one program nor one address, or whose program a persona might write.
-    fn check_way(&self, ctx: &mut CheckContext<'_>) {
-        let problem = match (&self.typed.command, &self.typed.url) {
-            (Some(command), None) => self.command_problem(command, ctx),
-            (None, Some(url)) if origin(url).is_none() => {
-                let problem = self
-                    .file
-                    .problem_at(&self.at("url"), format!("`{url}` is no address"));
-                Some(problem.hint("write `https://` or `http://`, a host, and a path"))
-            }
-            (None, Some(_)) => None,
-            (Some(_), Some(_)) => {
-                let problem = self
-                    .file
-                    .problem_at(&self.at(""), "has a `command` and a `url`");
-                Some(problem.hint(
-                    "take one of them out: a server is a program of this machine, or at an address",
-                ))
-            }
-            (None, None) => {
-                let problem = self
-                    .file
-                    .problem_at(&self.at(""), "needs a `command` or a `url`");
-                Some(problem.hint("one of both: a program of this machine, or an address"))
-            }
-        };
-        if let Some(problem) = problem {
-            ctx.report(problem);
-        }
+fn audience(typed: &TypedAudience, place: &mut CheckPlace<'_, '_>) -> Readers {
+    let typed = match typed {
+        TypedAudience::Word(AudienceWord::Everyone) => return Readers::Everyone,
+        TypedAudience::Word(AudienceWord::Owner) => return Readers::OWNERS,
+        TypedAudience::Addresses(typed) => typed,
+    };
+    if typed.is_empty() {
+        let hint = "write `\"owner\"`, `\"everyone\"`, or at least one address";
+        place.refuse("audience", "names nobody", hint);
     }
-
-    fn command_problem(
-        &self,
-        command: &[String],
-        ctx: &CheckContext<'_>,
-    ) -> Option<crate::config::file::Problem> {
-        let pointer = self.at("command");
-        let personas = ctx.workspace.join("personas");
-        let is_below =
-            |part: &&String| super::file::below(ctx.workspace, part).starts_with(&personas);
-        let program = command.first().filter(|program| !program.is_empty());
-        let Some(program) = program else {
-            let problem = self.file.problem_at(&pointer, "names no program");
-            return Some(problem.hint("such as `[\"npx\", \"-y\", \"PACKAGE@VERSION\"]`"));
-        };
-        if let Some(part) = command.iter().find(is_below) {
-            let what = format!("`{part}` is in a persona's folder");
-            let problem = self.file.problem_at(&pointer, what);
-            return Some(problem.hint("put it where no persona writes"));
-        }
-        let is_missing = program.contains('/')
-            && ctx.source.has_world()
-            && !super::file::is_program(&ctx.workspace.join(program));
-        is_missing.then(|| {
-            let problem = self
-                .file
-                .problem_at(&pointer, format!("`{program}` is not a program"));
-            problem.hint("its path begins at the workspace; `chmod +x` makes a script one")
-        })
-    }
-
-    fn headers(&self, ctx: &mut CheckContext<'_>) -> Vec<McpHeader> {
-        let typed = self.typed.headers.iter().enumerate();
-        let headers = typed.map(|(index, header)| {
-            let pointer = child(&self.at("headers"), index);
-            if !header
-                .name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || c == '-')
-            {
-                let what = format!("`{}` is no name of a header field", header.name);
-                ctx.report(self.file.problem_at(&pointer, what));
-            }
-            McpHeader {
-                name: header.name.clone(),
-                variable: header.variable.clone(),
-                value: self.secret(&pointer, &header.variable, ctx),
-            }
-        });
-        headers.collect()
-    }
-
-    fn oauth(&self, ctx: &mut CheckContext<'_>) -> Option<McpOAuth> {
-        for (member, what, hint) in login::mistakes(self.typed) {
-            let problem = self.file.problem_at(&self.at(member), what);
-            ctx.report(problem.hint(hint));
-        }
-        let typed = self.typed.oauth.as_ref()?;
-        let secret = typed.client_secret_variable.as_ref();
-        let secret = secret.and_then(|variable| {
-            self.secret(&self.at("oauth/client_secret_variable"), variable, ctx)
-        });
-        Some(McpOAuth::of(typed, secret))
-    }
-
-    fn values(&self, ctx: &mut CheckContext<'_>) -> Vec<(String, SecretString)> {
-        let usual = ENVIRONMENT
-            .iter()
-            .filter_map(|name| Some(((*name).to_owned(), secrets::environment(name)?.into())));
-        let mut values: Vec<(String, SecretString)> = usual.collect();
-        for (index, variable) in self.typed.environment.iter().enumerate() {
-            let pointer = child(&self.at("environment"), index);
-            let value = self.secret(&pointer, variable, ctx);
-            values.extend(value.map(|value| (variable.clone(), value)));
-        }
-        values
-    }
-
-    fn secret(
-        &self,
-        pointer: &str,
-        variable: &str,
-        ctx: &mut CheckContext<'_>,
-    ) -> Option<SecretString> {
-        let value = ctx.secrets.get(variable);
-        if value.is_none() {
-            let problem = self
-                .file
-                .problem_at(pointer, format!("`{variable}` is not set"));
-            ctx.report(problem.hint("set it in `.secrets`, or in the engine's environment"));
-        }
-        value
-    }
-
-    fn audience(&self, ctx: &mut CheckContext<'_>) -> Readers {
-        let typed = match &self.typed.audience {
-            TypedAudience::Word(AudienceWord::Everyone) => return Readers::Everyone,
-            TypedAudience::Word(AudienceWord::Owner) => return Readers::OWNERS,
-            TypedAudience::Addresses(typed) => typed,
-        };
-        let mut addresses = std::collections::BTreeSet::new();
-        for (index, text) in typed.iter().enumerate() {
-            match Address::parse(text) {
-                Ok(address) => drop(addresses.insert(address.key())),
-                Err(_) => {
-                    let pointer = child(&self.at("audience"), index);
-                    let problem = self
-                        .file
-                        .problem_at(&pointer, format!("`{text}` is no address"));
-                    ctx.report(problem);
-                }
-            }
-        }
-        if typed.is_empty() {
-            let problem = self.file.problem_at(&self.at("audience"), "names nobody");
-            ctx.report(problem.hint("write `\"owner\"`, `\"everyone\"`, or at least one address"));
-        }
-        Readers::Only(addresses)
-    }
+    let addresses = place.each("audience", typed, |text| {
+        let bad = |_| (format!("`{text}` is no address"), String::new());
+        Address::parse(text)
+            .map(|address| address.key())
+            .map_err(bad)
+    });
+    Readers::Only(addresses.into_iter().collect())
 }
 
 /// Returns host and port of a server's address, in the form of private targets; `None`: it is no address of one.

@@ -1,11 +1,8 @@
 //! `mcp.lock.json`: the definitions of tools that the owner has approved, whole and with their digests. `attache mcp approve`
 //! writes it; as a file of the configuration it is recorded with every run.
 
+use crate::config::values::section::*;
 use crate::domain::sha256_hex;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use std::collections::BTreeMap;
 
 /// Approved definitions by server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]

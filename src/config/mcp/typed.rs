@@ -1,11 +1,8 @@
 //! `mcp.json` as it is typed.
 
-use crate::config::file::duration::{self, TypedDuration};
+use super::ApprovedTool;
 use crate::config::own_tools::{OwnToolClass, OwnToolEffects, ToolSenders};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::time::Duration;
+use crate::config::values::section::*;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -35,20 +32,21 @@ pub struct TypedMcpServer {
     #[serde(default)]
     pub(super) environment: Vec<String>,
     /// Header fields of every request to `url`.
-    #[serde(default)]
-    pub(super) headers: Vec<TypedMcpHeader>,
+    // Only the schema reads the second word: it shows no default here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) headers: Vec<McpHeader>,
     /// Login at `url` by OAuth, done with `attache mcp login`. Without it a login registers a client of its own.
-    pub(super) oauth: Option<TypedMcpOAuth>,
+    pub(super) oauth: Option<McpOAuth>,
     /// Tools that may be offered, by the server's own names. A tool that is not named here is never offered.
-    pub(super) tools: BTreeMap<String, TypedMcpTool>,
+    pub(super) tools: BTreeMap<String, McpTool>,
     /// Who reads what is sent to the server, and may read what it answers: `everyone`, `owner`, or a list of addresses.
     pub(super) audience: TypedAudience,
     /// Personas that may have its tools. Default: all.
     #[serde(default)]
     pub(super) personas: Vec<String>,
     /// Time of one call, after which the server is stopped.
-    #[serde(default = "default_timeout", with = "duration::text")]
-    #[schemars(with = "TypedDuration", default = "timeout_text")]
+    #[serde(default = "default_timeout", with = "TypedDuration")]
+    #[schemars(default = "timeout_text")]
     pub(super) timeout: Duration,
 }
 
@@ -71,45 +69,55 @@ impl TypedMcp {
 }
 
 /// A client of an authorization server.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TypedMcpOAuth {
+pub struct McpOAuth {
     /// Issuer of the authorization server, exactly as the server names it. Default: the first that the server names. It may be
     /// in a private network.
-    pub(super) issuer: Option<String>,
+    pub issuer: Option<String>,
     /// Client that is registered there already.
     #[schemars(length(min = 1))]
-    pub(super) client_id: Option<String>,
+    pub client_id: Option<String>,
     /// The variable that holds the client's secret, if it has one, in `.secrets` or the engine's environment.
-    pub(super) client_secret_variable: Option<String>,
+    pub client_secret_variable: Option<String>,
     /// `https` address of a Client ID Metadata Document, which is the client's id.
-    pub(super) client_metadata_url: Option<String>,
+    pub client_metadata_url: Option<String>,
     /// Scope that is asked for. Default: the one that the server names.
-    pub(super) scope: Option<String>,
+    pub scope: Option<String>,
+    #[serde(skip)]
+    pub client_secret: Option<SecretString>,
 }
 
 /// A header field whose value is a secret.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TypedMcpHeader {
+pub struct McpHeader {
     /// Name of the field, such as `Authorization`.
     #[schemars(length(min = 1))]
-    pub(super) name: String,
+    pub name: String,
     /// Variable that holds its whole value, such as `Bearer …`, in `.secrets` or the engine's environment.
-    pub(super) variable: String,
+    pub variable: String,
+    #[serde(skip)]
+    pub value: Option<SecretString>,
 }
 
 /// What the owner declares of a tool.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TypedMcpTool {
+pub struct McpTool {
+    /// Name that the model calls it by.
+    #[serde(skip)]
+    pub offered: String,
     /// What happens to a call that was under way when the engine ended.
-    pub(super) class: OwnToolClass,
+    pub class: OwnToolClass,
     /// What a call does beyond its result; the policy decides by it. `{}`: nothing.
-    pub(super) effects: OwnToolEffects,
+    pub effects: OwnToolEffects,
     /// Lowest trust of a sender, and of all that a run has read, with which a call that has effects is made without asking.
     #[serde(default)]
-    pub(super) senders: ToolSenders,
+    pub senders: ToolSenders,
+    /// `None`: it is not approved, so it is not offered.
+    #[serde(skip)]
+    pub pin: Option<ApprovedTool>,
 }
 
 /// Readers of what a server is sent.
@@ -134,5 +142,5 @@ fn default_timeout() -> Duration {
 }
 
 fn timeout_text() -> String {
-    duration::spell(TIMEOUT)
+    spell(TIMEOUT)
 }

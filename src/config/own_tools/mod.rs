@@ -4,26 +4,18 @@ mod typed;
 
 pub use typed::{OwnToolClass, OwnToolEffects, ToolSenders, TypedOwnTool};
 
-use super::secrets;
-use super::values::check_context::CheckContext;
 use crate::config::TOOL_TIMEOUT_MAX;
-use crate::config::file::duration;
-use crate::config::file::{ConfigFile, OWN_TOOLS_FOLDER, child, own_tool_file};
+use crate::config::file::{OWN_TOOLS_FOLDER, Problem, is_text_without_interpreter, own_tool_file};
+use crate::config::values::section::*;
 use crate::domain::PersonaId;
-use secrecy::SecretString;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Map;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Most tools of a workspace: the model reads them all.
 const TOOLS_MAX: usize = 50;
 const NAME_CHARS_MAX: usize = 64;
 const DESCRIPTION_CHARS_MAX: usize = 2000;
 const SCHEMA_BYTES_MAX: usize = 16 * 1024;
-/// Variables of the engine's environment that every such program sees. Keys are not among them.
-const ENVIRONMENT: &[&str] = &["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
-
 /// A program of the owner's that is a tool.
 #[derive(Debug, Clone, Serialize)]
 pub struct OwnTool {
@@ -38,7 +30,7 @@ pub struct OwnTool {
     pub trusted_result: bool,
     /// Empty: all.
     pub personas: Vec<PersonaId>,
-    #[serde(with = "duration::text")]
+    #[serde(with = "TypedDuration")]
     pub timeout: Duration,
     /// Folder in which the program is started.
     #[serde(skip)]
@@ -59,10 +51,8 @@ pub type OwnToolFiles = Vec<(String, ConfigFile<TypedOwnTool>)>;
 pub fn read(ctx: &mut CheckContext<'_>) -> OwnToolFiles {
     let names = ctx.source.own_tool_folders();
     if names.len() > TOOLS_MAX {
-        let problem = crate::config::file::Problem::of_file(
-            OWN_TOOLS_FOLDER,
-            format!("holds more than {TOOLS_MAX} tools"),
-        );
+        let message = format!("holds more than {TOOLS_MAX} tools");
+        let problem = Problem::of_file(OWN_TOOLS_FOLDER, message);
         ctx.report(problem.hint("a model that reads so many chooses badly; keep the ones in use"));
     }
     let mut files = Vec::new();
@@ -83,109 +73,63 @@ pub fn resolve(files: &OwnToolFiles, ctx: &mut CheckContext<'_>) -> Vec<OwnTool>
 
 fn tool(name: &str, file: &ConfigFile<TypedOwnTool>, ctx: &mut CheckContext<'_>) -> OwnTool {
     let typed = &file.typed;
-    check_name(name, file, ctx);
-    check_command(file, ctx);
+    let place = &mut ctx.place(file, "");
+    check_name(name, place);
+    let folder = place.ctx.workspace.join(&file.file).with_file_name("");
+    if let Some(program) = place.check_command(&typed.command, &folder, &COMMAND)
+        && is_text_without_interpreter(&folder.join(program))
+    {
+        let message = format!("`{program}` is a script without `#!`, which no system starts");
+        let hint = "name its interpreter in its first line, such as `#!/bin/sh` or `#!/usr/bin/env python3`";
+        place.refuse("command", message, hint);
+    }
     if typed.description.chars().count() > DESCRIPTION_CHARS_MAX {
         let what = format!("has more than {DESCRIPTION_CHARS_MAX} characters");
-        ctx.report(file.problem_at("/description", what));
+        place.complain("description", what);
     }
-    if typed.timeout.is_zero() || typed.timeout > TOOL_TIMEOUT_MAX {
-        let span = duration::spell(typed.timeout);
-        let problem = file.problem_at("/timeout", format!("`{span}` is out of range"));
-        ctx.report(problem.hint("write a time from `1ms` to `10m`: a run waits for its tools"));
-    }
-    let personas = typed
-        .personas
-        .iter()
-        .enumerate()
-        .filter_map(|(index, persona)| {
-            ctx.persona(&file.document, &child("/personas", index), persona)
-        });
-    let personas: Vec<PersonaId> = personas.collect();
-    let usual = ENVIRONMENT
-        .iter()
-        .filter_map(|name| Some(((*name).to_owned(), secrets::environment(name)?.into())));
-    let mut values: Vec<(String, SecretString)> = usual.collect();
-    for (index, variable) in typed.environment.iter().enumerate() {
-        match ctx.secrets.get(variable) {
-            Some(value) => values.push((variable.clone(), value)),
-            None => {
-                let pointer = child("/environment", index);
-                let problem = file.problem_at(&pointer, format!("`{variable}` is not set"));
-                ctx.report(problem.hint("set it in `.secrets`, or in the engine's environment"));
-            }
-        }
-    }
+    place.check_timeout(typed.timeout, TOOL_TIMEOUT_MAX, "tools");
     OwnTool {
         name: name.to_owned(),
         description: typed.description.clone(),
-        arguments: arguments(file, ctx),
+        arguments: arguments(&typed.arguments, place),
         command: typed.command.clone(),
         class: typed.class,
         effects: typed.effects,
         senders: typed.senders,
         trusted_result: typed.trusted_result,
-        personas,
+        personas: place.personas(&typed.personas),
         timeout: typed.timeout,
-        folder: ctx.workspace.join(OWN_TOOLS_FOLDER).join(name),
-        workspace: ctx.workspace.to_owned(),
+        folder: place.ctx.workspace.join(OWN_TOOLS_FOLDER).join(name),
+        workspace: place.ctx.workspace.to_owned(),
         environment: typed.environment.clone(),
-        values,
+        values: place.environment(&typed.environment),
     }
 }
 
-fn check_name(name: &str, file: &ConfigFile<TypedOwnTool>, ctx: &mut CheckContext<'_>) {
+const COMMAND: CommandHints = CommandHints {
+    example: "such as `[\"./run\"]`, made executable",
+    elsewhere: "put it beside `tool.json`, where no persona writes",
+    folder: "tool's folder",
+};
+
+fn check_name(name: &str, place: &mut CheckPlace<'_, '_>) {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let is_name = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.len() <= NAME_CHARS_MAX
         && name.chars().all(legal);
     if !is_name {
-        let problem = file.problem_at("", format!("`{name}` is no name of a tool"));
-        ctx.report(problem.hint(
-            "rename the folder: lower-case letters, digits and `_`, from a letter on, at most 64",
-        ));
-    } else if ctx.names.tools.iter().any(|tool| tool == name) {
-        let problem = file.problem_at("", format!("`{name}` is a tool of the engine"));
-        ctx.report(problem.hint("rename the folder: no tool takes another one's place"));
-    }
-}
-
-/// Reports a command whose files a persona's tools or agents might write, or that is no program.
-fn check_command(file: &ConfigFile<TypedOwnTool>, ctx: &mut CheckContext<'_>) {
-    let folder = ctx.workspace.join(&file.document.file).with_file_name("");
-    let personas = ctx.workspace.join("personas");
-    let command = &file.typed.command;
-    let is_below = |part: &&String| super::file::below(&folder, part).starts_with(&personas);
-    let program = command.first().filter(|program| !program.is_empty());
-    if program.is_none() {
-        let problem = file.problem_at("/command", "names no program");
-        ctx.report(problem.hint("such as `[\"./run\"]`, made executable"));
-    } else if let Some(part) = command.iter().find(is_below) {
-        let message = format!("`{part}` is in a persona's folder");
-        let problem = file.problem_at("/command", message);
-        ctx.report(problem.hint("put it beside `tool.json`, where no persona writes"));
-    } else if let Some(program) = program.filter(|program| program.contains('/'))
-        && ctx.source.has_world()
-    {
-        let path = folder.join(program);
-        if !super::file::is_program(&path) {
-            let problem = file.problem_at("/command", format!("`{program}` is not a program"));
-            ctx.report(
-                problem.hint("its path begins at the tool's folder; `chmod +x` makes a script one"),
-            );
-        } else if super::file::is_text_without_interpreter(&path) {
-            let message = format!("`{program}` is a script without `#!`, which no system starts");
-            let problem = file.problem_at("/command", message);
-            ctx.report(problem.hint(
-                "name its interpreter in its first line, such as `#!/bin/sh` or `#!/usr/bin/env python3`",
-            ));
-        }
+        let hint =
+            "rename the folder: lower-case letters, digits and `_`, from a letter on, at most 64";
+        place.refuse("", format!("`{name}` is no name of a tool"), hint);
+    } else if place.ctx.names.tools.iter().any(|tool| tool == name) {
+        let hint = "rename the folder: no tool takes another one's place";
+        place.refuse("", format!("`{name}` is a tool of the engine"), hint);
     }
 }
 
 /// Returns the schema of the arguments, closed: a name that it does not know is a mistake of the model.
-fn arguments(file: &ConfigFile<TypedOwnTool>, ctx: &mut CheckContext<'_>) -> Value {
-    let mut schema = file.typed.arguments.clone();
+fn arguments(typed: &Map<String, Value>, place: &mut CheckPlace<'_, '_>) -> Value {
+    let mut schema = typed.clone();
     schema.entry("type").or_insert_with(|| json!("object"));
     schema.entry("properties").or_insert_with(|| json!({}));
     schema.insert("additionalProperties".to_owned(), json!(false));
@@ -202,7 +146,7 @@ fn arguments(file: &ConfigFile<TypedOwnTool>, ctx: &mut CheckContext<'_>) -> Val
             .map(|error| format!("is no JSON Schema: {error}"))
     };
     if let Some(problem) = problem {
-        ctx.report(file.problem_at("/arguments", problem));
+        place.complain("arguments", problem);
     }
     schema
 }

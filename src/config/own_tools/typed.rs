@@ -1,11 +1,8 @@
 //! `tool.json` as it is typed.
 
-use crate::config::file::duration::{self, TypedDuration};
+use crate::config::values::section::*;
 use crate::domain::Trust;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use std::time::Duration;
+use serde_json::Map;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -42,8 +39,8 @@ pub struct TypedOwnTool {
     #[serde(default)]
     pub(super) environment: Vec<String>,
     /// Time after which it is stopped.
-    #[serde(default = "default_timeout", with = "duration::text")]
-    #[schemars(with = "TypedDuration", default = "timeout_text")]
+    #[serde(default = "default_timeout", with = "TypedDuration")]
+    #[schemars(default = "timeout_text")]
     pub(super) timeout: Duration,
 }
 
@@ -59,7 +56,7 @@ fn default_timeout() -> Duration {
 }
 
 fn timeout_text() -> String {
-    duration::spell(TIMEOUT)
+    spell(TIMEOUT)
 }
 
 /// What happens to an interrupted call.

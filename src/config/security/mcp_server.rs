@@ -1,10 +1,7 @@
 //! `mcp_server` in `configs/security.json`: what other agents may ask for over `attache mcp serve`.
 
-use crate::config::file::{Document, child};
-use crate::config::values::check_context::CheckContext;
+use crate::config::values::section::*;
 use crate::domain::{PersonaId, Trust};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// What other agents may ask for over `attache mcp serve`. Without this section they get nothing.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -107,33 +104,30 @@ fn usual_tools() -> Vec<AgentTool> {
 
 /// Resolves the section. Problems go to the context.
 pub fn resolve(
-    file: &Document,
     typed: &TypedMcpServerSettings,
-    ctx: &mut CheckContext<'_>,
+    place: &mut CheckPlace<'_, '_>,
 ) -> McpServerSettings {
-    let named = typed.personas.iter().enumerate();
-    let personas = named
-        .filter_map(|(index, name)| ctx.persona(file, &child("/mcp_server/personas", index), name));
-    let personas = personas.collect();
-    for (pointer, is_empty) in [
-        ("/mcp_server/personas", typed.personas.is_empty()),
-        ("/mcp_server/tools", typed.tools.is_empty()),
+    for (key, is_empty) in [
+        ("personas", typed.personas.is_empty()),
+        ("tools", typed.tools.is_empty()),
     ] {
         if is_empty {
-            let problem = file.problem_at(pointer, "must not be empty");
-            ctx.report(problem.hint("leave the section `mcp_server` out to offer nothing"));
+            let hint = "leave the section `mcp_server` out to offer nothing";
+            place.refuse(key, "must not be empty", hint);
         }
     }
     let of_readers = |tool: &AgentTool| AgentTool::OF_READERS.contains(tool);
     if typed.reads == AgentReads::Asked
         && let Some(at) = typed.tools.iter().position(of_readers)
     {
-        let message = "reads what no agent has asked, so `reads` must be `all`";
-        let problem = file.problem_at(&child("/mcp_server/tools", at), message);
-        ctx.report(problem.hint("add `\"reads\": \"all\"`, or leave the tool out"));
+        place.refuse(
+            &format!("tools/{at}"),
+            "reads what no agent has asked, so `reads` must be `all`",
+            "add `\"reads\": \"all\"`, or leave the tool out",
+        );
     }
     McpServerSettings {
-        personas,
+        personas: place.personas(&typed.personas),
         tools: typed.tools.clone(),
         trust: typed.trust,
         reads: typed.reads,

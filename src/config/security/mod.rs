@@ -3,15 +3,12 @@
 
 pub mod mcp_server;
 
-use super::values::check_context::CheckContext;
 use super::values::net::domain;
 use crate::config::authentication;
 use crate::config::authentication::{Authentication, Mode, TypedAuthentication};
-use crate::config::file::{ConfigFile, child};
+use crate::config::values::section::*;
 use crate::domain::Address;
 use mcp_server::{McpServerSettings, TypedMcpServerSettings};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// Access control for letters to personas, and permitted recipients of their mail.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -50,7 +47,7 @@ struct TypedAccess {
 }
 
 /// `configs/security.json`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Security {
     pub access: Access,
     pub authentication: Authentication,
@@ -64,7 +61,7 @@ pub struct Security {
 
 /// Access control for letters to personas; `deny` wins over `allow` wins over `default_decision`.
 /// Globs ignore case.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Access {
     pub mode: Mode,
     pub default_decision: Decision,
@@ -82,79 +79,73 @@ pub enum Decision {
 
 /// Resolves the file. Problems go to the context.
 pub fn resolve(file: &ConfigFile<TypedSecurity>, ctx: &mut CheckContext<'_>) -> Security {
+    let typed = &file.typed;
     let none = TypedAccess::default();
-    let access = file.typed.access.as_ref().unwrap_or(&none);
+    let access = typed.access.as_ref().unwrap_or(&none);
+    let place = &mut ctx.place(file, "");
+    // A pattern that can match an address is an address once its wildcards are filled in.
+    let is_pattern =
+        |text: &str| text == "*" || Address::parse(&text.replace(['*', '?'], "x")).is_ok();
+    let is_listed = |text: &str| match text.strip_prefix("*@") {
+        Some(name) => domain(name).is_some(),
+        None => Address::parse(text).is_ok(),
+    };
+    let (any, listed) = (
+        "write one such as `*@example.org` or `ada@*`",
+        "write an address or `*@domain`",
+    );
+    let mut check = |path: &str,
+                     list: &Option<Vec<String>>,
+                     is: &dyn Fn(&str) -> bool,
+                     what: &str,
+                     hint: &str| {
+        let list = list.as_deref().unwrap_or_default();
+        place.each(path, list, |text| match is(text) {
+            true => Ok(()),
+            false => Err((format!("`{text}` {what}"), hint.to_owned())),
+        });
+        list.to_vec()
+    };
     Security {
         access: Access {
             mode: access.mode,
             default_decision: access.default_decision,
-            allow: resolve_patterns(file, "/access/allow", access.allow.as_deref(), ctx),
-            deny: resolve_patterns(file, "/access/deny", access.deny.as_deref(), ctx),
+            allow: check(
+                "access/allow",
+                &access.allow,
+                &is_pattern,
+                "matches no address",
+                any,
+            ),
+            deny: check(
+                "access/deny",
+                &access.deny,
+                &is_pattern,
+                "matches no address",
+                any,
+            ),
         },
+        send_allow: check(
+            "send_allow",
+            &typed.send_allow,
+            &is_listed,
+            "is not a recipient",
+            listed,
+        ),
+        reply_to_of: check(
+            "reply_to_of",
+            &typed.reply_to_of,
+            &is_listed,
+            "is not a sender",
+            listed,
+        ),
         authentication: authentication::resolve(
-            &file.document,
-            file.typed.authentication.as_ref(),
-            ctx,
+            typed.authentication.as_ref(),
+            &mut place.under("authentication"),
         ),
-        send_allow: listed(
-            file,
-            ("/send_allow", "recipient"),
-            file.typed.send_allow.as_deref(),
-            ctx,
-        ),
-        reply_to_of: listed(
-            file,
-            ("/reply_to_of", "sender"),
-            file.typed.reply_to_of.as_deref(),
-            ctx,
-        ),
-        mcp_server: file
-            .typed
+        mcp_server: typed
             .mcp_server
             .as_ref()
-            .map(|typed| mcp_server::resolve(&file.document, typed, ctx)),
+            .map(|typed| mcp_server::resolve(typed, &mut place.under("mcp_server"))),
     }
-}
-
-/// Resolves a list of addresses and `*@domain`.
-fn listed(
-    file: &ConfigFile<TypedSecurity>,
-    (pointer, what): (&str, &str),
-    typed: Option<&[String]>,
-    ctx: &mut CheckContext<'_>,
-) -> Vec<String> {
-    let typed = typed.unwrap_or_default();
-    for (index, text) in typed.iter().enumerate() {
-        let legal = match text.strip_prefix("*@") {
-            Some(name) => domain(name).is_some(),
-            None => Address::parse(text).is_ok(),
-        };
-        if !legal {
-            let message = format!("`{text}` is not a {what}");
-            let problem = file.problem_at(&child(pointer, index), message);
-            ctx.report(problem.hint("write an address or `*@domain`"));
-        }
-    }
-    typed.to_vec()
-}
-
-fn resolve_patterns(
-    file: &ConfigFile<TypedSecurity>,
-    pointer: &str,
-    patterns: Option<&[String]>,
-    ctx: &mut CheckContext<'_>,
-) -> Vec<String> {
-    let patterns = patterns.unwrap_or_default();
-    for (index, pattern) in patterns.iter().enumerate() {
-        // A pattern that can match an address is an address once its wildcards are filled in.
-        let filled = pattern.replace(['*', '?'], "x");
-        if pattern != "*" && Address::parse(&filled).is_err() {
-            let problem = file.problem_at(
-                &child(pointer, index),
-                format!("`{pattern}` matches no address"),
-            );
-            ctx.report(problem.hint("write one such as `*@example.org` or `ada@*`"));
-        }
-    }
-    patterns.to_vec()
 }

@@ -1,12 +1,8 @@
 //! `configs/skills.json`: skills that the owner has approved, each with the digests of its files. `attache skills approve`
 //! writes it.
 
-use crate::config::file::{ConfigFile, child};
-use crate::config::values::check_context::CheckContext;
+use crate::config::values::section::*;
 use crate::domain::PersonaId;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// Folder of skills: of the workspace, and of a persona.
 pub const SKILLS_FOLDER: &str = "skills";
@@ -84,9 +80,11 @@ pub fn resolve(file: &ConfigFile<TypedSkills>, ctx: &mut CheckContext<'_>) -> Ve
                 continue;
             }
         };
-        let pointer = format!("{}/folder", child("/skills", index));
-        let problem = file.problem_at(&pointer, format!("`{folder}` {problem}"));
-        ctx.report(problem.hint("`attache skills approve NAME` writes this file"));
+        ctx.place(file, "/skills").refuse(
+            &format!("{index}/folder"),
+            format!("`{folder}` {problem}"),
+            "`attache skills approve NAME` writes this file",
+        );
     }
     skills
 }

@@ -1,7 +1,19 @@
 //! Checks of host names and URLs in the configuration.
 
 use crate::domain::Address;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
+
+// No doc comments: they would be in the schemas, where each setting has its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MailTls {
+    // Plain text; to mail servers of this machine only.
+    None,
+    StartTls,
+    Implicit,
+}
 
 /// Parses a domain name into lower case, by the rules of mail addresses (RFC 5321 section 4.1.2).
 pub fn domain(text: &str) -> Option<String> {
@@ -71,6 +83,12 @@ pub fn is_private_host(host: &str) -> bool {
 /// `plain_http` is set.
 pub fn may_speak_http(host: &str, plain_http: bool) -> bool {
     is_loopback_host(host) || (plain_http && is_private_host(host))
+}
+
+/// Parses an address of the web; `None`: it is anything else.
+pub fn web_url(text: &str) -> Option<reqwest::Url> {
+    let url = reqwest::Url::parse(text).ok()?;
+    (url.has_host() && matches!(url.scheme(), "http" | "https")).then_some(url)
 }
 
 /// Checks a base URL; the error is a message and a hint. `plain_http`: the configuration permits

@@ -135,6 +135,12 @@ impl fmt::Display for Address {
     }
 }
 
+impl serde::Serialize for Address {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
 /// One mailbox of a header as its writer typed it; display only. Decisions use
 /// [`Mailbox::address`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::clock::Clock;
 use crate::config::TransportSettings;
-use crate::config::{Smarthost, SmarthostTls, is_loopback_host};
+use crate::config::{MailTls, Smarthost, is_loopback_host};
 use crate::domain::Address;
 use crate::store::{ClaimedDelivery, RecipientState};
 use connection::{OutboundConnection, Peer, TlsSetup};
@@ -144,7 +144,7 @@ impl SmtpTransport {
         phase: &mut TransportPhase,
     ) -> Result<Vec<String>, SmtpFault> {
         let mut connection = OutboundConnection::open_noting(&self.peer, phase).await?;
-        let tls = if self.peer.tls == SmarthostTls::None {
+        let tls = if self.peer.tls == MailTls::None {
             "connected without TLS"
         } else {
             "connected, TLS verified"
@@ -445,7 +445,7 @@ fn tls_setup(
     extra_root_pem: Option<&[u8]>,
 ) -> Result<Option<TlsSetup>, SetupError> {
     let host = || smarthost.host.clone();
-    if smarthost.tls == SmarthostTls::None {
+    if smarthost.tls == MailTls::None {
         return if is_loopback_host(&smarthost.host) {
             Ok(None)
         } else {

@@ -5,7 +5,7 @@ use crate::config::Persona;
 use crate::domain::{ApprovalKind, ApprovalState, PlanMode, RunOptions};
 use crate::policy::{PolicyDecision, PolicyEffect};
 use crate::store::ApprovalOfRun;
-use crate::tools::{Effects, MailDraft, PlanArgs, RegisteredTool};
+use crate::tools::{Effects, MailDraft, ProposePlan, RegisteredTool};
 use serde_json::Value;
 
 /// Code of a call that its owner approved with a plan.
@@ -61,7 +61,7 @@ fn acts(effects: Effects) -> bool {
 }
 
 /// Returns the plan that was approved last.
-fn approved(approvals: &[ApprovalOfRun]) -> Option<PlanArgs> {
+fn approved(approvals: &[ApprovalOfRun]) -> Option<ProposePlan> {
     let is_plan = |approval: &&ApprovalOfRun| {
         approval.kind == ApprovalKind::Plan && approval.state == ApprovalState::Approved
     };
@@ -71,7 +71,7 @@ fn approved(approvals: &[ApprovalOfRun]) -> Option<PlanArgs> {
 }
 
 /// Reports whether a plan names a call: its tool and, of a mail, every recipient.
-fn covers(plan: &PlanArgs, tool: &str, draft: Option<&MailDraft>) -> bool {
+fn covers(plan: &ProposePlan, tool: &str, draft: Option<&MailDraft>) -> bool {
     let mut steps = plan.steps.iter().filter(|step| step.tool == tool);
     let Some(draft) = draft else {
         return steps.next().is_some();

@@ -6,29 +6,17 @@ use crate::calendar::{CalendarEvent, CalendarMethod, answer_text};
 use crate::domain::Address;
 use crate::store::EventWrite;
 use crate::text::one_line;
-use crate::tools::contract::arguments::read_args;
 use crate::tools::contract::env::EventReader;
+use crate::tools::contract::*;
 use crate::tools::mail::send_email::{described, may_send};
-use crate::tools::{
-    DraftCalendar, Effects, MailDraft, MailPolicy, ResultWords, Tool, ToolCall, ToolCapabilities,
-    ToolClass, ToolDeclaration, ToolError, ToolNeed, ToolOutcome, arguments_schema,
-};
-use futures_util::future::BoxFuture;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 const COMMENT_CHARS_MAX: usize = 2000;
 
-/// Text that the model reads.
-const DESCRIPTION: &str = "Answers an invitation of this thread by a mail to its organizer. If the organizer wrote the \
-         letter that you answer, your final text is not mailed, so say what else you want to say in `comment`.";
-
-pub struct AnswerInvitation;
-
-/// Arguments, with the descriptions that the model reads.
+/// Answers an invitation of this thread by a mail to its organizer. If the organizer wrote the letter that you answer,
+/// your final text is not mailed, so say what else you want to say in `comment`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct AnswerInvitationArgs {
+pub struct AnswerInvitation {
     answer: InvitationAnswer,
     /// Default: the newest invitation of this thread.
     uid: Option<String>,
@@ -56,75 +44,52 @@ impl InvitationAnswer {
     }
 }
 
-impl Tool for AnswerInvitation {
-    fn needs(&self) -> &'static [ToolNeed] {
-        &[ToolNeed::Invitation]
-    }
+impl TypedTool for AnswerInvitation {
+    const NAME: &str = "answer_invitation";
+    const CLASS: ToolClass = ToolClass::Transactional;
+    const EFFECTS: Effects = Effects::SENDS_OUT;
+    const RESULT_WORDS: ResultWords = ResultWords::Engine;
+    const USES: ToolCapabilities = uses!(mail, calendar);
+    const NEEDS: &'static [ToolNeed] = &[ToolNeed::Invitation];
 
-    fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: "answer_invitation".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<AnswerInvitationArgs>(),
-            class: ToolClass::Transactional,
-            effects: Effects {
-                sends_out: true,
-                ..Effects::NONE
-            },
-            result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                mail: true,
-                calendar: true,
-                ..ToolCapabilities::NONE
-            },
-        }
-    }
-
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let args: AnswerInvitationArgs = read_args(call.args)?;
-            let (mail, events) = (call.env.mail()?, call.env.calendar()?);
-            may_send(mail)?;
-            let invitation = find(events, mail, &args).await?;
-            let organizer = organizer(&invitation)?;
-            require_newest(events, &invitation, &organizer).await?;
-            let attendee = invitation.attendee(&mail.persona_address);
-            let Some(attendee) = attendee else {
-                return Err(ToolError::mendable(
-                    "not_invited",
-                    "your address is not among those invited; write to the organizer with send_email",
-                ));
-            };
-            let (answer, word) = args.answer.words();
-            let comment = checked_comment(args.comment.as_deref().unwrap_or_default())?;
-            let summary = one_line(&invitation.summary);
-            let me = (attendee.name.as_str(), &mail.persona_address);
-            let text = answer_text(&invitation, me, (answer, comment), call.clock.now());
-            let draft = MailDraft {
-                is_reply: is_from(&organizer, mail),
-                to: vec![organizer.clone()],
-                subject: format!("{word}: {summary}"),
-                body: format!("{word}: {summary}\n\n{comment}").trim().to_owned(),
-                calendar: Some(DraftCalendar {
-                    method: "REPLY",
-                    text,
-                    event: EventWrite::Answer {
-                        uid: invitation.uid.clone(),
-                        organizer: organizer.key(),
-                        recurrence_id: invitation.recurrence_id.clone(),
-                        answer: answer.to_owned(),
-                    },
-                }),
-                ..MailDraft::default()
-            };
-            let mut result = described(&draft);
-            result["answer"] = answer.to_ascii_lowercase().into();
-            Ok(ToolOutcome {
-                result,
-                mail: Some(Box::new(draft)),
-                ..ToolOutcome::default()
-            })
-        })
+    async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        let (mail, events) = (call.env.mail()?, call.env.calendar()?);
+        may_send(mail)?;
+        let invitation = find(events, mail, &self).await?;
+        let organizer = organizer(&invitation)?;
+        require_newest(events, &invitation, &organizer).await?;
+        let attendee = invitation.attendee(&mail.persona_address);
+        let Some(attendee) = attendee else {
+            return refuse(
+                "not_invited",
+                "your address is not among those invited; write to the organizer with send_email",
+            );
+        };
+        let (answer, word) = self.answer.words();
+        let comment = checked_comment(self.comment.as_deref().unwrap_or_default())?;
+        let summary = one_line(&invitation.summary);
+        let me = (attendee.name.as_str(), &mail.persona_address);
+        let text = answer_text(&invitation, me, (answer, comment), call.clock.now());
+        let draft = MailDraft {
+            is_reply: is_from(&organizer, mail),
+            to: vec![organizer.clone()],
+            subject: format!("{word}: {summary}"),
+            body: format!("{word}: {summary}\n\n{comment}").trim().to_owned(),
+            calendar: Some(DraftCalendar {
+                method: "REPLY",
+                text,
+                event: EventWrite::Answer {
+                    uid: invitation.uid.clone(),
+                    organizer: organizer.key(),
+                    recurrence_id: invitation.recurrence_id.clone(),
+                    answer: answer.to_owned(),
+                },
+            }),
+            ..MailDraft::default()
+        };
+        let mut result = described(&draft);
+        result["answer"] = answer.to_ascii_lowercase().into();
+        Ok(ToolOutcome::mailing(result, draft))
     }
 }
 
@@ -132,7 +97,7 @@ impl Tool for AnswerInvitation {
 async fn find(
     events: EventReader<'_>,
     mail: &MailPolicy,
-    args: &AnswerInvitationArgs,
+    args: &AnswerInvitation,
 ) -> Result<CalendarEvent, ToolError> {
     let audience = EventAudience::of(mail)?;
     let parts = events.thread_parts(audience.rule(events)).await?;
@@ -177,14 +142,14 @@ async fn require_newest(
     let of = (invitation.uid.as_str(), organizer);
     let known = events.event(of, &invitation.recurrence_id).await?;
     match known {
-        Some(known) if known.is_cancelled => Err(ToolError::mendable(
+        Some(known) if known.is_cancelled => refuse(
             "invitation_cancelled",
             "its organizer has cancelled this event; there is nothing to answer",
-        )),
-        Some(known) if known.event.sequence > invitation.sequence => Err(ToolError::mendable(
+        ),
+        Some(known) if known.event.sequence > invitation.sequence => refuse(
             "invitation_outdated",
             "the organizer has sent a newer version of this event; answer that one, in the thread where it came",
-        )),
+        ),
         _ => Ok(()),
     }
 }
@@ -200,11 +165,11 @@ fn is_from(organizer: &Address, mail: &MailPolicy) -> bool {
 
 fn checked_comment(comment: &str) -> Result<&str, ToolError> {
     let comment = comment.trim();
-    let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
-    if comment.chars().count() > COMMENT_CHARS_MAX || !comment.chars().all(is_plain) {
-        let hint =
-            format!("the comment must be plain text of at most {COMMENT_CHARS_MAX} characters");
-        return Err(ToolError::mendable("bad_comment", hint));
+    if comment.chars().count() > COMMENT_CHARS_MAX || !is_plain(comment) {
+        return refuse(
+            "bad_comment",
+            format!("the comment must be plain text of at most {COMMENT_CHARS_MAX} characters"),
+        );
     }
     Ok(comment)
 }

@@ -8,31 +8,19 @@ use crate::calendar::{
 use crate::domain::{Address, Timestamp};
 use crate::store::EventWrite;
 use crate::text::one_line;
-use crate::tools::contract::arguments::read_args;
+use crate::tools::contract::*;
 use crate::tools::mail::send_email::{OneOrMany, described, may_send, read_recipients};
-use crate::tools::{
-    DraftCalendar, Effects, MailDraft, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass,
-    ToolDeclaration, ToolError, ToolNeed, ToolOutcome, arguments_schema,
-};
 use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeZone};
 use chrono_tz::Tz;
-use futures_util::future::BoxFuture;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 const SUMMARY_CHARS_MAX: usize = 200;
 const TEXT_CHARS_MAX: usize = 4000;
 
-/// Text that the model reads.
-const DESCRIPTION: &str = "Invites people to an event that you organize. With the `uid` of an event of yours it sends a new \
-         version to everybody invited.";
-
-pub struct Invite;
-
-/// Arguments, with the descriptions that the model reads.
+/// Invites people to an event that you organize. With the `uid` of an event of yours it sends a new version to
+/// everybody invited.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct InviteArgs {
+pub struct Invite {
     /// Title. Needed for a new event, as are start, end and attendees.
     summary: Option<String>,
     /// `2026-12-01T14:00`, or `2026-12-01` for a whole day.
@@ -51,68 +39,45 @@ struct InviteArgs {
     cancel: Option<bool>,
 }
 
-impl Tool for Invite {
-    fn needs(&self) -> &'static [ToolNeed] {
-        &[ToolNeed::Orders, ToolNeed::Invitation]
-    }
+impl TypedTool for Invite {
+    const NAME: &str = "invite";
+    const CLASS: ToolClass = ToolClass::Transactional;
+    const EFFECTS: Effects = Effects::SENDS_OUT;
+    const RESULT_WORDS: ResultWords = ResultWords::Engine;
+    const USES: ToolCapabilities = uses!(mail, calendar);
+    const NEEDS: &'static [ToolNeed] = &[ToolNeed::Orders, ToolNeed::Invitation];
 
-    fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: "invite".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<InviteArgs>(),
-            class: ToolClass::Transactional,
-            effects: Effects {
-                sends_out: true,
-                ..Effects::NONE
+    async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        may_send(call.env.mail()?)?;
+        let is_cancelled = self.cancel == Some(true);
+        let before = known(call, &self).await?;
+        let mut event = match before {
+            Some(before) => CalendarEvent {
+                sequence: before.sequence.saturating_add(1),
+                ..before
             },
-            result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                mail: true,
-                calendar: true,
-                ..ToolCapabilities::NONE
-            },
+            None => new_event(call)?,
+        };
+        change(&mut event, &self, call.env.calendar()?.zone())?;
+        let to = recipients(call, &mut event, self.attendees.as_ref())?;
+        event.stamped_at = Some(call.clock.now());
+        event.is_cancelled = is_cancelled;
+        let draft = draft(call, event, to)?;
+        let mut result = described(&draft);
+        if let Some(DraftCalendar {
+            event: EventWrite::Own { event, .. },
+            ..
+        }) = &draft.calendar
+        {
+            result["uid"] = event.uid.clone().into();
         }
-    }
-
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let args: InviteArgs = read_args(call.args)?;
-            may_send(call.env.mail()?)?;
-            let is_cancelled = args.cancel == Some(true);
-            let before = known(&call, &args).await?;
-            let mut event = match before {
-                Some(before) => CalendarEvent {
-                    sequence: before.sequence.saturating_add(1),
-                    ..before
-                },
-                None => new_event(&call)?,
-            };
-            change(&mut event, &args, call.env.calendar()?.zone())?;
-            let to = recipients(&call, &mut event, args.attendees.as_ref())?;
-            event.stamped_at = Some(call.clock.now());
-            event.is_cancelled = is_cancelled;
-            let draft = draft(&call, event, to)?;
-            let mut result = described(&draft);
-            if let Some(DraftCalendar {
-                event: EventWrite::Own { event, .. },
-                ..
-            }) = &draft.calendar
-            {
-                result["uid"] = event.uid.clone().into();
-            }
-            Ok(ToolOutcome {
-                result,
-                mail: Some(Box::new(draft)),
-                ..ToolOutcome::default()
-            })
-        })
+        Ok(ToolOutcome::mailing(result, draft))
     }
 }
 
 /// Returns the event that changes; `None`: it is a new one. Errors: there is none that everybody who reads the answer
 /// attends.
-async fn known(call: &ToolCall<'_>, args: &InviteArgs) -> Result<Option<CalendarEvent>, ToolError> {
+async fn known(call: &ToolCall<'_>, args: &Invite) -> Result<Option<CalendarEvent>, ToolError> {
     let Some(uid) = args
         .uid
         .as_deref()
@@ -120,10 +85,10 @@ async fn known(call: &ToolCall<'_>, args: &InviteArgs) -> Result<Option<Calendar
         .filter(|uid| !uid.is_empty())
     else {
         return match args.cancel {
-            Some(true) => Err(ToolError::mendable(
+            Some(true) => refuse(
                 "uid_missing",
                 "give the `uid` of the event that you cancel; list_events shows it",
-            )),
+            ),
             _ => Ok(None),
         };
     };
@@ -135,15 +100,15 @@ async fn known(call: &ToolCall<'_>, args: &InviteArgs) -> Result<Option<Calendar
         .await?;
     let audience = EventAudience::of(mail)?;
     match found.filter(|found| audience.takes_part_in(&found.event)) {
-        Some(found) if found.is_cancelled => Err(ToolError::mendable(
+        Some(found) if found.is_cancelled => refuse(
             "event_cancelled",
             "that event was cancelled; invite to a new one without `uid`",
-        )),
+        ),
         Some(found) => Ok(Some(found.event)),
-        None => Err(ToolError::mendable(
+        None => refuse(
             "event_not_found",
             "you organize no event with that `uid` that everybody who reads your answer attends; list_events shows yours",
-        )),
+        ),
     }
 }
 
@@ -160,12 +125,12 @@ fn new_event(call: &ToolCall<'_>) -> Result<CalendarEvent, ToolError> {
 }
 
 /// Takes what the arguments say over into the event. Errors: a time that is none, or that ends before it begins.
-fn change(event: &mut CalendarEvent, args: &InviteArgs, own_zone: Tz) -> Result<(), ToolError> {
+fn change(event: &mut CalendarEvent, args: &Invite, own_zone: Tz) -> Result<(), ToolError> {
     let typed = |text: &Option<String>, chars_max| match text.as_deref().map(str::trim) {
-        Some(text) if text.chars().count() > chars_max => Err(ToolError::mendable(
+        Some(text) if text.chars().count() > chars_max => refuse(
             "too_long",
             format!("a text of the event is longer than {chars_max} characters; say it shorter"),
-        )),
+        ),
         text => Ok(text.map(str::to_owned)),
     };
     if let Some(summary) = typed(&args.summary, SUMMARY_CHARS_MAX)? {
@@ -178,19 +143,18 @@ fn change(event: &mut CalendarEvent, args: &InviteArgs, own_zone: Tz) -> Result<
         event.description = description;
     }
     if event.summary.is_empty() {
-        return Err(ToolError::mendable(
-            "summary_missing",
-            "a new event needs a `summary`",
-        ));
+        return refuse("summary_missing", "a new event needs a `summary`");
     }
     let zone = match args.zone.as_deref().map(str::trim) {
         None | Some("") => own_zone,
         Some(name) => name.parse().map_err(|_| {
-            let hint = format!(
-                "no time zone `{}`; write one such as `Europe/Berlin`",
-                one_line(name)
-            );
-            ToolError::mendable("bad_zone", hint)
+            ToolError::mendable(
+                "bad_zone",
+                format!(
+                    "no time zone `{}`; write one such as `Europe/Berlin`",
+                    one_line(name)
+                ),
+            )
         })?,
     };
     if let Some(start) = &args.start {
@@ -205,10 +169,7 @@ fn change(event: &mut CalendarEvent, args: &InviteArgs, own_zone: Tz) -> Result<
 /// Computes the span of the event. Errors: start or end is missing, or they do not fit.
 fn checked_span(event: &mut CalendarEvent) -> Result<(), ToolError> {
     let (Some(start), Some(end)) = (&event.start, &event.end) else {
-        return Err(ToolError::mendable(
-            "time_missing",
-            "a new event needs `start` and `end`",
-        ));
+        return refuse("time_missing", "a new event needs `start` and `end`");
     };
     let fits = match (start.at, end.at) {
         (Some(start), Some(end)) => start < end,
@@ -216,10 +177,10 @@ fn checked_span(event: &mut CalendarEvent) -> Result<(), ToolError> {
         _ => false,
     };
     if !fits {
-        return Err(ToolError::mendable(
+        return refuse(
             "bad_time",
             "`end` must be after `start`, and both must be times or both days",
-        ));
+        );
     }
     event.spans = match (start.at, end.at) {
         (Some(start), Some(end)) => vec![TimeSpan { start, end }],
@@ -232,11 +193,13 @@ fn checked_span(event: &mut CalendarEvent) -> Result<(), ToolError> {
 fn read_time(typed: &str, zone: Tz, is_end: bool) -> Result<EventTime, ToolError> {
     let typed = typed.trim();
     let refused = || {
-        let hint = format!(
-            "`{}` is no time; write `2026-12-01T14:00`, or `2026-12-01` for a whole day",
-            one_line(typed)
-        );
-        ToolError::mendable("bad_time", hint)
+        ToolError::mendable(
+            "bad_time",
+            format!(
+                "`{}` is no time; write `2026-12-01T14:00`, or `2026-12-01` for a whole day",
+                one_line(typed)
+            ),
+        )
     };
     if let Ok(day) = NaiveDate::parse_from_str(typed, "%Y-%m-%d") {
         // RFC 5545 section 3.6.1: the end of whole days is the day after the last.
@@ -294,10 +257,7 @@ fn recipients(
         .filter_map(|person| Address::parse(&person.address).ok())
         .collect();
     match people.is_empty() {
-        true => Err(ToolError::mendable(
-            "attendees_missing",
-            "a new event needs `attendees`",
-        )),
+        true => refuse("attendees_missing", "a new event needs `attendees`"),
         false => Ok(people),
     }
 }

@@ -5,30 +5,17 @@ use crate::calendar::{CalendarEvent, TimeSpan};
 use crate::domain::Address;
 use crate::domain::{Readers, TextLabel, Timestamp, Trust};
 use crate::store::StoredEvent;
-use crate::tools::contract::arguments::{count, read_args};
-use crate::tools::{
-    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    ToolNeed, ToolOutcome, arguments_schema,
-};
-use futures_util::future::BoxFuture;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use crate::tools::contract::*;
 use std::time::Duration;
 
 const DAYS_MAX: usize = 366;
 const LISTED_MAX: usize = 100;
 
-/// Text that the model reads.
-const DESCRIPTION: &str = "Lists the events of your calendar, with your answers. Of events that not all readers of your \
-         answer take part in it shows only when you are busy.";
-
-pub struct ListEvents;
-
-/// Arguments, with the descriptions that the model reads.
+/// Lists the events of your calendar, with your answers. Of events that not all readers of your answer take part in it
+/// shows only when you are busy.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ListEventsArgs {
+pub struct ListEvents {
     /// Such as `2026-12-01T00:00:00Z`. Default: now.
     from: Option<String>,
     /// Default: 14.
@@ -36,68 +23,50 @@ struct ListEventsArgs {
     days: Option<f64>,
 }
 
-impl Tool for ListEvents {
-    fn needs(&self) -> &'static [ToolNeed] {
-        &[ToolNeed::Orders, ToolNeed::Invitation]
-    }
+impl TypedTool for ListEvents {
+    const NAME: &str = "list_events";
+    const EFFECTS: Effects = Effects::READS_PRIVATE;
+    const RESULT_WORDS: ResultWords = ResultWords::Letters;
+    const USES: ToolCapabilities = uses!(mail, calendar);
+    const NEEDS: &'static [ToolNeed] = &[ToolNeed::Orders, ToolNeed::Invitation];
 
-    fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: "list_events".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<ListEventsArgs>(),
-            class: ToolClass::Repeatable,
-            effects: Effects {
-                reads_private: true,
-                ..Effects::NONE
-            },
-            result_words: ResultWords::Letters,
-            capabilities: ToolCapabilities {
-                mail: true,
-                calendar: true,
-                ..ToolCapabilities::NONE
-            },
-        }
-    }
-
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let args: ListEventsArgs = read_args(call.args)?;
-            let from = match args.from.as_deref().map(str::trim) {
-                None | Some("") => call.clock.now(),
-                Some(typed) => Timestamp::parse(typed).ok_or_else(|| {
-                    let hint = "`from` is no instant; write one such as `2026-12-01T00:00:00Z`";
-                    ToolError::mendable("bad_time", hint)
-                })?,
-            };
-            let days = count(args.days, 14).clamp(1, DAYS_MAX);
-            let days = u64::try_from(days).unwrap_or(1);
-            let wanted = TimeSpan {
-                start: from,
-                end: from.plus(Duration::from_secs(days * 86_400)),
-            };
-            let (mail, calendar) = (call.env.mail()?, call.env.calendar()?);
-            let audience = EventAudience::of(mail)?;
-            // When the persona is busy is not for strangers.
-            let sees_busy = mail
-                .answers
-                .as_ref()
-                .is_none_or(|answered| answered.sender_trust >= Trust::Contact);
-            let events = calendar.between((wanted.start, wanted.end)).await?;
-            let mut listing = EventListing {
-                wanted,
-                own: mail.persona_address.key(),
-                label: TextLabel::default(),
-                found: Vec::new(),
-            };
-            for stored in events {
-                let is_whole = audience.takes_part_in(&stored.event);
-                if is_whole || (sees_busy && !stored.is_cancelled) {
-                    listing.add(&stored, is_whole);
-                }
+    async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        let from = match self.from.as_deref().map(str::trim) {
+            None | Some("") => call.clock.now(),
+            Some(typed) => Timestamp::parse(typed).ok_or_else(|| {
+                ToolError::mendable(
+                    "bad_time",
+                    "`from` is no instant; write one such as `2026-12-01T00:00:00Z`",
+                )
+            })?,
+        };
+        let days = count(self.days, 14).clamp(1, DAYS_MAX);
+        let days = u64::try_from(days).unwrap_or(1);
+        let wanted = TimeSpan {
+            start: from,
+            end: from.plus(Duration::from_secs(days * 86_400)),
+        };
+        let (mail, calendar) = (call.env.mail()?, call.env.calendar()?);
+        let audience = EventAudience::of(mail)?;
+        // When the persona is busy is not for strangers.
+        let sees_busy = mail
+            .answers
+            .as_ref()
+            .is_none_or(|answered| answered.sender_trust >= Trust::Contact);
+        let events = calendar.between((wanted.start, wanted.end)).await?;
+        let mut listing = EventListing {
+            wanted,
+            own: mail.persona_address.key(),
+            label: TextLabel::default(),
+            found: Vec::new(),
+        };
+        for stored in events {
+            let is_whole = audience.takes_part_in(&stored.event);
+            if is_whole || (sees_busy && !stored.is_cancelled) {
+                listing.add(&stored, is_whole);
             }
-            Ok(listing.outcome())
-        })
+        }
+        Ok(listing.outcome())
     }
 }
 
@@ -156,11 +125,10 @@ impl EventListing {
             .take(LISTED_MAX)
             .map(|(_, shown)| shown)
             .collect();
-        ToolOutcome {
-            result: json!({ "events": events, "count": total, "truncated": total > LISTED_MAX }),
-            label: self.label,
-            ..ToolOutcome::default()
-        }
+        ToolOutcome::labelled(
+            json!({ "events": events, "count": total, "truncated": total > LISTED_MAX }),
+            self.label,
+        )
     }
 }
 

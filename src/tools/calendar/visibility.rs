@@ -3,9 +3,8 @@
 use crate::calendar::CalendarEvent;
 use crate::domain::Address;
 use crate::store::ReadersRule;
-use crate::tools::contract::env::EventReader;
+use crate::tools::contract::*;
 use crate::tools::mail::visibility::whoever_may_see;
-use crate::tools::{MailPolicy, ToolError};
 
 /// People who read what the run writes, besides owners; `None`: owners alone.
 pub struct EventAudience(Option<Vec<Address>>);

@@ -20,7 +20,8 @@ pub(in crate::tools) fn validator(schema: &Value) -> Result<jsonschema::Validato
 pub(in crate::tools) fn check_against(
     schema: &Value,
     validator: &jsonschema::Validator,
-    (args, takes_one): (&Map<String, Value>, bool),
+    args: &Map<String, Value>,
+    takes_one: bool,
 ) -> Result<(), String> {
     let mut args = without_nulls(args);
     for (name, value) in &mut args {
@@ -41,21 +42,24 @@ pub(in crate::tools) fn check_against(
 }
 
 /// Reads checked arguments into a tool's own struct.
-pub(in crate::tools) fn read_args<T: DeserializeOwned>(
-    args: &Map<String, Value>,
-) -> Result<T, ToolError> {
+pub fn read_args<T: DeserializeOwned>(args: &Map<String, Value>) -> Result<T, ToolError> {
     serde_json::from_value(Value::Object(without_nulls(args)))
         .map_err(|error| ToolError::mendable("bad_arguments", error.to_string()))
 }
 
 /// Reads a count as models write it: `5.0` is 5, and a negative one is 0.
-pub(in crate::tools) fn count(typed: Option<f64>, default: usize) -> usize {
+pub fn count(typed: Option<f64>, default: usize) -> usize {
     // A cast from float to integer saturates, and turns NaN into 0.
     typed.map_or(default, |number| number as usize)
 }
 
+/// Reports whether a text has no control characters but those of lines and tabs.
+pub fn is_plain(text: &str) -> bool {
+    !text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+}
+
 /// Returns the arguments that were given: models write `null` for those that were not.
-pub(in crate::tools) fn without_nulls(args: &Map<String, Value>) -> Map<String, Value> {
+pub fn without_nulls(args: &Map<String, Value>) -> Map<String, Value> {
     args.iter()
         .filter(|(_, v)| !v.is_null())
         .map(|(k, v)| (k.clone(), v.clone()))

@@ -138,12 +138,14 @@ impl CommandRunner<'_> {
 
 /// Returns the error of a command that would write elsewhere by a file of the workspace.
 fn second_name(linked: &Path) -> ToolError {
-    let hint = format!(
-        "`{AGENT_FOLDER}/{}` has a second name (a hard link) outside of the workspace, so a command would change that file, too; no \
+    ToolError::mendable(
+        "second_name",
+        format!(
+            "`{AGENT_FOLDER}/{}` has a second name (a hard link) outside of the workspace, so a command would change that file, too; no \
          command is run until your owner has made it a copy",
-        visible(&linked.to_string_lossy())
-    );
-    ToolError::mendable("second_name", hint)
+            visible(&linked.to_string_lossy())
+        ),
+    )
 }
 
 /// Returns the place of a skill's folder, and where a command sees it.
@@ -179,13 +181,15 @@ fn interrupted() -> ToolError {
 
 fn not_run(error: SandboxError) -> ToolError {
     tracing::warn!(%error, "a command was not run");
-    let hint = match error {
-        SandboxError::NoSandbox(_) => {
-            "no command can be run here, and your owner can see why; finish without it"
-        }
-        SandboxError::Failed(_) => {
-            "the sandbox failed, and your owner can see why; the command may or may not have done its work"
-        }
-    };
-    ToolError::mendable("sandbox_failed", hint)
+    ToolError::mendable(
+        "sandbox_failed",
+        match error {
+            SandboxError::NoSandbox(_) => {
+                "no command can be run here, and your owner can see why; finish without it"
+            }
+            SandboxError::Failed(_) => {
+                "the sandbox failed, and your owner can see why; the command may or may not have done its work"
+            }
+        },
+    )
 }

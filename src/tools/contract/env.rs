@@ -5,12 +5,10 @@
 
 use super::attachment_documents;
 use super::commands::CommandRunner;
-use super::error::ToolError;
+use super::error::{ToolError, refuse};
 use super::mail_policy::MailPolicy;
-use super::mcp::McpServers;
 use super::memory::{MemoryAccess, MemoryPlace};
-use super::programs::OwnerPrograms;
-use super::question_vectors::QuestionVectors;
+use super::services::{McpServers, OwnerPrograms, QuestionVectors};
 use super::workspace::{KeptWorkspace, WorkspaceWriter};
 use crate::domain::{Address, MessageId, RunId, ThreadId, Timestamp};
 use crate::extract::{ExtractError, Extracted, Extractor};
@@ -86,6 +84,17 @@ impl ToolCapabilities {
     };
 }
 
+/// Capabilities of a tool: these, and no other.
+macro_rules! uses {
+    ($($capability:ident),*) => {
+        ToolCapabilities {
+            $($capability: true,)*
+            ..ToolCapabilities::NONE
+        }
+    };
+}
+pub(in crate::tools) use uses;
+
 /// Everything that a run can give to a tool.
 #[derive(Clone, Copy)]
 pub struct ToolResources<'a> {
@@ -129,6 +138,22 @@ pub struct ToolEnv<'a> {
     resources: ToolResources<'a>,
 }
 
+/// The resources of a call, if its tool declared that capability.
+macro_rules! granted {
+    ($env:ident.$capability:ident) => {
+        match $env.granted.$capability {
+            true => $env.resources,
+            false => {
+                let uses = stringify!($capability);
+                return refuse(
+                    "not_declared",
+                    format!("this tool did not declare that it uses `{uses}`, so it cannot work"),
+                );
+            }
+        }
+    };
+}
+
 impl<'a> ToolEnv<'a> {
     pub fn new(granted: ToolCapabilities, resources: ToolResources<'a>) -> Self {
         Self { granted, resources }
@@ -136,34 +161,30 @@ impl<'a> ToolEnv<'a> {
 
     /// Returns the persona's folder. Errors: `not_declared`.
     pub fn files(self) -> Result<&'a Dir, ToolError> {
-        declared(self.granted.files, "files").map(|()| self.resources.folder)
+        Ok(granted!(self.files).folder)
     }
 
     /// Returns the persona's folder, to write the owner's page. Errors: `not_declared`.
     pub fn page(self) -> Result<&'a Dir, ToolError> {
-        declared(self.granted.page, "page").map(|()| self.resources.folder)
+        Ok(granted!(self.page).folder)
     }
 
     /// Returns the recipients that the run may write to. Errors: `not_declared`.
     pub fn mail(self) -> Result<&'a MailPolicy, ToolError> {
-        declared(self.granted.mail, "mail").map(|()| self.resources.mail)
+        Ok(granted!(self.mail).mail)
     }
 
     /// Returns the search over the persona's messages. Errors: `not_declared`.
     pub fn search(self) -> Result<MessageSearcher<'a>, ToolError> {
-        declared(self.granted.search, "search").map(|()| MessageSearcher {
-            store: self.resources.store,
-            trigger: self.resources.trigger,
-            vectors: self.resources.question_vectors,
-        })
+        Ok(MessageSearcher(granted!(self.search)))
     }
 
     /// Returns the workspace, to write in. Errors: `not_declared`.
     pub fn workspace(self) -> Result<WorkspaceWriter<'a>, ToolError> {
         let ToolResources {
             folder, workspace, ..
-        } = self.resources;
-        declared(self.granted.workspace, "workspace").map(|()| WorkspaceWriter {
+        } = granted!(self.workspace);
+        Ok(WorkspaceWriter {
             folder,
             kept: workspace,
         })
@@ -171,7 +192,7 @@ impl<'a> ToolEnv<'a> {
 
     /// Returns the reader of documents. Errors: `not_declared`.
     pub fn documents(self) -> Result<&'a Extractor, ToolError> {
-        declared(self.granted.documents, "documents").map(|()| self.resources.documents)
+        Ok(granted!(self.documents).documents)
     }
 
     /// Returns the rule of a page's redirects.
@@ -181,35 +202,26 @@ impl<'a> ToolEnv<'a> {
 
     /// Returns the way to pages of the web. Errors: `not_declared`, `no_connections`.
     pub fn web(self) -> Result<&'a WebFetcher, ToolError> {
-        declared(self.granted.web, "web")?;
         let why = "this run opens no connection; finish without the page";
-        let web = self.resources.web;
-        web.ok_or_else(|| ToolError::mendable("no_connections", why))
+        given(granted!(self.web).web, "no_connections", why)
     }
 
     /// Returns the search of the web. Errors: `not_declared`, `no_connections`.
     pub fn web_search(self) -> Result<&'a WebSearcher, ToolError> {
-        declared(self.granted.web_search, "web_search")?;
         let why = "this run opens no connection; finish without a search";
-        let search = self.resources.web_search;
-        search.ok_or_else(|| ToolError::mendable("no_connections", why))
+        given(granted!(self.web_search).web_search, "no_connections", why)
     }
 
     /// Returns the way to programs of the owner. Errors: `not_declared`, `no_programs`.
     pub fn programs(self) -> Result<&'a dyn OwnerPrograms, ToolError> {
-        declared(self.granted.programs, "programs")?;
-        let why = "this run starts no program; finish without it";
-        let programs = self.resources.programs;
-        programs.ok_or_else(|| ToolError::mendable("no_programs", why))
+        given(granted!(self.programs).programs, "no_programs", NO_PROGRAM)
     }
 
     /// Returns the way to run commands in the workspace. Errors: `not_declared`, `no_programs`.
     pub fn commands(self) -> Result<CommandRunner<'a>, ToolError> {
-        declared(self.granted.commands, "commands")?;
-        let why = "this run starts no program; finish without it";
-        let resources = self.resources;
-        let given = resources.commands.zip(resources.workspace);
-        let (sandbox, workspace) = given.ok_or_else(|| ToolError::mendable("no_programs", why))?;
+        let resources = granted!(self.commands);
+        let both = resources.commands.zip(resources.workspace);
+        let (sandbox, workspace) = given(both, "no_programs", NO_PROGRAM)?;
         Ok(CommandRunner {
             sandbox,
             workspace,
@@ -219,61 +231,51 @@ impl<'a> ToolEnv<'a> {
 
     /// Returns the persona's approved skills. Errors: `not_declared`.
     pub fn skills(self) -> Result<SkillReader<'a>, ToolError> {
-        declared(self.granted.skills, "skills").map(|()| self.resources.skills)
+        Ok(granted!(self.skills).skills)
     }
 
     /// Returns the way to MCP servers. Errors: `not_declared`, `no_servers`.
     pub fn mcp(self) -> Result<&'a dyn McpServers, ToolError> {
-        declared(self.granted.mcp, "mcp")?;
         let why = "this run reaches no server; finish without it";
-        let mcp = self.resources.mcp;
-        mcp.ok_or_else(|| ToolError::mendable("no_servers", why))
+        given(granted!(self.mcp).mcp, "no_servers", why)
     }
 
     /// Returns the memory of the people around the run. Errors: `not_declared`, `nobody_to_remember`.
     pub fn memory(self) -> Result<MemoryAccess<'a>, ToolError> {
-        declared(self.granted.memory, "memory")?;
+        let resources = granted!(self.memory);
         let why = "this run answers nobody whose address is proved, so nothing is remembered of them; finish without it";
-        let place = self.resources.memory;
-        let place = place.ok_or_else(|| ToolError::mendable("nobody_to_remember", why))?;
+        let place = given(resources.memory, "nobody_to_remember", why)?;
         Ok(MemoryAccess {
-            entries: self.resources.store.memory(&place.circle),
+            entries: resources.store.memory(&place.circle),
             place,
         })
     }
 
     /// Returns all entries of the persona's memory. Errors: `not_declared`.
     pub fn whole_memory(self) -> Result<WholeMemory, ToolError> {
-        declared(self.granted.whole_memory, "whole_memory")?;
-        Ok(self.resources.store.whole_memory())
+        Ok(granted!(self.whole_memory).store.whole_memory())
     }
 
     /// Returns the events of the persona. Errors: `not_declared`.
     pub fn calendar(self) -> Result<EventReader<'a>, ToolError> {
-        declared(self.granted.calendar, "calendar").map(|()| EventReader(self.resources))
+        Ok(EventReader(granted!(self.calendar)))
     }
 
     /// Returns the messages of the persona. Errors: `not_declared`.
     pub fn letters(self) -> Result<MessageReader<'a>, ToolError> {
-        declared(self.granted.letters, "letters").map(|()| MessageReader(self.resources))
+        Ok(MessageReader(granted!(self.letters)))
     }
 }
 
-fn declared(is_granted: bool, capability: &str) -> Result<(), ToolError> {
-    if is_granted {
-        return Ok(());
-    }
-    let hint = format!("this tool did not declare that it uses `{capability}`, so it cannot work");
-    Err(ToolError::mendable("not_declared", hint))
+const NO_PROGRAM: &str = "this run starts no program; finish without it";
+
+fn given<T>(resource: Option<T>, code: &'static str, why: &str) -> Result<T, ToolError> {
+    resource.ok_or_else(|| ToolError::mendable(code, why))
 }
 
 /// Search over the persona's messages, and nothing else of its rows.
 #[derive(Clone, Copy)]
-pub struct MessageSearcher<'a> {
-    store: &'a PersonaStore,
-    trigger: &'a MessageId,
-    vectors: Option<&'a dyn QuestionVectors>,
-}
+pub struct MessageSearcher<'a>(ToolResources<'a>);
 
 impl MessageSearcher<'_> {
     /// Searches by words, and where they find something by vectors, too.
@@ -282,12 +284,14 @@ impl MessageSearcher<'_> {
         search: &MessageSearch,
         run: &RunId,
     ) -> Result<Vec<FoundMessage>, StoreError> {
+        let ToolResources { store, trigger, .. } = self.0;
         let question = async {
             let question = search.query.as_deref()?;
-            self.vectors?.vector(self.store, run, question).await
+            self.0.question_vectors?.vector(store, run, question).await
         };
-        let asks = Some(self.trigger);
-        self.store.search_with_vector(search, asks, question).await
+        store
+            .search_with_vector(search, Some(trigger), question)
+            .await
     }
 }
 

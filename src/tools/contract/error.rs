@@ -25,3 +25,8 @@ impl ToolError {
         }
     }
 }
+
+/// Refuses a call with a text that tells the model what would work.
+pub fn refuse<T>(code: &'static str, message: impl Into<String>) -> Result<T, ToolError> {
+    Err(ToolError::mendable(code, message))
+}

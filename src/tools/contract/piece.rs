@@ -21,7 +21,8 @@ pub struct TextPiece<'t> {
 /// times as long as the text.
 pub fn fitting_piece(
     text: &str,
-    (offset, length): (usize, usize),
+    offset: usize,
+    length: usize,
     result_bytes_max: usize,
     answer: impl Fn(TextPiece<'_>) -> Value,
 ) -> Value {
@@ -56,7 +57,7 @@ mod tests {
         for bytes_max in 4..40 {
             let (mut offset, mut joined) = (0, String::new());
             loop {
-                let piece = fitting_piece(&text, (offset, bytes_max), 160, answer);
+                let piece = fitting_piece(&text, offset, bytes_max, 160, answer);
                 joined.push_str(piece["content"].as_str().unwrap_or_default());
                 match piece["next"].as_u64() {
                     Some(next) => offset = next as usize,

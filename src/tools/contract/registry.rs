@@ -2,15 +2,11 @@
 //! the tools of an MCP server.
 
 use super::arguments::{check_against, validator};
-use super::error::ToolError;
-use super::tool::{
-    CallTrace, Effects, ResultWords, Tool, ToolCall, ToolClass, ToolDeclaration, ToolNeed,
-    ToolOutcome,
-};
+use super::tool::{Effects, ResultWords, Tool, ToolClass, ToolDeclaration};
 use serde_json::{Map, Value};
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 /// Most characters of a tool's name: the least that a provider takes (OpenAI, Anthropic: 64).
 const NAME_CHARS_MAX: usize = 64;
@@ -49,16 +45,6 @@ impl RegisteredTool {
         self.declaration.class
     }
 
-    /// Returns the time of its calls: [`Tool::timeout`].
-    pub fn timeout(&self) -> Option<Duration> {
-        self.tool.timeout()
-    }
-
-    /// Returns what makes it of use to a run: [`Tool::needs`].
-    pub fn needs(&self) -> &'static [ToolNeed] {
-        self.tool.needs()
-    }
-
     pub fn effects(&self) -> Effects {
         self.declaration.effects
     }
@@ -77,30 +63,17 @@ impl RegisteredTool {
         // What others execute gets the arguments as they are.
         let capabilities = self.declaration.capabilities;
         let takes_one = !capabilities.mcp && !capabilities.programs;
-        check_against(
-            schema,
-            compiled.as_ref().map_err(String::clone)?,
-            (args, takes_one),
-        )
+        let compiled = compiled.as_ref().map_err(String::clone)?;
+        check_against(schema, compiled, args, takes_one)
     }
+}
 
-    /// Executes a call: [`Tool::call`].
-    pub async fn call(&self, call: ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
-        self.tool.call(call).await
-    }
+/// Calls and what no declaration says: those of the tool.
+impl Deref for RegisteredTool {
+    type Target = dyn Tool;
 
-    /// Returns the expected effects of a call: [`Tool::expected_effects`].
-    pub async fn expected_effects(&self, call: ToolCall<'_>) -> Result<Value, ToolError> {
-        self.tool.expected_effects(call).await
-    }
-
-    /// Returns the outcome of an interrupted call: [`Tool::verify`].
-    pub async fn verify(
-        &self,
-        call: ToolCall<'_>,
-        expected: &Value,
-    ) -> Result<CallTrace, ToolError> {
-        self.tool.verify(call, expected).await
+    fn deref(&self) -> &Self::Target {
+        self.tool.as_ref()
     }
 }
 

@@ -1,6 +1,7 @@
 //! JSON Schema of a tool's arguments, made from the struct that they are read into, so that the two
 //! cannot drift apart.
 
+use crate::text::one_line;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
@@ -11,20 +12,32 @@ use serde_json::{Map, Value, json};
 /// that need not be given is not in `required`, and a `null` counts as absent. One text or several is a list here: a text alone
 /// counts as a list of one ([`check_args`](crate::tools::RegisteredTool::check_args)), and every schema costs its tokens.
 pub fn arguments_schema<T: JsonSchema>() -> Value {
-    let settings =
-        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    let generated = settings.into_generator().into_root_schema_for::<T>();
-    let fields = generated.as_value()["properties"].as_object();
+    let generated = generated::<T>();
+    let fields = generated["properties"].as_object();
     let fields = fields.into_iter().flatten();
     let properties: Map<String, Value> = fields
         .map(|(name, field)| (name.clone(), plain(field)))
         .collect();
     let mut schema = json!({ "type": "object", "properties": properties });
-    if let Some(required) = generated.as_value().get("required") {
+    if let Some(required) = generated.get("required") {
         schema["required"] = required.clone();
     }
     schema["additionalProperties"] = false.into();
     schema
+}
+
+/// Returns the doc comment of a tool's struct: the description that the model reads.
+pub fn description<T: JsonSchema>() -> String {
+    one_line(generated::<T>()["description"].as_str().unwrap_or_default())
+}
+
+fn generated<T: JsonSchema>() -> Value {
+    let settings =
+        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    settings
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value()
 }
 
 /// Returns one field's schema without `null`, formats and bounds, in a fixed order of keywords.
@@ -52,8 +65,7 @@ fn plain(schema: &Value) -> Value {
     }
     let description = schema["description"].as_str();
     if let Some(description) = description.filter(|words| !words.is_empty()) {
-        let line = description.split_whitespace().collect::<Vec<_>>().join(" ");
-        plain.insert("description".to_owned(), Value::String(line));
+        plain.insert("description".to_owned(), one_line(description).into());
     }
     Value::Object(plain)
 }

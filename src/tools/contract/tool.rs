@@ -65,7 +65,7 @@ pub struct ToolDeclaration {
     /// Text that the model reads.
     pub description: String,
     /// JSON Schema of the arguments: an object with `additionalProperties: false`. Tools of this
-    /// engine make it from their typed arguments ([`arguments_schema`](crate::tools::arguments_schema)).
+    /// engine make it from their fields.
     pub input_schema: Value,
     /// Permission of recovery when a call was started and no result was stored.
     pub class: ToolClass,
@@ -104,6 +104,23 @@ impl Effects {
         runs_code: false,
         is_gated: false,
         senders: None,
+    };
+
+    pub const READS_PRIVATE: Self = Self {
+        reads_private: true,
+        ..Self::NONE
+    };
+
+    pub const SENDS_OUT: Self = Self {
+        sends_out: true,
+        ..Self::NONE
+    };
+
+    /// Changes that have no effect by words of low trust.
+    pub const GATED_CHANGE: Self = Self {
+        changes_state: true,
+        is_gated: true,
+        ..Self::NONE
     };
 
     /// Returns the effects of a tool that its owner declares.
@@ -217,6 +234,19 @@ pub enum CallTrace {
     Neither,
 }
 
+impl CallTrace {
+    /// Returns the outcome by the digest of what there is now, and of what there was before the call and is to be after it.
+    pub fn of_digest(now: &Value, expected: &Value, result: impl FnOnce() -> Value) -> Self {
+        if *now == expected["before"] && expected.is_object() {
+            Self::Untouched
+        } else if *now == expected["after"] {
+            Self::Done(Box::new(result().into()))
+        } else {
+            Self::Neither
+        }
+    }
+}
+
 /// Inputs of a call.
 pub struct ToolCall<'a> {
     /// Run in which it is made.
@@ -259,6 +289,38 @@ pub struct ToolOutcome {
     pub question: Option<OwnerQuestion>,
     /// Trust and readers of what the result holds, as far as they limit what the run may do next.
     pub label: TextLabel,
+}
+
+impl From<Value> for ToolOutcome {
+    fn from(result: Value) -> Self {
+        Self {
+            result,
+            ..Self::default()
+        }
+    }
+}
+
+impl ToolOutcome {
+    pub fn labelled(result: Value, label: TextLabel) -> Self {
+        Self {
+            label,
+            ..result.into()
+        }
+    }
+
+    pub fn mailing(result: Value, draft: MailDraft) -> Self {
+        Self {
+            mail: Some(Box::new(draft)),
+            ..result.into()
+        }
+    }
+
+    pub fn writing(result: Value, memory: MemoryWrite) -> Self {
+        Self {
+            memory: Some(Box::new(memory)),
+            ..result.into()
+        }
+    }
 }
 
 /// What the owner is asked by a tool.

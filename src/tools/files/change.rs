@@ -1,16 +1,16 @@
 //! A change of one file in the workspace: checked, written whole or not at all, verified after a crash.
 
 use super::folder::{
-    FILE_NOT_FOUND, is_in_workspace, on_disk, open_for, path_error, place_in_workspace, shown,
+    FILE_NOT_FOUND, cannot_use, digest, is_in_workspace, on_disk, open_for, path_error,
+    place_in_workspace, replace, shown,
 };
 use crate::config::AGENT_FOLDER;
 use crate::domain::sha256_hex;
 use crate::store::files::workspace::{WorkspaceError, WorkspaceUsage};
 use crate::tools::contract::workspace::WorkspaceWriter;
-use crate::tools::{CallTrace, Reader, ToolCall, ToolError, ToolOutcome};
-use cap_std::fs_utf8::{Dir, OpenOptions};
-use serde_json::{Value, json};
-use std::io::{self, ErrorKind, Read, Write};
+use crate::tools::contract::*;
+use cap_std::fs_utf8::Dir;
+use std::io::{ErrorKind, Read};
 
 /// Beginning of the names of files that are not whole yet.
 const UNFINISHED: &str = ".attache-unfinished-";
@@ -37,9 +37,11 @@ impl WorkspaceChange {
     pub fn of(call: &ToolCall<'_>, path: &str, content: NewContent) -> Result<Self, ToolError> {
         if call.reader != Reader::Owner {
             // What such a run writes would count as the owner's words in a later run.
-            let hint = "files are changed in runs of your owner that have read nothing of others; say in your answer what \
-                        you would write";
-            return Err(ToolError::mendable("workspace_not_allowed", hint));
+            return refuse(
+                "workspace_not_allowed",
+                "files are changed in runs of your owner that have read nothing of others; say in your answer what \
+                        you would write",
+            );
         }
         let path = path.trim().trim_start_matches("./");
         let is_plain = path.split('/').all(|name| {
@@ -47,21 +49,27 @@ impl WorkspaceChange {
         });
         let is_inside = is_in_workspace(path) && path.contains('/');
         if path.len() > PATH_BYTES_MAX || path.split('/').any(|name| name.len() > NAME_BYTES_MAX) {
-            let hint = format!(
-                "the path is too long: at most {PATH_BYTES_MAX} bytes, and {NAME_BYTES_MAX} for each name in it"
+            return refuse(
+                "path_not_allowed",
+                format!(
+                    "the path is too long: at most {PATH_BYTES_MAX} bytes, and {NAME_BYTES_MAX} for each name in it"
+                ),
             );
-            return Err(ToolError::mendable("path_not_allowed", hint));
         }
         if path.split('/').count() > FOLDERS_MAX {
-            let hint = format!("the path is too deep: at most {FOLDERS_MAX} names");
-            return Err(ToolError::mendable("path_not_allowed", hint));
+            return refuse(
+                "path_not_allowed",
+                format!("the path is too deep: at most {FOLDERS_MAX} names"),
+            );
         }
         if !is_plain || !is_inside {
-            let hint = format!(
-                "`{}` is no path in `{AGENT_FOLDER}/`; write one such as `{AGENT_FOLDER}/notes/rooms.md`",
-                shown(path)
+            return refuse(
+                "path_not_allowed",
+                format!(
+                    "`{}` is no path in `{AGENT_FOLDER}/`; write one such as `{AGENT_FOLDER}/notes/rooms.md`",
+                    shown(path)
+                ),
             );
-            return Err(ToolError::mendable("path_not_allowed", hint));
         }
         Ok(Self {
             path: path.to_owned(),
@@ -90,10 +98,7 @@ impl WorkspaceChange {
             self.apply(folder, usage, fits)
         };
         let result = writer.change(call.run, call.clock.now(), change).await?;
-        Ok(ToolOutcome {
-            result,
-            ..ToolOutcome::default()
-        })
+        Ok(result.into())
     }
 
     fn apply(
@@ -106,11 +111,13 @@ impl WorkspaceChange {
         let (path, bytes_max) = (self.path.clone(), self.bytes_max);
         let after = (self.content)(before.as_deref())?;
         if after.len() > bytes_max {
-            let hint = format!(
-                "the file would have {} bytes, and at most {bytes_max} are allowed",
-                after.len()
+            return refuse(
+                "file_too_large",
+                format!(
+                    "the file would have {} bytes, and at most {bytes_max} are allowed",
+                    after.len()
+                ),
             );
-            return Err(ToolError::mendable("file_too_large", hint));
         }
         let more = WorkspaceUsage {
             bytes: after
@@ -124,7 +131,8 @@ impl WorkspaceChange {
         let changed = before.as_deref() != Some(after.as_str());
         if changed {
             let (parent, name) = place_in_workspace(folder, &path, true)?;
-            replace(&parent, name, &after).map_err(|error| path_error(&path, &error))?;
+            let unfinished = format!("{UNFINISHED}{}", sha256_hex(&[name.as_bytes()]));
+            replace(&parent, &unfinished, name, &after).map_err(cannot_use(&path))?;
         }
         Ok(
             json!({ "path": path, "changed": changed, "bytes": after.len(), "sha256": digest(Some(&after)) }),
@@ -148,16 +156,16 @@ impl WorkspaceChange {
         let (file, _) = open_for(folder, &self.path, self.reader)?;
         let mut bytes = Vec::new();
         let read = file.take(self.bytes_max as u64 + 1).read_to_end(&mut bytes);
-        read.map_err(|error| path_error(&self.path, &error))?;
+        read.map_err(cannot_use(&self.path))?;
         match String::from_utf8(bytes) {
             Ok(text) if text.len() <= self.bytes_max => Ok(Some(text)),
-            _ => {
-                let hint = format!(
+            _ => refuse(
+                "not_a_text",
+                format!(
                     "`{}` is too large or no UTF-8 text, so it is not changed; write another file",
                     self.path
-                );
-                Err(ToolError::mendable("not_a_text", hint))
-            }
+                ),
+            ),
         }
     }
 }
@@ -182,26 +190,10 @@ pub async fn verified(call: &ToolCall<'_>, expected: &Value) -> Result<CallTrace
     });
     let now = now.await?;
     let digest = digest(now.as_deref());
-    Ok(if digest == expected["before"] {
-        CallTrace::Untouched
-    } else if digest == expected["after"] {
-        let bytes = now.map_or(0, |text| text.len());
-        let result =
-            json!({ "path": expected["path"], "changed": true, "bytes": bytes, "sha256": digest });
-        CallTrace::Done(Box::new(ToolOutcome {
-            result,
-            ..ToolOutcome::default()
-        }))
-    } else {
-        CallTrace::Neither
-    })
-}
-
-/// Returns the digest; `null` when there is no file.
-fn digest(text: Option<&str>) -> Value {
-    text.map_or(Value::Null, |text| {
-        Value::String(sha256_hex(&[text.as_bytes()]))
-    })
+    Ok(CallTrace::of_digest(&digest, expected, || {
+        let bytes = now.as_ref().map_or(0, String::len);
+        json!({ "path": expected["path"], "changed": true, "bytes": bytes, "sha256": digest })
+    }))
 }
 
 pub fn over_quota(error: &WorkspaceError) -> ToolError {
@@ -209,21 +201,4 @@ pub fn over_quota(error: &WorkspaceError) -> ToolError {
         WorkspaceError::Io(error) => path_error(AGENT_FOLDER, error),
         error => ToolError::mendable("workspace_full", error.to_string()),
     }
-}
-
-/// Writes and syncs the content under another name, then renames it: a reader sees the old or the new one, and a link that
-/// has the name is replaced, not followed.
-fn replace(parent: &Dir, name: &str, content: &str) -> io::Result<()> {
-    let unfinished = format!("{UNFINISHED}{}", sha256_hex(&[name.as_bytes()]));
-    match parent.remove_file(&unfinished) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file =
-        parent.open_with(&unfinished, OpenOptions::new().write(true).create_new(true))?;
-    file.write_all(content.as_bytes())?;
-    file.sync_all()?;
-    parent.rename(&unfinished, parent, name)?;
-    // The rename itself is durable only once the folder is.
-    parent.open(".")?.sync_all()
 }

@@ -7,14 +7,14 @@
 //! none is followed: every folder on the way is opened by itself ([`place_in_workspace`]).
 
 use crate::config::{AGENT_FOLDER, CORRESPONDENTS_FOLDER, is_for_owner_alone};
-use crate::domain::TextLabel;
 use crate::domain::memory::lines::label_of_lines;
+use crate::domain::{TextLabel, sha256_hex};
 use crate::mutants::is_off;
-use crate::tools::{Reader, ToolError};
+use crate::tools::contract::*;
 use cap_std::fs_utf8::camino::{Utf8Component, Utf8Path};
 use cap_std::fs_utf8::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use rustix::fs::{Mode, OFlags};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 
 /// Does file work on a thread that may block. A dropped call lets the work finish; it is bounded by
 /// sizes.
@@ -23,16 +23,9 @@ where
     T: Send + 'static,
     F: FnOnce(&Dir) -> Result<T, ToolError> + Send + 'static,
 {
-    let folder = folder
-        .try_clone()
-        .map_err(|error| path_error(".", &error))?;
+    let folder = folder.try_clone().map_err(cannot_use("."))?;
     let done = tokio::task::spawn_blocking(move || work(&folder)).await;
-    done.unwrap_or_else(|_| {
-        Err(ToolError::mendable(
-            "file_error",
-            "the file work was interrupted; try again",
-        ))
-    })
+    done.unwrap_or_else(|_| refuse("file_error", "the file work was interrupted; try again"))
 }
 
 /// Error code of a path without a file.
@@ -96,7 +89,7 @@ pub fn real_path(folder: &Dir, path: &str, reader: Reader) -> Result<String, Too
 pub fn followed(folder: &Dir, path: &str) -> Result<String, ToolError> {
     let real = folder
         .canonicalize(path)
-        .map_err(|error| path_error(path, &error))?
+        .map_err(cannot_use(path))?
         .into_string();
     match without_dots(path).filter(|plain| is_in_workspace(plain)) {
         Some(plain) if plain != real && !is_off("G19.links") => Err(through_a_link(path)),
@@ -119,11 +112,13 @@ fn without_dots(path: &str) -> Option<String> {
 }
 
 fn through_a_link(path: &str) -> ToolError {
-    let hint = format!(
-        "`{}` leads through a link, and links in `{AGENT_FOLDER}/` are not followed; use the path of the file itself",
-        shown(path)
-    );
-    ToolError::mendable("path_not_allowed", hint)
+    ToolError::mendable(
+        "path_not_allowed",
+        format!(
+            "`{}` leads through a link, and links in `{AGENT_FOLDER}/` are not followed; use the path of the file itself",
+            shown(path)
+        ),
+    )
 }
 
 /// Opens the folder of a file in the workspace, each folder on the way by itself and no link: what is done in it is done in
@@ -134,21 +129,21 @@ pub fn place_in_workspace<'p>(
     path: &'p str,
     is_made: bool,
 ) -> Result<(Dir, &'p str), ToolError> {
-    let failed = |error: &io::Error| path_error(path, error);
+    let failed = cannot_use(path);
     let (parents, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let mut dir = folder.try_clone().map_err(|error| failed(&error))?;
+    let mut dir = folder.try_clone().map_err(failed)?;
     for parent in parents.split('/').filter(|parent| !parent.is_empty()) {
         if is_made
             && let Err(error) = dir.create_dir(parent)
             && error.kind() != ErrorKind::AlreadyExists
         {
-            return Err(failed(&error));
+            return Err(failed(error));
         }
         let opened = open_itself(&dir, parent, OFlags::DIRECTORY);
         dir = match opened {
             Ok(opened) => Dir::from_std_file(opened),
             Err(_) if is_link(&dir, parent) => return Err(through_a_link(path)),
-            Err(error) => return Err(failed(&error)),
+            Err(error) => return Err(failed(error)),
         };
     }
     Ok((dir, name))
@@ -205,12 +200,12 @@ pub fn not_allowed(code: &'static str, path: &str, Closed(why): Closed) -> ToolE
 /// Opens a file for reading that [`real_path`] has permitted.
 pub fn open_for(folder: &Dir, path: &str, reader: Reader) -> Result<(File, u64), ToolError> {
     if is_off("G19") {
-        let file = std::fs::File::open(path).map_err(|error| path_error(path, &error))?;
+        let file = std::fs::File::open(path).map_err(cannot_use(path))?;
         return Ok((File::from_std(file), 0));
     }
     let real = real_path(folder, path, reader)?;
     let (file, size) = open_real(folder, &real)?;
-    let metadata = file.metadata().map_err(|error| path_error(path, &error))?;
+    let metadata = file.metadata().map_err(cannot_use(path))?;
     if let Some(closed) = second_name(folder, &metadata, reader) {
         return Err(not_allowed("file_not_allowed", path, closed));
     }
@@ -237,7 +232,7 @@ pub fn open_real(folder: &Dir, real: &str) -> Result<(File, u64), ToolError> {
         return open_regular(folder, real);
     }
     let (dir, name) = place_in_workspace(folder, real, false)?;
-    let failed = |error: io::Error| path_error(real, &error);
+    let failed = cannot_use(real);
     let metadata = match is_off("G19.links") {
         true => dir.metadata(name),
         false => dir.symlink_metadata(name),
@@ -252,9 +247,7 @@ pub fn open_real(folder: &Dir, real: &str) -> Result<(File, u64), ToolError> {
 /// Opens a folder to list it, by a path with its links followed.
 pub fn open_folder(folder: &Dir, real: &str) -> Result<Dir, ToolError> {
     if !is_in_workspace(real) {
-        return folder
-            .open_dir(real)
-            .map_err(|error| path_error(real, &error));
+        return folder.open_dir(real).map_err(cannot_use(real));
     }
     let below = format!("{real}/.");
     place_in_workspace(folder, &below, false).map(|(dir, _)| dir)
@@ -264,23 +257,55 @@ pub fn open_folder(folder: &Dir, real: &str) -> Result<Dir, ToolError> {
 pub fn open_regular(folder: &Dir, path: &str) -> Result<(File, u64), ToolError> {
     // Checked before it is opened, because opening a device can have effects; and afterwards,
     // because only the open file itself cannot be exchanged for another.
-    require_regular(
-        path,
-        &folder
-            .metadata(path)
-            .map_err(|error| path_error(path, &error))?,
-    )?;
+    require_regular(path, &folder.metadata(path).map_err(cannot_use(path))?)?;
     // A FIFO that took the file's place would otherwise block until it has a writer.
     let options = OpenOptions::new()
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
         .to_owned();
-    let file = folder
-        .open_with(path, &options)
-        .map_err(|error| path_error(path, &error))?;
-    let metadata = file.metadata().map_err(|error| path_error(path, &error))?;
+    let file = folder.open_with(path, &options).map_err(cannot_use(path))?;
+    let metadata = file.metadata().map_err(cannot_use(path))?;
     require_regular(path, &metadata)?;
     Ok((file, metadata.len()))
+}
+
+/// Waits for the lock of this path. Closing the file releases it.
+pub fn lock(folder: &Dir, path: &str) -> io::Result<std::fs::File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    let lock = folder.open_with(path, &options)?.into_std();
+    lock.lock()?;
+    Ok(lock)
+}
+
+/// Writes and syncs a text under a name that no other file has.
+pub fn write_new(folder: &Dir, path: &str, text: &str) -> io::Result<()> {
+    let mut file = folder.open_with(path, OpenOptions::new().write(true).create_new(true))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// Removes a file that may not be there.
+pub fn remove_unfinished(folder: &Dir, path: &str) -> io::Result<()> {
+    match folder.remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Writes and syncs a text under another name, then renames it: a reader sees the old or the new one, and a link that has
+/// the name is replaced, not followed.
+pub fn replace(folder: &Dir, unfinished: &str, path: &str, text: &str) -> io::Result<()> {
+    remove_unfinished(folder, unfinished)?;
+    write_new(folder, unfinished, text)?;
+    folder.rename(unfinished, folder, path)?;
+    // The rename itself is durable only once the folder is.
+    folder.open(".")?.sync_all()
+}
+
+/// Returns the digest of a text; `null` when there is none.
+pub fn digest(text: Option<&str>) -> Value {
+    text.map(|text| sha256_hex(&[text.as_bytes()])).into()
 }
 
 fn require_regular(path: &str, metadata: &Metadata) -> Result<(), ToolError> {
@@ -320,6 +345,11 @@ pub fn path_error(path: &str, error: &io::Error) -> ToolError {
         ),
         kind => ToolError::mendable("file_error", format!("`{path}` cannot be used: {kind}")),
     }
+}
+
+/// [`path_error`] of this path.
+pub fn cannot_use(path: &str) -> impl Fn(io::Error) -> ToolError + Copy {
+    move |error| path_error(path, &error)
 }
 
 /// Returns a path in the form that an error may quote.

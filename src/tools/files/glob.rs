@@ -2,71 +2,37 @@
 
 use super::folder::{is_private_name, label_of_names, on_disk};
 use super::walk::files_below;
-use crate::tools::contract::arguments::read_args;
-use crate::tools::{
-    Effects, Reader, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
-    ToolError, ToolNeed, ToolOutcome, arguments_schema,
-};
+use crate::tools::contract::*;
 use cap_std::fs_utf8::Dir;
-use futures_util::future::BoxFuture;
 use globset::{GlobBuilder, GlobMatcher};
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 const PATTERN_CHARS_MAX: usize = 300;
 /// Most files of one answer.
 const FILES_MAX: usize = 500;
 
-/// Text that the model reads.
-const DESCRIPTION: &str = "Finds files in your folder by a pattern of their paths: `*` is any characters but `/`, `**` any \
-         folders, `{a,b}` either.";
-
-pub struct Glob;
-
-/// Arguments, with the descriptions that the model reads.
+/// Finds files in your folder by a pattern of their paths: `*` is any characters but `/`, `**` any folders, `{a,b}`
+/// either.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct GlobArgs {
+pub struct Glob {
     /// Such as `knowledge/**/*.md`.
     pattern: String,
 }
 
-impl Tool for Glob {
-    fn needs(&self) -> &'static [ToolNeed] {
-        &[ToolNeed::Orders]
-    }
+impl TypedTool for Glob {
+    const NAME: &str = "glob";
+    const RESULT_WORDS: ResultWords = ResultWords::Engine;
+    const USES: ToolCapabilities = uses!(files);
+    const NEEDS: &'static [ToolNeed] = &[ToolNeed::Orders];
 
-    fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: "glob".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<GlobArgs>(),
-            class: ToolClass::Repeatable,
-            effects: Effects::NONE,
-            result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                files: true,
-                ..ToolCapabilities::NONE
-            },
-        }
-    }
-
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let args: GlobArgs = read_args(call.args)?;
-            let pattern = path_pattern("pattern", &args.pattern)?;
-            let (bytes_max, reader) = (call.limits.result_bytes_max, call.reader);
-            let found = on_disk(call.env.files()?, move |folder| {
-                found(folder, &pattern, bytes_max, reader)
-            });
-            let (result, has_private) = found.await?;
-            Ok(ToolOutcome {
-                result,
-                label: label_of_names(has_private),
-                ..ToolOutcome::default()
-            })
-        })
+    async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        let pattern = path_pattern("pattern", &self.pattern)?;
+        let (bytes_max, reader) = (call.limits.result_bytes_max, call.reader);
+        let found = on_disk(call.env.files()?, move |folder| {
+            found(folder, &pattern, bytes_max, reader)
+        });
+        let (result, has_private) = found.await?;
+        Ok(ToolOutcome::labelled(result, label_of_names(has_private)))
     }
 }
 
@@ -74,9 +40,10 @@ impl Tool for Glob {
 pub fn path_pattern(field: &str, typed: &str) -> Result<GlobMatcher, ToolError> {
     let typed = typed.trim().trim_start_matches("./");
     let bad = |why: String| {
-        let hint =
-            format!("field `{field}` is no pattern: {why}; write one such as `knowledge/**/*.md`");
-        ToolError::mendable("bad_pattern", hint)
+        ToolError::mendable(
+            "bad_pattern",
+            format!("field `{field}` is no pattern: {why}; write one such as `knowledge/**/*.md`"),
+        )
     };
     if typed.is_empty() || typed.chars().count() > PATTERN_CHARS_MAX {
         return Err(bad(format!(

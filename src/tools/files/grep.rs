@@ -6,18 +6,10 @@ use super::walk::{WalkedFile, files_below};
 use crate::domain::TextLabel;
 use crate::mime;
 use crate::text::truncated;
-use crate::tools::contract::arguments::{count, read_args};
-use crate::tools::{
-    Effects, Reader, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
-    ToolError, ToolLimits, ToolOutcome, arguments_schema,
-};
+use crate::tools::contract::*;
 use cap_std::fs_utf8::Dir;
-use futures_util::future::BoxFuture;
 use globset::GlobMatcher;
 use regex::{Regex, RegexBuilder};
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
 use std::io::Read;
 
 const PATTERN_CHARS_MAX: usize = 500;
@@ -30,16 +22,10 @@ const LIMIT_MAX: usize = 500;
 /// Most characters of a line that is shown.
 const LINE_CHARS_MAX: usize = 300;
 
-/// Text that the model reads.
-const DESCRIPTION: &str =
-    "Finds lines in the text files of your folder, with file and line number.";
-
-pub struct Grep;
-
-/// Arguments, with the descriptions that the model reads.
+/// Finds lines in the text files of your folder, with file and line number.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct GrepArgs {
+pub struct Grep {
     /// Regular expression, without look-around.
     pattern: String,
     /// File or folder. Default: all.
@@ -52,35 +38,17 @@ struct GrepArgs {
     limit: Option<f64>,
 }
 
-impl Tool for Grep {
-    fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: "grep".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<GrepArgs>(),
-            class: ToolClass::Repeatable,
-            effects: Effects::NONE,
-            result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                files: true,
-                ..ToolCapabilities::NONE
-            },
-        }
-    }
+impl TypedTool for Grep {
+    const NAME: &str = "grep";
+    const RESULT_WORDS: ResultWords = ResultWords::Engine;
+    const USES: ToolCapabilities = uses!(files);
 
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let args: GrepArgs = read_args(call.args)?;
-            let wanted = LineSearch::of(&args, call.limits, call.reader)?;
-            let path = args.path.unwrap_or_default();
-            let found = on_disk(call.env.files()?, move |folder| wanted.run(folder, &path));
-            let (result, label) = found.await?;
-            Ok(ToolOutcome {
-                result,
-                label,
-                ..ToolOutcome::default()
-            })
-        })
+    async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        let wanted = LineSearch::of(&self, call.limits, call.reader)?;
+        let path = self.path.unwrap_or_default();
+        let found = on_disk(call.env.files()?, move |folder| wanted.run(folder, &path));
+        let (result, label) = found.await?;
+        Ok(ToolOutcome::labelled(result, label))
     }
 }
 
@@ -93,10 +61,12 @@ struct LineSearch {
 }
 
 impl LineSearch {
-    fn of(args: &GrepArgs, limits: &ToolLimits, reader: Reader) -> Result<Self, ToolError> {
+    fn of(args: &Grep, limits: &ToolLimits, reader: Reader) -> Result<Self, ToolError> {
         let bad = |why: &str| {
-            let hint = format!("field `pattern` is no usable regular expression: {why}");
-            ToolError::mendable("bad_pattern", hint)
+            ToolError::mendable(
+                "bad_pattern",
+                format!("field `pattern` is no usable regular expression: {why}"),
+            )
         };
         if args.pattern.is_empty() || args.pattern.chars().count() > PATTERN_CHARS_MAX {
             return Err(bad(&format!(

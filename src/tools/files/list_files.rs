@@ -1,75 +1,39 @@
 //! `list_files`: lists the persona's folder. The smallest tool: copy this file to start a new one.
 
-use crate::tools::contract::arguments::read_args;
+use crate::tools::contract::*;
 use crate::tools::files::folder::{
-    is_private_name, label_of_names, objection, on_disk, open_folder, path_error, real_path,
-};
-use crate::tools::{
-    Effects, Reader, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
-    ToolError, ToolNeed, ToolOutcome, arguments_schema,
+    cannot_use, is_private_name, label_of_names, objection, on_disk, open_folder, real_path,
 };
 use cap_std::fs_utf8::Dir;
-use futures_util::future::BoxFuture;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 /// Most entries of one answer; further ones are left out, and the answer says so.
 const ENTRIES_MAX: usize = 500;
 /// Deepest folder below the listed one that is entered.
 const DEPTH_MAX: usize = 6;
 
-/// Text that the model reads.
-const DESCRIPTION: &str =
-    "Lists the files in your folder and its subfolders, with their sizes in bytes.";
-
-pub struct ListFiles;
-
-/// Arguments, with the descriptions that the model reads.
+/// Lists the files in your folder and its subfolders, with their sizes in bytes.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ListFilesArgs {
+pub struct ListFiles {
     /// A subfolder such as `knowledge`. Default: all.
     path: Option<String>,
 }
 
-impl Tool for ListFiles {
-    fn needs(&self) -> &'static [ToolNeed] {
-        &[ToolNeed::Orders]
-    }
+impl TypedTool for ListFiles {
+    const NAME: &str = "list_files";
+    // What comes from elsewhere, such as a web page, is `Unknown`.
+    const RESULT_WORDS: ResultWords = ResultWords::Engine;
+    const USES: ToolCapabilities = uses!(files);
+    const NEEDS: &'static [ToolNeed] = &[ToolNeed::Orders];
 
-    fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: "list_files".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<ListFilesArgs>(),
-            class: ToolClass::Repeatable,
-            effects: Effects::NONE,
-            // What comes from elsewhere, such as a web page, is `Unknown`.
-            result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                files: true,
-                ..ToolCapabilities::NONE
-            },
-        }
-    }
-
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let path = read_args::<ListFilesArgs>(call.args)?
-                .path
-                .unwrap_or_else(|| ".".to_owned());
-            let (bytes_max, reader) = (call.limits.result_bytes_max, call.reader);
-            let (result, has_private) = on_disk(call.env.files()?, move |folder| {
-                list(folder, &path, bytes_max, reader)
-            })
-            .await?;
-            Ok(ToolOutcome {
-                result,
-                label: label_of_names(has_private),
-                ..ToolOutcome::default()
-            })
+    async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        let path = self.path.unwrap_or_else(|| ".".to_owned());
+        let (bytes_max, reader) = (call.limits.result_bytes_max, call.reader);
+        let (result, has_private) = on_disk(call.env.files()?, move |folder| {
+            list(folder, &path, bytes_max, reader)
         })
+        .await?;
+        Ok(ToolOutcome::labelled(result, label_of_names(has_private)))
     }
 }
 
@@ -102,7 +66,7 @@ fn list(
     };
     listing
         .add(&top, (&prefix, &real), 0)
-        .map_err(|error| path_error(path, &error))?;
+        .map_err(cannot_use(path))?;
     let result = json!({ "entries": listing.entries, "truncated": listing.truncated });
     Ok((result, listing.has_private))
 }

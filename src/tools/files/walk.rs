@@ -1,7 +1,7 @@
 //! A bounded walk over the persona's folder: regular files that a reader may see, links not followed.
 
-use super::folder::{objection, open_folder, path_error, real_path};
-use crate::tools::{Reader, ToolError};
+use super::folder::{cannot_use, objection, open_folder, real_path};
+use crate::tools::contract::*;
 use cap_std::fs_utf8::Dir;
 
 /// Most files and folders that one walk looks at.
@@ -31,7 +31,7 @@ pub fn files_below(folder: &Dir, path: &str, reader: Reader) -> Result<WalkedFil
         "" => ".",
         path => path,
     };
-    let failed = |error: std::io::Error| path_error(path, &error);
+    let failed = cannot_use(path);
     let real = real_path(folder, path, reader)?;
     let metadata = folder.metadata(&real).map_err(failed)?;
     if metadata.is_file() {

@@ -9,30 +9,16 @@ use super::visibility::{addresses, plain_line};
 use crate::domain::{TextLabel, Trust};
 use crate::store::OpenedMessage;
 use crate::text::truncated;
-use crate::tools::contract::arguments::read_args;
-use crate::tools::{
-    DraftAttachment, Effects, MailDraft, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass,
-    ToolDeclaration, ToolError, ToolNeed, ToolOutcome, arguments_schema,
-};
-use futures_util::future::BoxFuture;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::Value;
+use crate::tools::contract::*;
 
 const SUBJECT_CHARS_MAX: usize = 200;
 const TEXT_BYTES_MAX: usize = 200 * 1024;
 const NOTE_BYTES_MAX: usize = 16 * 1024;
 
-/// Text that the model reads.
-const DESCRIPTION: &str = "Forwards a mail with its files. If a recipient may not be allowed to have it, your owner is \
-         asked.";
-
-pub struct ForwardEmail;
-
-/// Arguments, with the descriptions that the model reads.
+/// Forwards a mail with its files. If a recipient may not be allowed to have it, your owner is asked.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ForwardEmailArgs {
+pub struct ForwardEmail {
     /// Id from search_email. Default: the letter that you answer.
     id: Option<String>,
     /// Addresses such as `carol@partner.test`.
@@ -44,58 +30,42 @@ struct ForwardEmailArgs {
     attachments: Option<bool>,
 }
 
-impl Tool for ForwardEmail {
-    fn needs(&self) -> &'static [ToolNeed] {
-        &[ToolNeed::Orders, ToolNeed::Search]
-    }
+impl TypedTool for ForwardEmail {
+    const NAME: &str = "forward_email";
+    const CLASS: ToolClass = ToolClass::Transactional;
+    const EFFECTS: Effects = Effects {
+        reads_private: true,
+        sends_out: true,
+        ..Effects::NONE
+    };
+    const RESULT_WORDS: ResultWords = ResultWords::Letters;
+    const USES: ToolCapabilities = uses!(mail, letters);
+    const NEEDS: &'static [ToolNeed] = &[ToolNeed::Orders, ToolNeed::Search];
 
-    fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: "forward_email".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<ForwardEmailArgs>(),
-            class: ToolClass::Transactional,
-            effects: Effects {
-                reads_private: true,
-                sends_out: true,
-                ..Effects::NONE
-            },
-            result_words: ResultWords::Letters,
-            capabilities: ToolCapabilities {
-                mail: true,
-                letters: true,
-                ..ToolCapabilities::NONE
-            },
-        }
-    }
-
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let args: ForwardEmailArgs = read_args(call.args)?;
-            let mail = call.env.mail()?;
-            may_send(mail)?;
-            let recipients = read_recipients(&args.to, args.cc.as_ref(), None, mail)?;
-            let note = checked_note(args.note.as_deref().unwrap_or_default())?;
-            let opened = open(call.env.letters()?, mail, args.id.as_deref()).await?;
-            let attachments = match args.attachments {
-                Some(false) => Vec::new(),
-                _ => attached(&call, &opened.message).await?,
-            };
-            let draft = MailDraft {
-                to: recipients.to,
-                cc: recipients.cc,
-                bcc: Vec::new(),
-                subject: subject(&opened.message.subject),
-                body: body(note, &opened.message),
-                attachments,
-                ..MailDraft::default()
-            };
-            Ok(ToolOutcome {
-                result: described(&draft),
-                label: label_of(&opened, &draft),
-                mail: Some(Box::new(draft)),
-                ..ToolOutcome::default()
-            })
+    async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        let mail = call.env.mail()?;
+        may_send(mail)?;
+        let recipients = read_recipients(&self.to, self.cc.as_ref(), None, mail)?;
+        let note = checked_note(self.note.as_deref().unwrap_or_default())?;
+        let opened = open(call.env.letters()?, mail, self.id.as_deref()).await?;
+        let attachments = match self.attachments {
+            Some(false) => Vec::new(),
+            _ => attached(call, &opened.message).await?,
+        };
+        let draft = MailDraft {
+            to: recipients.to,
+            cc: recipients.cc,
+            bcc: Vec::new(),
+            subject: subject(&opened.message.subject),
+            body: body(note, &opened.message),
+            attachments,
+            ..MailDraft::default()
+        };
+        Ok(ToolOutcome {
+            result: described(&draft),
+            label: label_of(&opened, &draft),
+            mail: Some(Box::new(draft)),
+            ..ToolOutcome::default()
         })
     }
 }
@@ -114,16 +84,17 @@ fn label_of(opened: &ReadableMessage, draft: &MailDraft) -> TextLabel {
 
 fn checked_note(note: &str) -> Result<&str, ToolError> {
     if note.len() > NOTE_BYTES_MAX {
-        let hint = format!("the note is longer than {NOTE_BYTES_MAX} bytes; say it shorter");
-        return Err(ToolError::mendable("note_too_large", hint));
+        return refuse(
+            "note_too_large",
+            format!("the note is longer than {NOTE_BYTES_MAX} bytes; say it shorter"),
+        );
     }
-    let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
-    match note.chars().all(is_plain) {
+    match is_plain(note) {
         true => Ok(note.trim()),
-        false => Err(ToolError::mendable(
+        false => refuse(
             "bad_note",
             "the note has control characters; write plain Markdown",
-        )),
+        ),
     }
 }
 
@@ -182,10 +153,12 @@ async fn attached(
     let max = call.limits.attachments_bytes_max;
     let total: u64 = message.attachments.iter().map(|a| a.size_bytes).sum();
     if total > max as u64 {
-        let hint = format!(
-            "its files have {total} bytes together, and a mail may have {max}; forward it with `attachments` false"
+        return refuse(
+            "attachments_too_large",
+            format!(
+                "its files have {total} bytes together, and a mail may have {max}; forward it with `attachments` false"
+            ),
         );
-        return Err(ToolError::mendable("attachments_too_large", hint));
     }
     let mut files = Vec::with_capacity(message.attachments.len());
     for attachment in &message.attachments {
@@ -195,9 +168,10 @@ async fn attached(
             _ => None,
         };
         let Some(bytes) = bytes else {
-            let hint =
-                format!("`{name}` was deleted with old mail; forward it with `attachments` false");
-            return Err(ToolError::mendable("attachment_pruned", hint));
+            return refuse(
+                "attachment_pruned",
+                format!("`{name}` was deleted with old mail; forward it with `attachments` false"),
+            );
         };
         files.push(DraftAttachment {
             filename: name,

@@ -5,75 +5,35 @@ use super::visibility::{
 };
 use crate::domain::{MessageId, TextLabel, Trust};
 use crate::store::{OpenedMessage, ReadersRule};
-use crate::tools::contract::arguments::{count, read_args};
-use crate::tools::contract::env::MessageReader;
-use crate::tools::contract::piece::{TextPiece, fitting_piece};
-use crate::tools::{
-    Effects, MailPolicy, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
-    ToolError, ToolOutcome, arguments_schema,
-};
-use futures_util::future::BoxFuture;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use crate::tools::contract::*;
 
 /// Most attachments that are listed; the others are counted.
 const ATTACHMENTS_MAX: usize = 50;
 
-/// Text that the model reads.
-const DESCRIPTION: &str = "Opens a mail with its whole text and the names of its attachments. If `truncated` is true, call \
-         again with `offset` = `next_offset`.";
-
-pub struct ReadEmail;
-
-/// Arguments, with the descriptions that the model reads.
+/// Opens a mail with its whole text and the names of its attachments. If `truncated` is true, call again with `offset`
+/// = `next_offset`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ReadEmailArgs {
+pub struct ReadEmail {
     /// Id from search_email. Default: the letter that you answer, with all that it quotes.
     id: Option<String>,
     #[schemars(with = "Option<i64>")]
     offset: Option<f64>,
 }
 
-impl Tool for ReadEmail {
-    fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: "read_email".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<ReadEmailArgs>(),
-            class: ToolClass::Repeatable,
-            effects: Effects {
-                reads_private: true,
-                ..Effects::NONE
-            },
-            result_words: ResultWords::Letters,
-            capabilities: ToolCapabilities {
-                mail: true,
-                letters: true,
-                ..ToolCapabilities::NONE
-            },
-        }
-    }
+impl TypedTool for ReadEmail {
+    const NAME: &str = "read_email";
+    const EFFECTS: Effects = Effects::READS_PRIVATE;
+    const RESULT_WORDS: ResultWords = ResultWords::Letters;
+    const USES: ToolCapabilities = uses!(mail, letters);
 
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let args: ReadEmailArgs = read_args(call.args)?;
-            let opened = open(call.env.letters()?, call.env.mail()?, args.id.as_deref()).await?;
-            let piece = (count(args.offset, 0), call.limits.result_bytes_max);
-            let message = &opened.message;
-            let result = fitting_piece(
-                &message.text_body,
-                piece,
-                call.limits.result_bytes_max,
-                |piece| described(message, opened.scope, piece),
-            );
-            Ok(ToolOutcome {
-                result,
-                label: opened.label,
-                ..ToolOutcome::default()
-            })
-        })
+    async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        let opened = open(call.env.letters()?, call.env.mail()?, self.id.as_deref()).await?;
+        let (message, max) = (&opened.message, call.limits.result_bytes_max);
+        let described = |piece: TextPiece<'_>| described(message, opened.scope, piece);
+        let offset = count(self.offset, 0);
+        let result = fitting_piece(&message.text_body, offset, max, max, described);
+        Ok(ToolOutcome::labelled(result, opened.label))
     }
 }
 
@@ -106,14 +66,18 @@ pub async fn open(
     let message = letters.open(&id, rule).await?;
     let Some(message) = message else {
         let shown: String = plain_line(id.as_str());
-        let hint = match is_trigger {
-            true => "this run answers no letter; give the `id` of a mail that search_email shows"
-                .to_owned(),
-            false => format!(
-                "there is no mail `{shown}` that everybody who reads your answer may read; give an `id` that search_email shows"
-            ),
-        };
-        return Err(ToolError::mendable("message_not_found", hint));
+        return refuse(
+            "message_not_found",
+            match is_trigger {
+                true => {
+                    "this run answers no letter; give the `id` of a mail that search_email shows"
+                        .to_owned()
+                }
+                false => format!(
+                    "there is no mail `{shown}` that everybody who reads your answer may read; give an `id` that search_email shows"
+                ),
+            },
+        );
     };
     let scope = scope_of(visible_to.as_deref());
     let people = MessagePeople::from(&message);

@@ -6,32 +6,19 @@ use super::visibility::{
 };
 use crate::domain::{TextLabel, Timestamp};
 use crate::store::{FoundMessage, MessageSearch};
-use crate::tools::contract::arguments::{count, read_args};
-use crate::tools::{
-    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    ToolOutcome, arguments_schema,
-};
+use crate::tools::contract::*;
 use chrono::{Days, NaiveDate, NaiveTime};
-use futures_util::future::BoxFuture;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 pub const SEARCH_EMAIL: &str = "search_email";
 const LIMIT_DEFAULT: usize = 10;
 const LIMIT_MAX: usize = 50;
 /// Words for a search without a hit: a model that is shown nothing must not take that for a failure.
 const NOTHING: &str = "nothing relevant was found";
-/// Text that the model reads.
-const DESCRIPTION: &str = "Searches the mail that you received and sent. All fields that you give must match; give at least \
-         one. The best match comes first, without a query the newest.";
-
-pub struct SearchEmail;
-
-/// Arguments, with the descriptions that the model reads.
+/// Searches the mail that you received and sent. All fields that you give must match; give at least one. The best match
+/// comes first, without a query the newest.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct SearchEmailArgs {
+pub struct SearchEmail {
     /// Words or a question.
     query: Option<String>,
     /// Name or address of the sender.
@@ -46,47 +33,29 @@ struct SearchEmailArgs {
     limit: Option<f64>,
 }
 
-impl Tool for SearchEmail {
-    fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: SEARCH_EMAIL.to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<SearchEmailArgs>(),
-            class: ToolClass::Repeatable,
-            effects: Effects {
-                reads_private: true,
-                ..Effects::NONE
-            },
-            result_words: ResultWords::Letters,
-            capabilities: ToolCapabilities {
-                mail: true,
-                search: true,
-                ..ToolCapabilities::NONE
-            },
-        }
-    }
+impl TypedTool for SearchEmail {
+    const NAME: &str = SEARCH_EMAIL;
+    const EFFECTS: Effects = Effects::READS_PRIVATE;
+    const RESULT_WORDS: ResultWords = ResultWords::Letters;
+    const USES: ToolCapabilities = uses!(mail, search);
 
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let args: SearchEmailArgs = read_args(call.args)?;
-            let limit = count(args.limit, LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
-            let mut search = search_for(args)?;
-            search.visible_to = whoever_may_see(call.env.mail()?)?;
-            let scope = scope_of(search.visible_to.as_deref());
-            // Requests an extra row, to know whether there are more.
-            search.limit = limit as u32 + 1;
-            let found = call.env.search()?.messages(&search, call.run).await?;
-            let (result, shown) = answer(&found, scope, limit, call.limits.result_bytes_max);
-            Ok(ToolOutcome {
-                result,
-                label: labels_of(&found[..shown], scope),
-                ..ToolOutcome::default()
-            })
-        })
+    async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        let limit = count(self.limit, LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
+        let mut search = search_for(self)?;
+        search.visible_to = whoever_may_see(call.env.mail()?)?;
+        let scope = scope_of(search.visible_to.as_deref());
+        // Requests an extra row, to know whether there are more.
+        search.limit = limit as u32 + 1;
+        let found = call.env.search()?.messages(&search, call.run).await?;
+        let (result, shown) = answer(&found, scope, limit, call.limits.result_bytes_max);
+        Ok(ToolOutcome::labelled(
+            result,
+            labels_of(&found[..shown], scope),
+        ))
     }
 }
 
-fn search_for(args: SearchEmailArgs) -> Result<MessageSearch, ToolError> {
+fn search_for(args: SearchEmail) -> Result<MessageSearch, ToolError> {
     let given = |text: Option<String>| text.filter(|t| !t.trim().is_empty());
     let (since, until) = (given(args.since), given(args.until));
     let search = MessageSearch {
@@ -102,10 +71,10 @@ fn search_for(args: SearchEmailArgs) -> Result<MessageSearch, ToolError> {
         ..MessageSearch::default()
     };
     if search == MessageSearch::default() {
-        return Err(ToolError::mendable(
+        return refuse(
             "no_filter",
             "give at least one of: query, from, subject, since, until",
-        ));
+        );
     }
     Ok(search)
 }
@@ -129,10 +98,9 @@ fn instant(field: &str, text: &str, end: bool) -> Result<Timestamp, ToolError> {
         }
     });
     let day = day.ok_or_else(|| {
-        let hint = format!(
+        ToolError::mendable("bad_date", format!(
             "field `{field}` must be a day such as 2026-11-20 or an instant such as 2026-11-20T08:00:00Z"
-        );
-        ToolError::mendable("bad_date", hint)
+        ))
     })?;
     Ok(Timestamp::from(day.and_time(NaiveTime::MIN).and_utc()))
 }

@@ -9,37 +9,24 @@ mod recipients;
 use crate::domain::Timestamp;
 use crate::mutants::is_off;
 use crate::store::SEND_LATER_MAX;
-use crate::tools::contract::arguments::read_args;
+use crate::tools::contract::*;
 use crate::tools::files::folder::on_disk;
-use crate::tools::{
-    Effects, MailDraft, MailPolicy, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass,
-    ToolDeclaration, ToolError, ToolOutcome, arguments_schema,
-};
 use attachments::read_attachments;
-use futures_util::future::BoxFuture;
 use recipients::Recipients;
 pub(in crate::tools) use recipients::read_recipients;
 pub use recipients::{RecipientPlace, recipient_no_reader, recipient_not_allowed};
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 /// Error code of a mail beyond its run's limit.
 pub const MAIL_LIMIT_REACHED: &str = "mail_limit_reached";
 const SUBJECT_CHARS_MAX: usize = 300;
 const BODY_BYTES_MAX: usize = 256 * 1024;
 
-/// Text that the model reads.
-const DESCRIPTION: &str = "Sends a mail to somebody else, or with files or copies: to people of this thread, your owner, \
-         and addresses that the settings allow. The sender of the letter needs no tool: just answer. If you write to the \
-         sender with it, your final text is not mailed.";
-
-pub struct SendEmail;
-
-/// Arguments, with the descriptions that the model reads.
+/// Sends a mail to somebody else, or with files or copies: to people of this thread, your owner, and addresses that the
+/// settings allow. The sender of the letter needs no tool: just answer. If you write to the sender with it, your final
+/// text is not mailed.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct SendEmailArgs {
+pub struct SendEmail {
     /// Addresses such as `carol@partner.test`.
     to: OneOrMany,
     cc: Option<OneOrMany>,
@@ -75,74 +62,54 @@ impl OneOrMany {
     }
 }
 
-impl Tool for SendEmail {
-    fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: "send_email".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<SendEmailArgs>(),
-            class: ToolClass::Transactional,
-            effects: Effects {
-                sends_out: true,
-                ..Effects::NONE
-            },
-            result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                files: true,
-                mail: true,
-                ..ToolCapabilities::NONE
-            },
-        }
-    }
+impl TypedTool for SendEmail {
+    const NAME: &str = "send_email";
+    const CLASS: ToolClass = ToolClass::Transactional;
+    const EFFECTS: Effects = Effects::SENDS_OUT;
+    const RESULT_WORDS: ResultWords = ResultWords::Engine;
+    const USES: ToolCapabilities = uses!(files, mail);
 
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let args: SendEmailArgs = read_args(call.args)?;
-            may_send(call.env.mail()?)?;
-            let recipients = read_recipients(
-                &args.to,
-                args.cc.as_ref(),
-                args.bcc.as_ref(),
-                call.env.mail()?,
-            )?;
-            let is_reply = is_reply(args.reply, &recipients, call.env.mail()?)?;
-            let subject = checked_subject(args.subject.as_deref(), is_reply)?;
-            check_body(&args.body)?;
-            let at = args
-                .at
-                .as_deref()
-                .map(|typed| send_time(typed, call.clock.now()));
-            let attachments = match args.attachments {
-                None => Vec::new(),
-                Some(paths) => {
-                    let limits = call.limits.clone();
-                    let owners = &call.env.mail()?.owners;
-                    let reader = recipients.readers_of_files(call.reader, owners);
-                    on_disk(call.env.files()?, move |folder| {
-                        read_attachments(folder, paths.texts(), &limits, reader)
-                    })
-                    .await?
-                }
-            };
-            let Recipients { to, cc, bcc } = recipients;
-            let draft = MailDraft {
-                to,
-                cc,
-                bcc,
-                subject,
-                body: args.body,
-                attachments,
-                is_reply,
-                calendar: None,
-                at: at.transpose()?,
-                waits: args.draft == Some(true),
-            };
-            Ok(ToolOutcome {
-                result: described(&draft),
-                mail: Some(Box::new(draft)),
-                ..ToolOutcome::default()
-            })
-        })
+    async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        may_send(call.env.mail()?)?;
+        let recipients = read_recipients(
+            &self.to,
+            self.cc.as_ref(),
+            self.bcc.as_ref(),
+            call.env.mail()?,
+        )?;
+        let is_reply = is_reply(self.reply, &recipients, call.env.mail()?)?;
+        let subject = checked_subject(self.subject.as_deref(), is_reply)?;
+        check_body(&self.body)?;
+        let at = self
+            .at
+            .as_deref()
+            .map(|typed| send_time(typed, call.clock.now()));
+        let attachments = match self.attachments {
+            None => Vec::new(),
+            Some(paths) => {
+                let limits = call.limits.clone();
+                let owners = &call.env.mail()?.owners;
+                let reader = recipients.readers_of_files(call.reader, owners);
+                on_disk(call.env.files()?, move |folder| {
+                    read_attachments(folder, paths.texts(), &limits, reader)
+                })
+                .await?
+            }
+        };
+        let Recipients { to, cc, bcc } = recipients;
+        let draft = MailDraft {
+            to,
+            cc,
+            bcc,
+            subject,
+            body: self.body,
+            attachments,
+            is_reply,
+            calendar: None,
+            at: at.transpose()?,
+            waits: self.draft == Some(true),
+        };
+        Ok(ToolOutcome::mailing(described(&draft), draft))
     }
 }
 
@@ -157,10 +124,7 @@ pub(in crate::tools) fn may_send(mail: &MailPolicy) -> Result<(), ToolError> {
         return Err(ToolError::OutboundNotConfigured);
     }
     if mail.mails_sent >= mail.mails_per_run_max {
-        return Err(ToolError::mendable(
-            MAIL_LIMIT_REACHED,
-            no_more_mails(mail.mails_per_run_max),
-        ));
+        return refuse(MAIL_LIMIT_REACHED, no_more_mails(mail.mails_per_run_max));
     }
     Ok(())
 }
@@ -174,10 +138,10 @@ fn is_reply(
 ) -> Result<bool, ToolError> {
     let Some(answered) = &mail.answers else {
         return match asked {
-            Some(true) => {
-                let hint = "this run answers no letter; leave `reply` out and give a subject";
-                Err(ToolError::mendable("nothing_to_answer", hint))
-            }
+            Some(true) => refuse(
+                "nothing_to_answer",
+                "this run answers no letter; leave `reply` out and give a subject",
+            ),
             _ => Ok(false),
         };
     };
@@ -199,21 +163,20 @@ fn checked_subject(typed: Option<&str>, is_reply: bool) -> Result<String, ToolEr
     let subject = typed.unwrap_or_default().trim_matches(' ');
     if subject.chars().any(char::is_control) && !is_off("G24") {
         // RFC 5322 section 2.2: a line end in a header body starts another header.
-        return Err(ToolError::mendable(
+        return refuse(
             "bad_subject",
             "the subject must be one line without control characters",
-        ));
+        );
     }
     if subject.chars().count() > SUBJECT_CHARS_MAX {
-        let hint = format!("the subject is longer than {SUBJECT_CHARS_MAX} characters");
-        return Err(ToolError::mendable("bad_subject", hint));
+        return refuse(
+            "bad_subject",
+            format!("the subject is longer than {SUBJECT_CHARS_MAX} characters"),
+        );
     }
     match (is_reply, subject.is_empty()) {
         (true, _) => Ok(String::new()),
-        (false, true) => Err(ToolError::mendable(
-            "subject_missing",
-            "a new mail needs a subject",
-        )),
+        (false, true) => refuse("subject_missing", "a new mail needs a subject"),
         (false, false) => Ok(subject.to_owned()),
     }
 }
@@ -237,26 +200,25 @@ fn send_time(typed: &str, now: Timestamp) -> Result<Timestamp, ToolError> {
 
 fn check_body(body: &str) -> Result<(), ToolError> {
     if body.trim().is_empty() {
-        return Err(ToolError::mendable(
+        return refuse(
             "body_missing",
             "the body is empty; write what the mail should say",
-        ));
+        );
     }
     if body.len() > BODY_BYTES_MAX {
-        let hint = format!(
-            "the body has {} bytes, and at most {BODY_BYTES_MAX} are allowed",
-            body.len()
+        return refuse(
+            "body_too_large",
+            format!(
+                "the body has {} bytes, and at most {BODY_BYTES_MAX} are allowed",
+                body.len()
+            ),
         );
-        return Err(ToolError::mendable("body_too_large", hint));
     }
-    if body
-        .chars()
-        .any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
-    {
-        return Err(ToolError::mendable(
+    if !is_plain(body) {
+        return refuse(
             "bad_body",
             "the body has control characters; write plain Markdown",
-        ));
+        );
     }
     Ok(())
 }

@@ -4,8 +4,7 @@ use crate::domain::{Address, Readers, TextLabel, Trust};
 use crate::mutants::is_off;
 use crate::store::{FoundMessage, OpenedMessage};
 use crate::text::truncated;
-use crate::tools::{MailPolicy, ToolError};
-use serde_json::Value;
+use crate::tools::contract::*;
 use std::collections::BTreeSet;
 
 /// Most characters of a subject, an address list or a snippet in an answer.
@@ -69,11 +68,11 @@ pub fn whoever_may_see(mail: &MailPolicy) -> Result<Option<Vec<Address>>, ToolEr
         return Ok(None);
     };
     let Some(sender) = &answered.sender else {
-        return Err(ToolError::mendable(
+        return refuse(
             "search_not_allowed",
             "the letter you answer has no single sender, so other mail must not be read for it; \
              answer from this thread",
-        ));
+        );
     };
     let is_owner = |address: &Address| mail.owners.iter().any(|owner| owner.key() == address.key());
     let everybody = mail.participants.iter().chain([sender]);

@@ -5,15 +5,7 @@ use super::write_rules::checked_text;
 use crate::domain::{MemoryProposal, MemoryStatus, Readers, Trust};
 use crate::store::{MemoryEntry, MemorySource, MemoryWrite, NewMemory, ProposalState, WholeMemory};
 use crate::text::likeness::{marked_words_missing, words_found};
-use crate::tools::contract::arguments::read_args;
-use crate::tools::{
-    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    ToolOutcome, arguments_schema,
-};
-use futures_util::future::BoxFuture;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::json;
+use crate::tools::contract::*;
 use std::collections::BTreeSet;
 
 /// Most proposals of one run, and most entries of one proposal.
@@ -22,17 +14,12 @@ const ENTRIES_MAX: usize = 10;
 /// Lowest share of the words of a new text that stand in its entries or in what they rest on.
 const OWN_WORDS_MIN: f64 = 0.7;
 
-/// Text that the model reads.
-const DESCRIPTION: &str = "Proposes a change of your memory to your owner: `merge` puts entries of one person or thread in one, `correct` \
-         says an entry better, `expire` takes one out of use. Nothing changes before your owner says yes. A new text says only what its \
-         entries say, in their words.";
-
-pub struct ProposeMemoryChange;
-
-/// Arguments, with the descriptions that the model reads.
+/// Proposes a change of your memory to your owner: `merge` puts entries of one person or thread in one, `correct` says
+/// an entry better, `expire` takes one out of use. Nothing changes before your owner says yes. A new text says only
+/// what its entries say, in their words.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ProposeMemoryChangeArgs {
+pub struct ProposeMemoryChange {
     /// Change to propose.
     action: ProposedAction,
     /// Ids of the entries, as `list_memory` has them: two to ten for `merge`, else one.
@@ -64,57 +51,41 @@ impl From<ProposedAction> for MemoryProposal {
 /// Entries with what each rests on.
 type SourcedEntries = Vec<(MemoryEntry, Vec<MemorySource>)>;
 
-impl Tool for ProposeMemoryChange {
-    fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: "propose_memory_change".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<ProposeMemoryChangeArgs>(),
-            class: ToolClass::Transactional,
-            effects: Effects {
-                changes_state: true,
-                is_gated: true,
-                ..Effects::NONE
-            },
-            result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                whole_memory: true,
-                ..ToolCapabilities::NONE
-            },
-        }
-    }
+impl TypedTool for ProposeMemoryChange {
+    const NAME: &str = "propose_memory_change";
+    const CLASS: ToolClass = ToolClass::Transactional;
+    const EFFECTS: Effects = Effects::GATED_CHANGE;
+    const RESULT_WORDS: ResultWords = ResultWords::Engine;
+    const USES: ToolCapabilities = uses!(whole_memory);
 
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let args: ProposeMemoryChangeArgs = read_args(call.args)?;
-            let memory = call.env.whole_memory()?;
-            if memory.written_by(call.run).await? >= PROPOSALS_OF_RUN_MAX {
-                let hint = format!(
+    async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        let memory = call.env.whole_memory()?;
+        if memory.written_by(call.run).await? >= PROPOSALS_OF_RUN_MAX {
+            return refuse(
+                "enough_proposed",
+                format!(
                     "this run has made {PROPOSALS_OF_RUN_MAX} proposals, and no run makes more; leave the rest for the next"
-                );
-                return Err(ToolError::mendable("enough_proposed", hint));
+                ),
+            );
+        }
+        let proposal = MemoryProposal::from(self.action);
+        let found = named(&memory, proposal, &self.entries).await?;
+        let why = checked_text(&self.why)?;
+        let text = match (proposal, self.text.as_deref()) {
+            (MemoryProposal::Expire, None) => why.clone(),
+            (MemoryProposal::Expire, Some(_)) => {
+                return refuse("needless_text", "`expire` takes no `text`; leave it out");
             }
-            let proposal = MemoryProposal::from(args.action);
-            let found = named(&memory, proposal, &args.entries).await?;
-            let why = checked_text(&args.why)?;
-            let text = match (proposal, args.text.as_deref()) {
-                (MemoryProposal::Expire, None) => why.clone(),
-                (MemoryProposal::Expire, Some(_)) => {
-                    let hint = "`expire` takes no `text`; leave it out";
-                    return Err(ToolError::mendable("needless_text", hint));
-                }
-                (_, text) => own_text(text.unwrap_or_default(), &found)?,
-            };
-            let new = merged(&call, (proposal, text), found);
-            Ok(ToolOutcome {
-                result: json!({ "proposed": true, "note": "it waits for your owner; nothing has changed" }),
-                memory: Some(Box::new(MemoryWrite::Propose {
-                    new: Box::new(new),
-                    why,
-                })),
-                ..ToolOutcome::default()
-            })
-        })
+            (_, text) => own_text(text.unwrap_or_default(), &found)?,
+        };
+        let new = merged(call, (proposal, text), found);
+        Ok(ToolOutcome::writing(
+            json!({ "proposed": true, "note": "it waits for your owner; nothing has changed" }),
+            MemoryWrite::Propose {
+                new: Box::new(new),
+                why,
+            },
+        ))
     }
 }
 
@@ -130,35 +101,41 @@ async fn named(
         MemoryProposal::Correct | MemoryProposal::Expire => 1..=1,
     };
     if distinct.len() != ids.len() || !wanted.contains(&ids.len()) {
-        let hint = format!(
-            "`entries` must name {} to {} entries, each once",
-            wanted.start(),
-            wanted.end()
+        return refuse(
+            "bad_entries",
+            format!(
+                "`entries` must name {} to {} entries, each once",
+                wanted.start(),
+                wanted.end()
+            ),
         );
-        return Err(ToolError::mendable("bad_entries", hint));
     }
     let found = memory.entries(ids).await?;
     if found.len() != ids.len() {
-        let hint = "one of the entries is not in use; take ids as the last `list_memory` has them";
-        return Err(ToolError::mendable("no_such_entry", hint));
+        return refuse(
+            "no_such_entry",
+            "one of the entries is not in use; take ids as the last `list_memory` has them",
+        );
     }
     if found
         .iter()
         .any(|(entry, _)| entry.scope != found[0].0.scope)
     {
-        let hint = "the entries are about different people or threads, and stay apart";
-        return Err(ToolError::mendable("other_scope", hint));
+        return refuse(
+            "other_scope",
+            "the entries are about different people or threads, and stay apart",
+        );
     }
     match memory.proposal_state(proposal, ids).await? {
         ProposalState::New => Ok(found),
-        ProposalState::Waits => {
-            let hint = "a proposal for one of them waits for your owner already; leave it";
-            Err(ToolError::mendable("waits_already", hint))
-        }
-        ProposalState::Rejected => {
-            let hint = "your owner has rejected this proposal before; leave it";
-            Err(ToolError::mendable("owner_rejected", hint))
-        }
+        ProposalState::Waits => refuse(
+            "waits_already",
+            "a proposal for one of them waits for your owner already; leave it",
+        ),
+        ProposalState::Rejected => refuse(
+            "owner_rejected",
+            "your owner has rejected this proposal before; leave it",
+        ),
     }
 }
 
@@ -175,18 +152,19 @@ fn own_text(text: &str, found: &SourcedEntries) -> Result<String, ToolError> {
     let said = said.join("\n");
     let missing = marked_words_missing(&text, &said);
     if !missing.is_empty() || words_found(&text, &said) < OWN_WORDS_MIN {
-        let hint = format!(
-            "the text says what its entries do not say{}; use their words alone",
-            match missing.first() {
-                Some(word) => format!(", such as `{word}`"),
-                None => String::new(),
-            }
+        return refuse(
+            "not_in_entries",
+            format!(
+                "the text says what its entries do not say{}; use their words alone",
+                match missing.first() {
+                    Some(word) => format!(", such as `{word}`"),
+                    None => String::new(),
+                }
+            ),
         );
-        return Err(ToolError::mendable("not_in_entries", hint));
     }
     if found.len() == 1 && text == found[0].0.text {
-        let hint = "the entry says exactly this already";
-        return Err(ToolError::mendable("nothing_changes", hint));
+        return refuse("nothing_changes", "the entry says exactly this already");
     }
     Ok(text)
 }

@@ -4,23 +4,13 @@ use super::write_rules;
 use crate::domain::{MemoryKind, MemoryScope, MemoryStatus};
 use crate::store::{MemoryWrite, NewMemory};
 use crate::text::likeness::is_near;
-use crate::tools::contract::arguments::read_args;
-use crate::tools::{Tool, ToolCall, ToolDeclaration, ToolError, ToolOutcome};
-use futures_util::future::BoxFuture;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::json;
+use crate::tools::contract::*;
 
-/// Text that the model reads.
-const DESCRIPTION: &str = "Remembers one thing about the sender for their later letters, in one sentence that stands alone: \
-         only what will still matter then, no instructions, nothing that you know already.";
-
-pub struct Remember;
-
-/// Arguments, with the descriptions that the model reads.
+/// Remembers one thing about the sender for their later letters, in one sentence that stands alone: only what will
+/// still matter then, no instructions, nothing that you know already.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct RememberArgs {
+pub struct Remember {
     /// At most 400 characters.
     text: String,
     kind: RememberedKind,
@@ -61,71 +51,69 @@ enum RememberedScope {
     Thread,
 }
 
-impl Tool for Remember {
-    fn declaration(&self) -> ToolDeclaration {
-        write_rules::declaration::<RememberArgs>("remember", DESCRIPTION)
-    }
+impl TypedTool for Remember {
+    const NAME: &str = "remember";
+    const CLASS: ToolClass = ToolClass::Transactional;
+    const EFFECTS: Effects = Effects::GATED_CHANGE;
+    const RESULT_WORDS: ResultWords = ResultWords::Engine;
+    const USES: ToolCapabilities = uses!(memory);
 
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let args: RememberArgs = read_args(call.args)?;
-            let memory = write_rules::open(&call).await?;
-            let text = write_rules::checked_text(&args.text)?;
-            let source = write_rules::checked_quote(memory.new_text, &args.source_quote)?;
-            let valid_to = write_rules::checked_end(args.valid_to.as_deref(), call.clock.now())?;
-            let scope = match (&memory.reachable.contact, args.scope) {
-                (Some(contact), None | Some(RememberedScope::Contact)) => contact.clone(),
-                _ => MemoryScope::Thread(memory.access.place.circle.thread.clone()),
-            };
-            if let Some(known) = memory.reachable.like(&text, None) {
-                return Ok(ToolOutcome {
-                    result: json!({
-                        "remembered": false,
-                        "known_as": known.shown_id(),
-                        "note": "an entry says this already, and counts as confirmed; if something of it has changed, `correct` it",
-                    }),
-                    memory: Some(Box::new(MemoryWrite::Confirm {
-                        id: known.id.clone(),
-                    })),
-                    ..ToolOutcome::default()
-                });
-            }
-            if memory.access.entries.was_rejected(&scope, &text).await? {
-                let hint = "your owner has rejected this entry before; leave it";
-                return Err(ToolError::mendable("owner_rejected", hint));
-            }
-            if memory.reachable.is_proposed(&scope, &text) {
-                return Ok(ToolOutcome {
-                    result: json!({ "remembered": false, "note": "it waits for your owner already" }),
-                    ..ToolOutcome::default()
-                });
-            }
-            write_rules::require_room(&memory, &scope)?;
-            let mut of_scope = memory.reachable.shown.iter();
-            let near = of_scope.find(|entry| entry.scope == scope && is_near(&entry.text, &text));
-            let near = near.map(|entry| (entry.shown_id(), entry.text.clone()));
-            let filled = memory.reachable.filled(&scope) + 1;
-            let entries_max = scope.entries_max();
-            let new = NewMemory {
-                valid_to,
-                ..write_rules::stamped(&call, &memory, (scope, args.kind.into(), text), source)
-            };
-            let note = match new.status {
-                MemoryStatus::Active => "it is in your notes from the next letter on",
-                _ => "it waits for your owner, and is not used until they approve it",
-            };
-            let mut result = json!({ "remembered": true, "note": note, "entries": filled, "entries_max": entries_max });
-            if let Some((id, text)) = near {
-                result["near"] = json!({
-                    "id": id, "text": text,
-                    "note": "this entry is about the same; if it no longer holds, `forget` it",
-                });
-            }
-            Ok(ToolOutcome {
-                result,
-                memory: Some(Box::new(MemoryWrite::Add(Box::new(new)))),
-                ..ToolOutcome::default()
-            })
-        })
+    async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        let memory = write_rules::open(call).await?;
+        let text = write_rules::checked_text(&self.text)?;
+        let source = write_rules::checked_quote(memory.new_text, &self.source_quote)?;
+        let valid_to = write_rules::checked_end(self.valid_to.as_deref(), call.clock.now())?;
+        let scope = match (&memory.reachable.contact, self.scope) {
+            (Some(contact), None | Some(RememberedScope::Contact)) => contact.clone(),
+            _ => MemoryScope::Thread(memory.access.place.circle.thread.clone()),
+        };
+        if let Some(known) = memory.reachable.like(&text, None) {
+            return Ok(ToolOutcome::writing(
+                json!({
+                    "remembered": false,
+                    "known_as": known.shown_id(),
+                    "note": "an entry says this already, and counts as confirmed; if something of it has changed, `correct` it",
+                }),
+                MemoryWrite::Confirm {
+                    id: known.id.clone(),
+                },
+            ));
+        }
+        if memory.access.entries.was_rejected(&scope, &text).await? {
+            return refuse(
+                "owner_rejected",
+                "your owner has rejected this entry before; leave it",
+            );
+        }
+        if memory.reachable.is_proposed(&scope, &text) {
+            return Ok(
+                json!({ "remembered": false, "note": "it waits for your owner already" }).into(),
+            );
+        }
+        write_rules::require_room(&memory, &scope)?;
+        let mut of_scope = memory.reachable.shown.iter();
+        let near = of_scope.find(|entry| entry.scope == scope && is_near(&entry.text, &text));
+        let near = near.map(|entry| (entry.shown_id(), entry.text.clone()));
+        let filled = memory.reachable.filled(&scope) + 1;
+        let entries_max = scope.entries_max();
+        let new = NewMemory {
+            valid_to,
+            ..write_rules::stamped(call, &memory, (scope, self.kind.into(), text), source)
+        };
+        let note = match new.status {
+            MemoryStatus::Active => "it is in your notes from the next letter on",
+            _ => "it waits for your owner, and is not used until they approve it",
+        };
+        let mut result = json!({ "remembered": true, "note": note, "entries": filled, "entries_max": entries_max });
+        if let Some((id, text)) = near {
+            result["near"] = json!({
+                "id": id, "text": text,
+                "note": "this entry is about the same; if it no longer holds, `forget` it",
+            });
+        }
+        Ok(ToolOutcome::writing(
+            result,
+            MemoryWrite::Add(Box::new(new)),
+        ))
     }
 }

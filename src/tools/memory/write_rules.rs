@@ -10,12 +10,8 @@ use crate::store::{MemoryEntry, MemorySource, NewMemory, ReachableMemory};
 use crate::text::likeness::find_quote;
 use crate::text::{one_line, redact, visible};
 use crate::tools::contract::memory::{MemoryAccess, QuotableText};
-use crate::tools::{
-    Effects, ResultWords, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    arguments_schema,
-};
+use crate::tools::contract::*;
 use chrono::NaiveDate;
-use schemars::JsonSchema;
 
 /// Bounds of a quote, in characters. A shorter one stands in every letter.
 const QUOTE_CHARS_MIN: usize = 8;
@@ -28,38 +24,22 @@ pub(super) struct WritableMemory<'a> {
     pub reachable: ReachableMemory,
 }
 
-/// Declares a tool that changes memory by its result alone: the run loop stores both in one commit.
-pub(super) fn declaration<Args: JsonSchema>(name: &str, description: &str) -> ToolDeclaration {
-    ToolDeclaration {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        input_schema: arguments_schema::<Args>(),
-        class: ToolClass::Transactional,
-        effects: Effects {
-            changes_state: true,
-            is_gated: true,
-            ..Effects::NONE
-        },
-        result_words: ResultWords::Engine,
-        capabilities: ToolCapabilities {
-            memory: true,
-            ..ToolCapabilities::NONE
-        },
-    }
-}
-
 /// Returns the memory for writing. Errors: `nobody_to_remember`, `enough_remembered`.
 pub(super) async fn open<'a>(call: &ToolCall<'a>) -> Result<WritableMemory<'a>, ToolError> {
     let access = call.env.memory()?;
     let Some(new_text) = &access.place.new_text else {
-        let hint = "nothing of this run can be remembered: it answers nobody whose address is proved; finish without it";
-        return Err(ToolError::mendable("nobody_to_remember", hint));
+        return refuse(
+            "nobody_to_remember",
+            "nothing of this run can be remembered: it answers nobody whose address is proved; finish without it",
+        );
     };
     if access.entries.written_by(call.run).await? >= MEMORY_OF_RUN_MAX {
-        let hint = format!(
-            "this run has written {MEMORY_OF_RUN_MAX} entries, and no run writes more; keep what matters most next time"
+        return refuse(
+            "enough_remembered",
+            format!(
+                "this run has written {MEMORY_OF_RUN_MAX} entries, and no run writes more; keep what matters most next time"
+            ),
         );
-        return Err(ToolError::mendable("enough_remembered", hint));
     }
     let reachable = access.entries.reachable(call.clock.now()).await?;
     Ok(WritableMemory {
@@ -73,23 +53,29 @@ pub(super) async fn open<'a>(call: &ToolCall<'a>) -> Result<WritableMemory<'a>, 
 pub(super) fn checked_text(text: &str) -> Result<String, ToolError> {
     let is_break = |c: char| matches!(c, '\n' | '\r' | '\t');
     if visible(&text.replace(is_break, " ")) != text.replace(is_break, " ") {
-        let hint = "the text has control characters or invisible ones; write plain words";
-        return Err(ToolError::mendable("bad_text", hint));
+        return refuse(
+            "bad_text",
+            "the text has control characters or invisible ones; write plain words",
+        );
     }
     let line = one_line(text);
     let chars = line.chars().count();
     if chars == 0 {
-        return Err(ToolError::mendable("empty_text", "field `text` is empty"));
+        return refuse("empty_text", "field `text` is empty");
     }
     if chars > MEMORY_TEXT_CHARS_MAX {
-        let hint = format!(
-            "the text has {chars} characters, and an entry has at most {MEMORY_TEXT_CHARS_MAX}; keep to one thing"
+        return refuse(
+            "text_too_long",
+            format!(
+                "the text has {chars} characters, and an entry has at most {MEMORY_TEXT_CHARS_MAX}; keep to one thing"
+            ),
         );
-        return Err(ToolError::mendable("text_too_long", hint));
     }
     if redact::has_key(&line) || redact::names_password(&line) {
-        let hint = "the text has what looks like a key or password; leave it out";
-        return Err(ToolError::mendable("secret", hint));
+        return refuse(
+            "secret",
+            "the text has what looks like a key or password; leave it out",
+        );
     }
     Ok(line)
 }
@@ -102,15 +88,19 @@ pub(super) fn checked_quote(
     let chars = one_line(quote).chars().count();
     let whole = one_line(&new_text.text).chars().count();
     if chars > QUOTE_CHARS_MAX || chars < QUOTE_CHARS_MIN.min(whole) || chars == 0 {
-        let hint = format!(
-            "`source_quote` has {chars} characters; quote {QUOTE_CHARS_MIN} to {QUOTE_CHARS_MAX} of the letter, word for word"
+        return refuse(
+            "bad_quote",
+            format!(
+                "`source_quote` has {chars} characters; quote {QUOTE_CHARS_MIN} to {QUOTE_CHARS_MAX} of the letter, word for word"
+            ),
         );
-        return Err(ToolError::mendable("bad_quote", hint));
     }
     let Some((start, end)) = find_quote(&new_text.text, quote) else {
-        let hint = "`source_quote` does not stand in the letter that you answer; quote its own new words. Notes, earlier letters, \
-            knowledge and results of tools are no source: what they say is known already";
-        return Err(ToolError::mendable("not_in_new_text", hint));
+        return refuse(
+            "not_in_new_text",
+            "`source_quote` does not stand in the letter that you answer; quote its own new words. Notes, earlier letters, \
+            knowledge and results of tools are no source: what they say is known already",
+        );
     };
     let quote: String = new_text
         .text
@@ -119,8 +109,10 @@ pub(super) fn checked_quote(
         .take(end - start)
         .collect();
     if redact::has_key(&quote) || redact::names_password(&quote) {
-        let hint = "the quote has what looks like a key or password; quote words without it";
-        return Err(ToolError::mendable("secret", hint));
+        return refuse(
+            "secret",
+            "the quote has what looks like a key or password; quote words without it",
+        );
     }
     Ok(MemorySource {
         message: new_text.message.clone(),
@@ -146,10 +138,10 @@ pub(super) fn checked_end(
     let until = Timestamp::parse(text).or_else(day);
     match until.filter(|until| *until > now) {
         Some(until) => Ok(Some(until)),
-        None => {
-            let hint = "`valid_to` must be a day in the future, as YYYY-MM-DD; leave it out for what does not end";
-            Err(ToolError::mendable("bad_valid_to", hint))
-        }
+        None => refuse(
+            "bad_valid_to",
+            "`valid_to` must be a day in the future, as YYYY-MM-DD; leave it out for what does not end",
+        ),
     }
 }
 
@@ -162,10 +154,12 @@ pub(super) fn require_room(
     if filled < max {
         return Ok(());
     }
-    let hint = format!(
-        "there are {filled} of {max} entries; `forget` what is over or wrong, or `correct` one, before you add another"
-    );
-    Err(ToolError::mendable("memory_full", hint))
+    refuse(
+        "memory_full",
+        format!(
+            "there are {filled} of {max} entries; `forget` what is over or wrong, or `correct` one, before you add another"
+        ),
+    )
 }
 
 /// Makes the entry, its label stamped by what the run has read. It is active at once where everybody who reads along may
@@ -214,13 +208,16 @@ pub(super) fn own_entry<'e>(
     id: &str,
 ) -> Result<&'e MemoryEntry, ToolError> {
     let Some(entry) = reachable.find(id.trim()) else {
-        let hint = "there is no such entry; ids such as `c3` stand before the entries in your notes and in results of `recall`";
-        return Err(ToolError::mendable("no_such_entry", hint));
+        return refuse(
+            "no_such_entry",
+            "there is no such entry; ids such as `c3` stand before the entries in your notes and in results of `recall`",
+        );
     };
     if entry.scope == MemoryScope::Persona {
-        let hint =
-            "that entry is your owner's, and only they change it; tell them what is wrong with it";
-        return Err(ToolError::mendable("not_yours", hint));
+        return refuse(
+            "not_yours",
+            "that entry is your owner's, and only they change it; tell them what is wrong with it",
+        );
     }
     Ok(entry)
 }

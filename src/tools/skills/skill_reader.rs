@@ -3,7 +3,7 @@
 use super::skill_file::{self, SkillFile};
 use super::skill_folder::{digests, read};
 use crate::config::{PinnedSkill, SKILL_FILE, SKILL_FILE_BYTES_MAX, SKILLS_FOLDER};
-use crate::tools::ToolError;
+use crate::tools::contract::*;
 use cap_std::fs_utf8::Dir;
 use tokio::task::spawn_blocking;
 
@@ -31,8 +31,10 @@ impl<'a> SkillReader<'a> {
         F: FnOnce(SkillReader<'_>) -> Result<T, ToolError> + Send + 'static,
     {
         let failed = |error: std::io::Error| {
-            let hint = format!("the skills cannot be read: {}", error.kind());
-            ToolError::mendable("file_error", hint)
+            ToolError::mendable(
+                "file_error",
+                format!("the skills cannot be read: {}", error.kind()),
+            )
         };
         let skills = self.skills.to_vec();
         let shared = self
@@ -60,8 +62,10 @@ impl<'a> SkillReader<'a> {
         let found = named.clone().find(|skill| skill.persona().is_some());
         let Some(pinned) = found.or_else(|| named.next()) else {
             let names: Vec<&str> = self.skills.iter().map(PinnedSkill::name).collect();
-            let hint = format!("there is no such skill; there are: {}", names.join(", "));
-            return Err(ToolError::mendable("no_such_skill", hint));
+            return refuse(
+                "no_such_skill",
+                format!("there is no such skill; there are: {}", names.join(", ")),
+            );
         };
         let base = match pinned.persona() {
             Some(_) => Some(self.persona),
@@ -75,10 +79,10 @@ impl<'a> SkillReader<'a> {
             Some(folder) if digests(&folder).as_ref() == Ok(&pinned.files) => {
                 Ok(OpenedSkill { pinned, folder })
             }
-            _ => {
-                let hint = "this skill is not as your owner approved it, so it is off; finish without it, and say so";
-                Err(ToolError::mendable("skill_changed", hint))
-            }
+            _ => refuse(
+                "skill_changed",
+                "this skill is not as your owner approved it, so it is off; finish without it, and say so",
+            ),
         }
     }
 }
@@ -106,8 +110,10 @@ impl OpenedSkill<'_> {
     pub fn text(&self, path: &str, bytes_max: u64) -> Result<String, ToolError> {
         if !self.pinned.files.contains_key(path) {
             let files: Vec<&str> = self.pinned.files.keys().map(String::as_str).collect();
-            let hint = format!("the skill has no such file; it has: {}", files.join(", "));
-            return Err(ToolError::mendable("file_not_found", hint));
+            return refuse(
+                "file_not_found",
+                format!("the skill has no such file; it has: {}", files.join(", ")),
+            );
         }
         let (bytes, _) = read(&self.folder, path, bytes_max)
             .map_err(|hint| ToolError::mendable("file_error", hint))?;

@@ -1,29 +1,15 @@
 //! `use_skill`: the instructions of a skill, and its files.
 
 use super::skill_reader::SkillReader;
-use crate::tools::contract::arguments::{count, read_args};
-use crate::tools::contract::piece::fitting_piece;
-use crate::tools::{
-    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    ToolLimits, ToolOutcome, arguments_schema,
-};
-use futures_util::future::BoxFuture;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use crate::tools::contract::*;
 
 /// Name of the tool.
 pub const USE_SKILL: &str = "use_skill";
-/// Text that the model reads.
-const DESCRIPTION: &str = "Opens one of your skills: instructions of your owner for a kind of work, and files that belong to them. Call it before \
-         such work and follow what it says; with `file`, it returns a file of the skill.";
-
-pub struct UseSkill;
-
-/// Arguments, with the descriptions that the model reads.
+/// Opens one of your skills: instructions of your owner for a kind of work, and files that belong to them. Call it
+/// before such work and follow what it says; with `file`, it returns a file of the skill.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct UseSkillArgs {
+pub struct UseSkill {
     /// Name of the skill.
     name: String,
     /// A text file of it, e.g. `references/prices.md`. Default: its instructions.
@@ -33,44 +19,27 @@ struct UseSkillArgs {
     offset: Option<f64>,
 }
 
-impl Tool for UseSkill {
-    fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: USE_SKILL.to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<UseSkillArgs>(),
-            class: ToolClass::Repeatable,
-            effects: Effects::NONE,
-            // The owner approved every byte of it.
-            result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                skills: true,
-                ..ToolCapabilities::NONE
-            },
-        }
-    }
+impl TypedTool for UseSkill {
+    const NAME: &str = USE_SKILL;
+    // The owner approved every byte of it.
+    const RESULT_WORDS: ResultWords = ResultWords::Engine;
+    const USES: ToolCapabilities = uses!(skills);
 
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            let args: UseSkillArgs = read_args(call.args)?;
-            let limits = call.limits.clone();
-            let opened = call
-                .env
-                .skills()?
-                .on_disk(move |skills| opened(skills, &args, &limits));
-            let result = opened.await?;
-            Ok(ToolOutcome {
-                result,
-                ..ToolOutcome::default()
-            })
-        })
+    async fn call(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        let limits = call.limits.clone();
+        let opened = call
+            .env
+            .skills()?
+            .on_disk(move |skills| opened(skills, &self, &limits));
+        let result = opened.await?;
+        Ok(result.into())
     }
 }
 
 /// Returns what the model reads of a skill.
 fn opened(
     skills: SkillReader<'_>,
-    args: &UseSkillArgs,
+    args: &UseSkill,
     limits: &ToolLimits,
 ) -> Result<Value, ToolError> {
     let skill = skills.open(&args.name)?;
@@ -81,28 +50,23 @@ fn opened(
             (skill.file()?.body, skill.pinned.tools.as_ref(), Some(files))
         }
     };
-    let piece = (count(args.offset, 0), limits.result_bytes_max);
-    Ok(fitting_piece(
-        &text,
-        piece,
-        limits.result_bytes_max,
-        |piece| {
-            let mut result = json!({
-                "skill": args.name,
-                "content": piece.content,
-                "truncated": piece.next_offset.is_some(),
-                "next_offset": piece.next_offset,
-            });
-            if let Some(file) = &args.file {
-                result["file"] = json!(file);
-            }
-            if let Some(files) = &files {
-                result["files"] = json!(files);
-            }
-            if let Some(tools) = tools {
-                result["allowed_tools"] = json!(tools);
-            }
-            result
-        },
-    ))
+    let (offset, max) = (count(args.offset, 0), limits.result_bytes_max);
+    Ok(fitting_piece(&text, offset, max, max, |piece| {
+        let mut result = json!({
+            "skill": args.name,
+            "content": piece.content,
+            "truncated": piece.next_offset.is_some(),
+            "next_offset": piece.next_offset,
+        });
+        if let Some(file) = &args.file {
+            result["file"] = json!(file);
+        }
+        if let Some(files) = &files {
+            result["files"] = json!(files);
+        }
+        if let Some(tools) = tools {
+            result["allowed_tools"] = json!(tools);
+        }
+        result
+    }))
 }

@@ -5,7 +5,7 @@ use super::{app, mailbox, numbered, sweep, timeouts, watch};
 use crate::app::TestApp;
 use crate::providers::server::{Reply, Server as Endpoint};
 use attache::clock::{Clock, SystemClock};
-use attache::config::{ImapMailbox, MailboxLogin, MailboxTls, OAuth};
+use attache::config::{ImapMailbox, MailTls, MailboxLogin, OAuth};
 use attache::gateway::ingress::imap::{self, MailboxError};
 use attache::web::NoTokens;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -331,7 +331,7 @@ async fn nothing_is_said_to_a_server_that_nobody_vouches_for() {
     let (app, folder) = (app().await, tempfile::tempdir().expect("a folder"));
     let (server, authority) = tls_server(&folder).await;
     let secure = |host: &str, ca_file: Option<PathBuf>| {
-        let (tls, host) = (MailboxTls::Implicit, host.to_owned());
+        let (tls, host) = (MailTls::Implicit, host.to_owned());
         watch(
             &app,
             ImapMailbox {
@@ -365,7 +365,7 @@ async fn without_starttls_or_with_preauth_no_password_is_sent() {
         watch(
             &app,
             ImapMailbox {
-                tls: MailboxTls::StartTls,
+                tls: MailTls::StartTls,
                 ..mailbox(&server)
             },
         )

@@ -4,7 +4,7 @@ use super::server::{Fault, Script, Server, Verb};
 use super::world::{House, bytes, only, patient, smtp};
 use crate::app::db;
 use attache::clock::Clock;
-use attache::config::SmarthostTls;
+use attache::config::MailTls;
 use attache::domain::BreakerState;
 use attache::domain::DeliveryId;
 use attache::gateway::outbound::{Options, Outbound, SetupError, SmtpTransport};
@@ -30,7 +30,7 @@ fn acceptor() -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config.expect("they belong together")))
 }
 
-fn over_tls(house: &House, server: &Server, tls: SmarthostTls, trusted: bool) -> Outbound {
+fn over_tls(house: &House, server: &Server, tls: MailTls, trusted: bool) -> Outbound {
     let options = Options {
         timeouts: patient(),
         extra_root_pem: trusted.then(|| CA.to_vec()),
@@ -54,10 +54,7 @@ pub fn tls_script(implicit: bool) -> Script {
 
 #[tokio::test]
 async fn mail_goes_out_through_tls_from_either_start() {
-    for (tls, implicit) in [
-        (SmarthostTls::StartTls, false),
-        (SmarthostTls::Implicit, true),
-    ] {
+    for (tls, implicit) in [(MailTls::StartTls, false), (MailTls::Implicit, true)] {
         let house = House::new().await;
         let server = Server::start(tls_script(implicit)).await;
         let outbound = over_tls(&house, &server, tls, true);
@@ -88,10 +85,7 @@ async fn mail_goes_out_through_tls_from_either_start() {
 
 #[tokio::test]
 async fn nothing_is_said_to_a_server_that_nobody_vouches_for() {
-    for (tls, implicit) in [
-        (SmarthostTls::StartTls, false),
-        (SmarthostTls::Implicit, true),
-    ] {
+    for (tls, implicit) in [(MailTls::StartTls, false), (MailTls::Implicit, true)] {
         let house = House::new().await;
         let server = Server::start(tls_script(implicit)).await;
         let outbound = over_tls(&house, &server, tls, false);
@@ -121,7 +115,7 @@ async fn a_server_without_starttls_gets_neither_password_nor_mail() {
         ..Script::default()
     })
     .await;
-    let outbound = over_tls(&house, &server, SmarthostTls::StartTls, true);
+    let outbound = over_tls(&house, &server, MailTls::StartTls, true);
     let id = house.mail("first", &["you@example.test"]).await;
     outbound.work_once().await.expect("the store works");
     let delivery = house.delivery(&id).await;
@@ -148,7 +142,7 @@ async fn replies_injected_before_tls_are_never_taken_for_the_servers() {
         ..tls_script(false)
     })
     .await;
-    let outbound = over_tls(&house, &server, SmarthostTls::StartTls, true);
+    let outbound = over_tls(&house, &server, MailTls::StartTls, true);
     let id = house.mail("first", &["you@example.test"]).await;
     outbound.work_once().await.expect("the store works");
     assert_eq!(
@@ -225,7 +219,7 @@ async fn a_host_elsewhere_is_refused_without_tls() {
     let smarthost = |host: &str| attache::config::Smarthost {
         host: host.to_owned(),
         port: 25,
-        tls: SmarthostTls::None,
+        tls: MailTls::None,
         credentials: None,
         connections_max: 1,
     };
@@ -287,10 +281,7 @@ async fn a_bad_certificate_defers_alarms_and_nothing_goes_in_clear() {
         ("127.0.0.1", 2021, false),
         ("smarthost.test", 2099, false),
     ] {
-        for (tls, implicit) in [
-            (SmarthostTls::StartTls, false),
-            (SmarthostTls::Implicit, true),
-        ] {
+        for (tls, implicit) in [(MailTls::StartTls, false), (MailTls::Implicit, true)] {
             let case = format!("{name} until {until}, {tls:?}");
             let (acceptor, root) = certified(name, until);
             let house = House::new().await;
@@ -384,7 +375,7 @@ async fn a_stripped_starttls_and_every_refusal_of_it_defer_and_alarm() {
             extra_root_pem: Some(CA.to_vec()),
         };
         let transport = smtp(&house.clock, &server, &options, |smarthost| {
-            smarthost.tls = SmarthostTls::StartTls;
+            smarthost.tls = MailTls::StartTls;
             smarthost.connections_max = 1;
             smarthost.credentials =
                 Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));

@@ -4,7 +4,7 @@ use super::server::Server;
 use crate::app::rows;
 use crate::app::{database, db};
 use attache::clock::ManualClock;
-use attache::config::{MailRetry, OnUnknown, Smarthost, SmarthostTls};
+use attache::config::{MailRetry, MailTls, OnUnknown, Smarthost};
 use attache::domain::{DeliveryId, Timestamp};
 use attache::gateway::outbound::{Options, Outbound, SmtpTimeouts, SmtpTransport, Transport};
 use attache::store::{
@@ -181,7 +181,7 @@ pub fn smtp(
     let mut smarthost = Smarthost {
         host: "127.0.0.1".to_owned(),
         port: server.address.port(),
-        tls: SmarthostTls::None,
+        tls: MailTls::None,
         credentials: None,
         connections_max: 4,
     };

@@ -6,7 +6,7 @@ use super::formatting::quoted;
 use super::session::ImapSession;
 use super::timeouts::ImapTimeouts;
 use super::token::MailboxTokens;
-use crate::config::{ImapMailbox, MailboxLogin, MailboxTls};
+use crate::config::{ImapMailbox, MailTls, MailboxLogin};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use imap_proto::{Response, Status};
@@ -52,8 +52,8 @@ async fn connect(
         ImapConnection::new(stream, letter_bytes_max, timeouts.silence_max)
     };
     let stream: Box<dyn Stream> = match mailbox.tls {
-        MailboxTls::Implicit => secure(Box::new(tcp), mailbox, timeouts).await?,
-        MailboxTls::StartTls => {
+        MailTls::Implicit => secure(Box::new(tcp), mailbox, timeouts).await?,
+        MailTls::StartTls => {
             let mut clear = greeted(connection(Box::new(tcp)), timeouts).await?;
             match clear.run("STARTTLS", "STARTTLS", |_| ()).await {
                 Err(MailboxError::Refused { .. }) => {
@@ -69,7 +69,7 @@ async fn connect(
             session.ask_capabilities().await?;
             return Ok(session);
         }
-        MailboxTls::None => Box::new(tcp),
+        MailTls::None => Box::new(tcp),
     };
     let mut session = greeted(connection(stream), timeouts).await?;
     session.ask_capabilities().await?;

@@ -7,7 +7,7 @@
 use super::MailboxWatch;
 use super::error::MailboxError;
 use super::session::{Announced, ImapSession};
-use crate::config::MailboxTls;
+use crate::config::MailTls;
 use crate::domain::{Arrival, Letter, MailboxUid, Via, sha256_hex};
 use crate::gateway::ingress::folder::{envelope_for_file, with_crlf};
 use crate::gateway::intake_contract::{CopyOutcome, Refusal, for_one_letter};
@@ -313,7 +313,7 @@ impl Round<'_> {
             None => Err(Refusal::NobodyAddressed),
             Some(mut envelope) => {
                 envelope.arrival = Arrival {
-                    encrypted: watch.mailbox.tls != MailboxTls::None,
+                    encrypted: watch.mailbox.tls != MailTls::None,
                     arrived_at: announced.arrived_at,
                     mailbox: Some(place),
                     authserv_id: watch.mailbox.authserv_id.clone(),

@@ -36,7 +36,7 @@ pub use socket::BoundSocket;
 pub use tls::{Certificates, Tls, TlsError};
 
 use crate::clock::Clock;
-use crate::config::{Gateway, Limits, ListenerKind, ListenerTls, SmtpListener, TrustedRelay};
+use crate::config::{Gateway, Limits, ListenerKind, MailTls, SmtpListener, TrustedRelay};
 use crate::domain::Network;
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,9 +182,9 @@ impl ListenerFactory {
         SmtpSettings {
             kind: listener.kind,
             tls: match listener.tls {
-                ListenerTls::None => None,
-                ListenerTls::StartTls => tls(false),
-                ListenerTls::Implicit => tls(true),
+                MailTls::None => None,
+                MailTls::StartTls => tls(false),
+                MailTls::Implicit => tls(true),
             },
             submitters: listener.auth.then(|| self.submitters.clone()),
             proxies: listener.proxy_protocol.clone(),

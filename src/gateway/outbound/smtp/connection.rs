@@ -10,7 +10,7 @@ use super::super::TransportPhase;
 use super::fault::{ServerReply, SmtpFault, too_slow, unexpected};
 use super::stream::SharedStream;
 use super::timeouts::SmtpTimeouts;
-use crate::config::SmarthostTls;
+use crate::config::MailTls;
 use crate::gateway::authentication::why_no_tls;
 use crate::store::{ClaimedDelivery, DeliveryKind};
 use futures_util::FutureExt;
@@ -44,7 +44,7 @@ pub(super) struct TlsSetup {
 pub(super) struct Peer {
     pub host: String,
     pub port: u16,
-    pub tls: SmarthostTls,
+    pub tls: MailTls,
     /// Present unless `tls` is `None`.
     pub tls_setup: Option<TlsSetup>,
     pub hello: ClientId,
@@ -118,12 +118,12 @@ impl OutboundConnection {
         let limits = peer.timeouts;
         let tcp = tcp(peer).await?;
         let stream = match (peer.tls, &peer.tls_setup) {
-            (SmarthostTls::None, _) => SharedStream::plain(tcp),
-            (SmarthostTls::StartTls, Some(setup)) => {
+            (MailTls::None, _) => SharedStream::plain(tcp),
+            (MailTls::StartTls, Some(setup)) => {
                 let tcp = start_tls(peer, tcp, phase).await?;
                 SharedStream::tls_after_greeting(handshake(setup, tcp, limits.greeting).await?)
             }
-            (SmarthostTls::Implicit, Some(setup)) => {
+            (MailTls::Implicit, Some(setup)) => {
                 *phase = TransportPhase::Tls;
                 SharedStream::tls(handshake(setup, tcp, limits.greeting).await?)
             }
@@ -131,7 +131,7 @@ impl OutboundConnection {
         };
         *phase = TransportPhase::Greeting;
         let (mut smtp, stream) = greet(peer, stream).await?;
-        if peer.tls != SmarthostTls::None && !stream.is_tls() {
+        if peer.tls != MailTls::None && !stream.is_tls() {
             return Err(SmtpFault::broken("the connection is not encrypted"));
         }
         let offers = PeerExtensions::of(&stream.reply());

@@ -2,11 +2,11 @@
 //! size, and none that are for the owner alone, even in a mail to the owner; of the workspace in runs
 //! of the owner, to owners only.
 
+use crate::tools::contract::*;
 use crate::tools::files::folder::{
-    Closed, followed, is_in_workspace, not_allowed, objection, open_real, path_error, second_name,
+    Closed, cannot_use, followed, is_in_workspace, not_allowed, objection, open_real, second_name,
     shown,
 };
-use crate::tools::{DraftAttachment, Reader, ToolError, ToolLimits};
 use cap_std::fs_utf8::Dir;
 use std::io::Read;
 
@@ -24,11 +24,13 @@ pub(super) fn read_attachments(
     reader: Reader,
 ) -> Result<Vec<DraftAttachment>, ToolError> {
     if paths.len() > ATTACHMENTS_MAX {
-        let hint = format!(
-            "{} attachments, and at most {ATTACHMENTS_MAX} are allowed",
-            paths.len()
+        return refuse(
+            "too_many_attachments",
+            format!(
+                "{} attachments, and at most {ATTACHMENTS_MAX} are allowed",
+                paths.len()
+            ),
         );
-        return Err(ToolError::mendable("too_many_attachments", hint));
     }
     let mut attached: Vec<(String, DraftAttachment)> = Vec::new();
     let mut bytes_left = limits.attachments_bytes_max;
@@ -40,10 +42,12 @@ pub(super) fn read_attachments(
         let bytes = read_whole(folder, &real, limits.file_bytes_max)?;
         let Some(left) = bytes_left.checked_sub(bytes.len()) else {
             let max = limits.attachments_bytes_max;
-            let hint = format!(
-                "the attachments together have more than {max} bytes; send fewer or smaller files"
+            return refuse(
+                "attachments_too_large",
+                format!(
+                    "the attachments together have more than {max} bytes; send fewer or smaller files"
+                ),
             );
-            return Err(ToolError::mendable("attachments_too_large", hint));
         };
         bytes_left = left;
         let filename = real.rsplit('/').next().unwrap_or_default().to_owned();
@@ -85,7 +89,7 @@ fn real_path(folder: &Dir, path: &str, reader: Reader) -> Result<String, ToolErr
 
 fn read_whole(folder: &Dir, path: &str, bytes_max: usize) -> Result<Vec<u8>, ToolError> {
     let (file, size) = open_real(folder, path)?;
-    let failed = |error: std::io::Error| path_error(path, &error);
+    let failed = cannot_use(path);
     if let Some(closed) = second_name(folder, &file.metadata().map_err(failed)?, READER) {
         return Err(not_allowed(NOT_ALLOWED, path, closed));
     }
@@ -96,11 +100,13 @@ fn read_whole(folder: &Dir, path: &str, bytes_max: usize) -> Result<Vec<u8>, Too
         .read_to_end(&mut bytes)
         .map_err(failed)?;
     if size > bytes_max as u64 || bytes.len() > bytes_max {
-        let hint = format!(
-            "`{}` has more than {bytes_max} bytes, the most that one file may have",
-            shown(path)
+        return refuse(
+            "attachment_too_large",
+            format!(
+                "`{}` has more than {bytes_max} bytes, the most that one file may have",
+                shown(path)
+            ),
         );
-        return Err(ToolError::mendable("attachment_too_large", hint));
     }
     Ok(bytes)
 }

@@ -3,7 +3,7 @@
 
 use super::OneOrMany;
 use crate::domain::{Address, is_listed};
-use crate::tools::{MailPolicy, Reader, ToolError};
+use crate::tools::contract::*;
 use std::collections::BTreeSet;
 
 /// Most recipients of one mail; more is a mailing, which a persona does not do.
@@ -41,8 +41,10 @@ pub(in crate::tools) fn read_recipients(
         let mut list = Vec::new();
         for address in typed.map_or(Ok(Vec::new()), |typed| addresses(field, typed))? {
             if is_own(&address, mail) {
-                let hint = format!("`{address}` is your own address");
-                return Err(ToolError::mendable("recipient_is_self", hint));
+                return refuse(
+                    "recipient_is_self",
+                    format!("`{address}` is your own address"),
+                );
             }
             if seen.insert(address.key()) {
                 list.push(address);
@@ -56,17 +58,16 @@ pub(in crate::tools) fn read_recipients(
         bcc: read("bcc", bcc)?,
     };
     if recipients.to.is_empty() {
-        return Err(ToolError::mendable(
-            "recipient_missing",
-            "field `to` names nobody",
-        ));
+        return refuse("recipient_missing", "field `to` names nobody");
     }
     if seen.len() > RECIPIENTS_MAX {
-        let hint = format!(
-            "{} recipients, and at most {RECIPIENTS_MAX} are allowed",
-            seen.len()
+        return refuse(
+            "too_many_recipients",
+            format!(
+                "{} recipients, and at most {RECIPIENTS_MAX} are allowed",
+                seen.len()
+            ),
         );
-        return Err(ToolError::mendable("too_many_recipients", hint));
     }
     Ok(recipients)
 }
@@ -80,14 +81,17 @@ fn addresses(field: &str, typed: &OneOrMany) -> Result<Vec<Address>, ToolError> 
         .filter(|piece| !piece.is_empty());
     let parsed = pieces.map(|piece| {
         let address = Address::parse(piece).map_err(|bad| {
-            let hint = format!("field `{field}`: {bad}, without a name or brackets around it");
-            ToolError::mendable("bad_address", hint)
+            ToolError::mendable(
+                "bad_address",
+                format!("field `{field}`: {bad}, without a name or brackets around it"),
+            )
         })?;
         // RFC 2606: the sender of a question by another agent has such an address.
         if address.domain().ends_with(".invalid") {
-            let hint =
-                format!("no mail reaches `{address}`; what you answer last reaches whoever asked");
-            return Err(ToolError::mendable("bad_address", hint));
+            return refuse(
+                "bad_address",
+                format!("no mail reaches `{address}`; what you answer last reaches whoever asked"),
+            );
         }
         Ok(address)
     });
@@ -103,20 +107,24 @@ pub fn recipient_not_allowed(address: &Address, mail: &MailPolicy) -> ToolError 
         None => "to your owner and to addresses that the configuration allows".to_owned(),
         Some(why) => format!("and to your owner; further addresses are closed to this run: {why}"),
     };
-    let hint = format!(
-        "`{address}` is not somebody you may write to; you may write to the people of this thread ({people}), {further}"
-    );
-    ToolError::mendable("recipient_not_allowed", hint)
+    ToolError::mendable(
+        "recipient_not_allowed",
+        format!(
+            "`{address}` is not somebody you may write to; you may write to the people of this thread ({people}), {further}"
+        ),
+    )
 }
 
 /// Returns the error for a recipient who may not read what the run has read.
 pub fn recipient_no_reader(address: &Address, mail: &MailPolicy) -> ToolError {
     let people = listed_people(mail);
-    let hint = format!(
-        "`{address}` may not read all that this run has read (mail of others, or files for your owner alone); you may \
+    ToolError::mendable(
+        "recipient_not_allowed",
+        format!(
+            "`{address}` may not read all that this run has read (mail of others, or files for your owner alone); you may \
          write to your owner, and to the people of this thread ({people}) if they may read it"
-    );
-    ToolError::mendable("recipient_not_allowed", hint)
+        ),
+    )
 }
 
 /// Returns the participants of the thread but the persona.
