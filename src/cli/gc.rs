@@ -8,107 +8,85 @@
 mod report;
 
 use super::args::instant;
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, screen};
 use crate::domain::Timestamp;
 use crate::replay::fork;
 use crate::store::gc::{KINDS, Pruned, PrunedKind};
 use crate::store::{Store, give_up_spare_room};
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub struct Gc;
-
-impl Command for Gc {
-    fn clap(&self) -> clap::Command {
-        let kinds = KINDS
-            .iter()
-            .map(|kind| format!("{:12} {}\n", kind.name, kind.says))
-            .collect::<String>();
-        clap::Command::new("gc")
-            .about("Throw away what is old: recorded requests, raw letters, bytes of mails that were sent")
-            .after_help(format!("Kinds:\n{kinds}"))
-            .arg(
-                Arg::new("older-than")
-                    .long("older-than")
-                    .value_name("AGE")
-                    .required_unless_present_any(["configured", "report"])
-                    .help("Only what is older: `90d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z"),
-            )
-            .arg(
-                Arg::new("kind")
-                    .long("kind")
-                    .value_name("KIND")
-                    .action(ArgAction::Append)
-                    .value_delimiter(',')
-                    .value_parser(PossibleValuesParser::new(KINDS.iter().map(|kind| kind.name)))
-                    .help("Only this kind; may be given again [default: all]"),
-            )
-            .arg(
-                Arg::new("configured")
-                    .long("configured")
-                    .action(ArgAction::SetTrue)
-                    .conflicts_with_all(["older-than", "kind"])
-                    .help("Each kind by its age in `retention` of configs/keeping.json, as the engine does it by itself"),
-            )
-            .arg(
-                Arg::new("report")
-                    .long("report")
-                    .action(ArgAction::SetTrue)
-                    .conflicts_with_all(["older-than", "kind", "configured", "dry-run"])
-                    .help("Only say when the engine last went over each kind, and what went"),
-            )
-            .arg(
-                Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Only say what would go"),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(prune_kind(context, args))
-    }
+/// Throw away what is old: recorded requests, raw letters, bytes of mails that were sent
+#[derive(clap::Args)]
+#[command(after_help = format!(
+    "Kinds:\n{}",
+    KINDS.iter().map(|kind| format!("{:12} {}\n", kind.name, kind.says)).collect::<String>()
+))]
+pub struct Gc {
+    /// Only what is older: `90d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z
+    #[arg(long, value_name = "AGE", required_unless_present_any = ["configured", "report"])]
+    older_than: Option<String>,
+    /// Only this kind; may be given again [default: all]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(KINDS.iter().map(|kind| kind.name))
+    )]
+    kind: Vec<String>,
+    /// Each kind by its age in `retention` of configs/keeping.json, as the engine does it by itself
+    #[arg(long, conflicts_with_all = ["older_than", "kind"])]
+    configured: bool,
+    /// Only say when the engine last went over each kind, and what went
+    #[arg(long, conflicts_with_all = ["older_than", "kind", "configured", "dry_run"])]
+    report: bool,
+    /// Only say what would go
+    #[arg(long)]
+    dry_run: bool,
 }
 
-async fn prune_kind(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    if give_up_spare_room(context.require_workspace()?) {
-        screen::remark(
-            "the disk is full: the spare room of `data` is given up, so that rows can be deleted",
-        );
-    }
-    let store = context.shared_store().await?;
-    let ages = match args.contains_id("older-than") {
-        true => BTreeMap::new(),
-        false => configured(context)?,
-    };
-    if args.get_flag("report") {
-        return report::report(context, &store, &ages).await;
-    }
-    let dry = args.get_flag("dry-run");
-    let done = match args.get_one::<String>("older-than") {
-        Some(age) => {
-            let before = instant(age)?;
-            require_past(before, store.clock().now(), age)?;
-            let wanted = named(args).map(|kind| (kind, before));
-            prune_all(context, &store, wanted, dry).await?
+impl Gc {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        if give_up_spare_room(context.require_workspace()?) {
+            screen::remark(
+                "the disk is full: the spare room of `data` is given up, so that rows can be deleted",
+            );
         }
-        None => {
-            let now = store.clock().now();
-            let aged = |kind: &'static PrunedKind| Some((kind, now.minus(*ages.get(kind.name)?)));
-            prune_all(context, &store, KINDS.iter().filter_map(aged), dry).await?
+        let store = context.shared_store().await?;
+        let ages = match self.older_than {
+            Some(_) => BTreeMap::new(),
+            None => configured(context)?,
+        };
+        if self.report {
+            return report::report(context, &store, &ages).await;
         }
-    };
-    if !dry {
-        while store.redact_ended_runs().await? > 0 {}
-        let rows: u64 = done.iter().map(|(_, _, pruned)| pruned.rows).sum();
-        store.note_maintenance("gc", format!("{rows} rows")).await?;
+        let dry = self.dry_run;
+        let done = match &self.older_than {
+            Some(age) => {
+                let before = instant(age)?;
+                require_past(before, store.clock().now(), age)?;
+                let is_named = |kind: &&PrunedKind| {
+                    self.kind.is_empty() || self.kind.iter().any(|name| name == kind.name)
+                };
+                let wanted = KINDS.iter().filter(is_named).map(|kind| (kind, before));
+                prune_all(context, &store, wanted, dry).await?
+            }
+            None => {
+                let now = store.clock().now();
+                let aged =
+                    |kind: &'static PrunedKind| Some((kind, now.minus(*ages.get(kind.name)?)));
+                prune_all(context, &store, KINDS.iter().filter_map(aged), dry).await?
+            }
+        };
+        if !dry {
+            while store.redact_ended_runs().await? > 0 {}
+            let rows: u64 = done.iter().map(|(_, _, pruned)| pruned.rows).sum();
+            store.note_maintenance("gc", format!("{rows} rows")).await?;
+        }
+        print(context, &done, dry)
     }
-    print(context, &done, dry)
 }
 
 /// A kind with the instant before which its rows go, and what went.
@@ -121,19 +99,6 @@ fn configured(context: &CommandContext) -> anyhow::Result<BTreeMap<&'static str,
         .into_iter()
         .filter_map(|(kind, age)| Some((kind, age?)));
     Ok(aged.collect())
-}
-
-/// Returns the kinds that were named; all without a name.
-fn named(args: &ArgMatches) -> impl Iterator<Item = &'static PrunedKind> + use<> {
-    let named: Vec<String> = args
-        .get_many::<String>("kind")
-        .into_iter()
-        .flatten()
-        .cloned()
-        .collect();
-    KINDS
-        .iter()
-        .filter(move |kind| named.is_empty() || named.iter().any(|name| name == kind.name))
 }
 
 async fn prune_all(

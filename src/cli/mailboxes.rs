@@ -3,52 +3,39 @@
 //! `list` reads the database, also beside a running engine; `check` asks the servers and changes
 //! nothing there.
 
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{ImapMailbox, MailboxTls};
 use crate::domain::Timestamp;
 use crate::gateway::ingress::imap::{self, MailboxProbe};
 use crate::store::{MailboxHealth, RefusedLetter};
-use clap::{Arg, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
 
-pub struct MailboxesCommand;
+/// Show how the IMAP mailboxes fare, and check that they can be read
+#[derive(clap::Subcommand)]
+pub enum MailboxesCommand {
+    /// List mailboxes: last good fetch, letters still to come, letters refused, what is wrong
+    List,
+    /// Log in to mailboxes and look at their folders, changing nothing
+    Check {
+        /// Only this one
+        name: Option<String>,
+    },
+}
+
+impl MailboxesCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        match self {
+            Self::List => list(context).await,
+            Self::Check { name } => check(context, name.as_ref()).await,
+        }
+    }
+}
 
 /// Maximum number of refused letters that `list --json` shows of each mailbox.
 const REFUSED_SHOWN_MAX: u32 = 100;
-
-impl Command for MailboxesCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("mailboxes")
-            .about("Show how the IMAP mailboxes fare, and check that they can be read")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(clap::Command::new("list").about(
-                "List mailboxes: last good fetch, letters still to come, letters refused, what is wrong",
-            ))
-            .subcommand(
-                clap::Command::new("check")
-                    .about("Log in to mailboxes and look at their folders, changing nothing")
-                    .arg(Arg::new("name").value_name("NAME").help("Only this one")),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            match args.subcommand() {
-                Some(("list", _)) => list(context).await,
-                Some((_, args)) => check(context, args.get_one::<String>("name")).await,
-                None => Ok(Exit::Usage),
-            }
-        })
-    }
-}
 
 async fn list(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;

@@ -1,48 +1,27 @@
 //! `attache nodes list|drain`: the engines that work on one database, and their orderly end.
 
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, screen};
 use crate::store::{NodeRecord, Store, working_engine};
-use clap::{Arg, ArgMatches};
-use futures_util::future::BoxFuture;
 
-pub struct NodesCommand;
+/// List the engines that share a database on PostgreSQL, and have one end in order
+#[derive(clap::Subcommand)]
+pub enum NodesCommand {
+    /// List nodes: where they are, what they do, and for how long the server holds them alive
+    List,
+    /// Have a node take nothing more, end its work and stop; the others go on
+    Drain {
+        /// Its number, or its host where that is one node's, as `list` shows them
+        node: String,
+    },
+}
 
-impl Command for NodesCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("nodes")
-            .about("List the engines that share a database on PostgreSQL, and have one end in order")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(clap::Command::new("list").about(
-                "List nodes: where they are, what they do, and for how long the server holds them alive",
-            ))
-            .subcommand(
-                clap::Command::new("drain")
-                    .about("Have a node take nothing more, end its work and stop; the others go on")
-                    .arg(
-                        Arg::new("node")
-                            .value_name("NODE")
-                            .required(true)
-                            .help("Its number, or its host where that is one node's, as `list` shows them"),
-                    ),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let store = context.store_of_engine().await?;
-            match args.subcommand() {
-                Some(("list", _)) => list(context, &store).await,
-                Some((_, args)) => {
-                    let named = args.get_one::<String>("node");
-                    drain(context, &store, named.map_or("", String::as_str)).await
-                }
-                None => Ok(Exit::Usage),
-            }
-        })
+impl NodesCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let store = context.store_of_engine().await?;
+        match self {
+            Self::List => list(context, &store).await,
+            Self::Drain { node } => drain(context, &store, &node).await,
+        }
     }
 }
 

@@ -1,63 +1,36 @@
 //! `attache approvals approve|reject|edit|answer`.
 
-use super::super::args::{id_arg, text, user};
+use super::super::args::user;
 use super::super::{CommandContext, Exit, Failure, screen};
 use crate::domain::ApprovalKind;
 use crate::store::{ApprovalVerdict, DecisionOutcome, NewDecision};
-use clap::{Arg, ArgMatches};
 use serde_json::json;
 
-/// Returns the commands that decide on a question.
-pub fn commands() -> [clap::Command; 4] {
-    let command = |name: &'static str, about: &'static str| {
-        let hash = Arg::new("hash")
-            .long("hash")
-            .value_name("SHA256")
-            .help("Decide only if this is the digest of what is asked for, as `show` prints it");
-        clap::Command::new(name)
-            .about(about)
-            .arg(id_arg())
-            .arg(hash)
-    };
-    let words = |name: &'static str, help: &'static str| {
-        Arg::new(name).value_name("TEXT").required(true).help(help)
-    };
-    let reason = Arg::new("reason")
-        .long("reason")
-        .value_name("TEXT")
-        .help("Reason, which the persona reads");
-    [
-        command("approve", "Let it happen, exactly as shown"),
-        command("reject", "Refuse it").arg(reason),
-        command(
-            "edit",
-            "Refuse it as it is, and have the persona propose it anew",
-        )
-        .arg(words("text", "What is to be changed; the persona reads it")),
-        command("answer", "Answer a persona's question").arg(words("text", "The answer")),
-    ]
+/// A question, as it was shown.
+#[derive(clap::Args)]
+pub struct ApprovalOfBytes {
+    /// Its id, or the last or first characters of it
+    id: String,
+    /// Decide only if this is the digest of what is asked for, as `show` prints it
+    #[arg(long, value_name = "SHA256")]
+    hash: Option<String>,
 }
 
 pub async fn run(
     context: &CommandContext,
-    command: &str,
-    args: &ArgMatches,
+    verdict: ApprovalVerdict,
+    ApprovalOfBytes { id, hash }: ApprovalOfBytes,
+    words: String,
 ) -> anyhow::Result<Exit> {
-    let (verdict, words) = match command {
-        "approve" => (ApprovalVerdict::Approve, ""),
-        "edit" => (ApprovalVerdict::Edit, text(args, "text")),
-        "answer" => (ApprovalVerdict::Answer, text(args, "text")),
-        _ => (ApprovalVerdict::Reject, text(args, "reason")),
-    };
     let store = context.store_of_engine().await?;
-    let view = super::found(&store, text(args, "id")).await?;
+    let view = super::found(&store, &id).await?;
     let decision = NewDecision {
         verdict,
         by: user(),
         via: "cli",
-        words: words.to_owned(),
+        words,
         evidence_json: "{}".to_owned(),
-        sha256: args.get_one::<String>("hash").cloned(),
+        sha256: hash,
     };
     match store.decide_approval(&view.id, decision).await? {
         DecisionOutcome::Decided(state) => {

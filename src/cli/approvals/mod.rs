@@ -1,90 +1,99 @@
 //! `attache approvals`: questions to the owner, and answers to them.
 
 mod decide;
-mod stats;
 
-use super::args::{id_arg, limit_arg, number, persona_of, text};
+use super::args::{LimitArg, persona_of};
 use super::screen::Columns;
-use super::{Command, CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 use crate::domain::ApprovalState;
-use crate::store::{ApprovalView, ListPage, Store};
-use clap::{Arg, ArgMatches};
-use futures_util::future::BoxFuture;
+use crate::store::{ApprovalVerdict, ApprovalView, ListPage, Store};
+use clap::value_parser;
+use std::time::Duration;
 
-pub struct ApprovalsCommand;
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-impl Command for ApprovalsCommand {
-    fn clap(&self) -> clap::Command {
-        let listing = |name: &'static str, about: &'static str| {
-            clap::Command::new(name)
-                .about(about)
-                .arg(
-                    Arg::new("persona")
-                        .long("persona")
-                        .value_name("ID")
-                        .help("Only this persona's"),
-                )
-                .arg(limit_arg())
-        };
-        clap::Command::new("approvals")
-            .about("Answer what a persona asks its owner before it acts")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(listing("list", "List open questions, those that end first"))
-            .subcommand(listing(
-                "history",
-                "List all questions and what became of them, the newest first",
-            ))
-            .subcommand(
-                clap::Command::new("show")
-                    .about("Show a question: what would be done, to whom, and why it is asked")
-                    .arg(id_arg()),
-            )
-            .subcommands(decide::commands())
-            .subcommand(stats::command())
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let Some((command, args)) = args.subcommand() else {
-                return Ok(Exit::Usage);
-            };
-            match command {
-                "list" => list(context, args, Some(ApprovalState::Open)).await,
-                "history" => list(context, args, None).await,
-                "show" => show(context, args).await,
-                "stats" => stats::run(context, args).await,
-                command => decide::run(context, command, args).await,
+/// Answer what a persona asks its owner before it acts
+#[derive(clap::Subcommand)]
+pub enum ApprovalsCommand {
+    /// List open questions, those that end first
+    List(ApprovalsPage),
+    /// List all questions and what became of them, the newest first
+    History(ApprovalsPage),
+    /// Show a question: what would be done, to whom, and why it is asked
+    Show {
+        /// Its id, or the last or first characters of it
+        id: String,
+    },
+    /// Let it happen, exactly as shown
+    Approve(decide::ApprovalOfBytes),
+    /// Refuse it
+    Reject {
+        #[command(flatten)]
+        of: decide::ApprovalOfBytes,
+        /// Reason, which the persona reads
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// Refuse it as it is, and have the persona propose it anew
+    Edit {
+        #[command(flatten)]
+        of: decide::ApprovalOfBytes,
+        /// What is to be changed; the persona reads it
+        text: String,
+    },
+    /// Answer a persona's question
+    Answer {
+        #[command(flatten)]
+        of: decide::ApprovalOfBytes,
+        /// The answer
+        text: String,
+    },
+    /// Show how often owners are asked, how soon they decide, and how
+    Stats {
+        /// Count the last so many days
+        #[arg(long, value_name = "N", default_value_t = 30, value_parser = value_parser!(u32).range(1..=3650))]
+        days: u32,
+    },
+}
+
+/// A page of questions.
+#[derive(clap::Args)]
+pub struct ApprovalsPage {
+    /// Only this persona's
+    #[arg(long, value_name = "ID")]
+    persona: Option<String>,
+    #[command(flatten)]
+    page: LimitArg,
+}
+
+impl ApprovalsCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let (verdict, of, words) = match self {
+            Self::List(page) => return list(context, page, Some(ApprovalState::Open)).await,
+            Self::History(page) => return list(context, page, None).await,
+            Self::Show { id } => return show(context, &id).await,
+            Self::Stats { days } => return stats(context, days).await,
+            Self::Approve(of) => (ApprovalVerdict::Approve, of, String::new()),
+            Self::Reject { of, reason } => {
+                (ApprovalVerdict::Reject, of, reason.unwrap_or_default())
             }
-        })
+            Self::Edit { of, text } => (ApprovalVerdict::Edit, of, text),
+            Self::Answer { of, text } => (ApprovalVerdict::Answer, of, text),
+        };
+        decide::run(context, verdict, of, words).await
     }
 }
 
 async fn list(
     context: &CommandContext,
-    args: &ArgMatches,
+    ApprovalsPage { persona, page }: ApprovalsPage,
     state: Option<ApprovalState>,
 ) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let persona = persona_of(context, &store, args).await?;
+    let persona = persona_of(context, &store, persona).await?;
     let found = store
-        .approvals(
-            state,
-            persona.as_ref(),
-            ListPage::first(number(args, "limit")),
-        )
+        .approvals(state, persona.as_ref(), ListPage::first(page.limit))
         .await?;
-    if context.json() {
-        context.screen.json(&found)?;
-        return Ok(Exit::Ok);
-    }
-    let rows: Vec<Vec<String>> = found
-        .iter()
-        .map(|view| cells(view, state.is_none()))
-        .collect();
     let (headings, nothing): (&[&str], _) = match state {
         Some(_) => (
             &["ID", "PERSONA", "KIND", "TOOL", "ASKED", "ENDS", "WHAT"],
@@ -100,7 +109,8 @@ async fn list(
     let columns = Columns::of(headings)
         .main("WHAT")
         .optional(&["KIND", "DECIDED", "ASKED"]);
-    context.screen.listing(columns, &rows, nothing)?;
+    let row = |view: &ApprovalView| cells(view, state.is_none());
+    context.screen.list(&found, columns, nothing, row)?;
     Ok(Exit::Ok)
 }
 
@@ -134,9 +144,9 @@ fn decided_by(view: &ApprovalView) -> String {
     }
 }
 
-async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn show(context: &CommandContext, id: &str) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let view = found(&store, text(args, "id")).await?;
+    let view = found(&store, id).await?;
     if context.json() {
         context.screen.json(&view)?;
         return Ok(Exit::Ok);
@@ -182,4 +192,30 @@ async fn found(store: &Store, typed: &str) -> anyhow::Result<ApprovalView> {
         .hint("type more of the id")
         .into()),
     }
+}
+
+async fn stats(context: &CommandContext, days: u32) -> anyhow::Result<Exit> {
+    let store = context.shared_store().await?;
+    let since = store.clock().now().minus(DAY * days);
+    let stats = store.approval_stats(since).await?;
+    if context.json() {
+        context.screen.json(&stats)?;
+        return Ok(Exit::Ok);
+    }
+    let seconds =
+        |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0} s"));
+    context.screen.fields(&[
+        ("questions", stats.questions.to_string()),
+        ("runs", stats.runs.to_string()),
+        ("per 100 runs", format!("{:.1}", stats.per_100_runs)),
+        ("open", stats.open.to_string()),
+        ("approved", stats.approved.to_string()),
+        ("rejected", stats.rejected.to_string()),
+        ("edited", stats.edited.to_string()),
+        ("expired", stats.expired.to_string()),
+        ("other ends", stats.other.to_string()),
+        ("median time to decide", seconds(stats.median_seconds)),
+        ("decided within 3 s", stats.hasty.to_string()),
+    ])?;
+    Ok(Exit::Ok)
 }

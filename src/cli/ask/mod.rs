@@ -9,80 +9,58 @@ mod exchange;
 pub use exchange::{exchange, persona_named, thread_of};
 pub use view::AnswerView;
 
-use super::args::{in_force, text};
-use super::{Command, CommandContext, Exit, Failure};
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
+use super::args::in_force;
+use super::{CommandContext, Exit, Failure};
 use std::io::{IsTerminal, Read};
 
-pub struct Ask;
+/// Ask a persona, and show its answer
+#[derive(clap::Args)]
+#[command(
+    after_help = "The question is a run like any other, with the persona's tools, rules and budget; nothing of the answer is mailed. \
+                  Without an engine at work, this command works off everything that is due, as `attache drain` does."
+)]
+pub struct Ask {
+    /// The persona
+    persona: String,
+    /// The question; `-` or nothing: from standard input
+    #[arg(num_args = 0..)]
+    text: Vec<String>,
+    /// Thread of an earlier question, to go on with
+    #[arg(long, value_name = "ID")]
+    thread: Option<String>,
+}
 
 /// Longest question, in bytes.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
 
-impl Command for Ask {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("ask")
-            .about("Ask a persona, and show its answer")
-            .after_help(
-                "The question is a run like any other, with the persona's tools, rules and budget; nothing of the answer is mailed. \
-                 Without an engine at work, this command works off everything that is due, as `attache drain` does.",
-            )
-            .arg(Arg::new("persona").value_name("PERSONA").required(true).help("The persona"))
-            .arg(
-                Arg::new("text")
-                    .value_name("TEXT")
-                    .action(ArgAction::Append)
-                    .num_args(0..)
-                    .help("The question; `-` or nothing: from standard input"),
-            )
-            .arg(
-                Arg::new("thread")
-                    .long("thread")
-                    .value_name("ID")
-                    .help("Thread of an earlier question, to go on with"),
-            )
+impl Ask {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        context.require_workspace()?;
+        let config = context.config()?;
+        let persona = persona_named(&config, &self.persona)?;
+        let asked_for = text_of(&self.text)?;
+        in_force::remark(&in_force::compare(context));
+        let thread = match &self.thread {
+            Some(typed) => {
+                let store = context.store_of_engine().await?;
+                Some(thread_of(&store, &persona.id, typed).await?)
+            }
+            None => None,
+        };
+        let mut view = AnswerView::new(context);
+        let asked = (asked_for.as_str(), thread);
+        Ok(exchange(context, (&config, persona), asked, &mut view)
+            .await?
+            .exit)
     }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move { ask(context, args).await })
-    }
-}
-
-async fn ask(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    context.require_workspace()?;
-    let config = context.config()?;
-    let persona = persona_named(&config, text(args, "persona"))?;
-    let asked_for = text_of(args)?;
-    in_force::remark(&in_force::compare(context));
-    let thread = match args.get_one::<String>("thread") {
-        Some(typed) => {
-            let store = context.store_of_engine().await?;
-            Some(thread_of(&store, &persona.id, typed).await?)
-        }
-        None => None,
-    };
-    let mut view = AnswerView::new(context);
-    let asked = (asked_for.as_str(), thread);
-    Ok(exchange(context, (&config, persona), asked, &mut view)
-        .await?
-        .exit)
 }
 
 /// Reads the question.
-fn text_of(args: &ArgMatches) -> anyhow::Result<String> {
-    let typed: Vec<&String> = args.get_many("text").into_iter().flatten().collect();
-    let text = match typed.as_slice() {
+fn text_of(typed: &[String]) -> anyhow::Result<String> {
+    let text = match typed {
         [] => from_stdin()?,
-        [one] if *one == "-" => from_stdin()?,
-        words => words
-            .iter()
-            .map(|word| word.as_str())
-            .collect::<Vec<_>>()
-            .join(" "),
+        [one] if one == "-" => from_stdin()?,
+        words => words.join(" "),
     };
     if text.trim().is_empty() {
         return Err(Failure::new(Exit::BadData, "the question is empty")

@@ -8,7 +8,7 @@ mod verify;
 mod whole;
 
 use super::screen::progress;
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, screen};
 use crate::clock::SystemClock;
 use crate::domain::Timestamp;
 use crate::store::audit::{Audit, AuditScope};
@@ -17,53 +17,45 @@ use crate::store::sqlite::files::{self, free_disk_bytes};
 use crate::store::{SPARE_BYTES, Store};
 use crate::text::plural;
 use anyhow::Context as _;
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub struct Backup;
+/// Copy the database, or the whole workspace, also while an engine works, and check the copy
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Backup {
+    #[command(subcommand)]
+    check: Option<BackupCheck>,
+    /// File for a copy of the database, which must not exist yet; or, ending in `/`, a new or empty folder for a copy of the whole
+    /// workspace, `.secrets` included
+    #[arg(value_name = "PATH", required = true)]
+    file: Option<PathBuf>,
+    /// Replace a file of that name
+    #[arg(long)]
+    force: bool,
+}
 
-impl Command for Backup {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("backup")
-            .about("Copy the database, or the whole workspace, also while an engine works, and check the copy")
-            .args_conflicts_with_subcommands(true)
-            .subcommand_negates_reqs(true)
-            .subcommand(verify::command())
-            .arg(
-                Arg::new("file")
-                    .value_name("PATH")
-                    .required(true)
-                    .value_parser(clap::value_parser!(PathBuf))
-                    .help(
-                        "File for a copy of the database, which must not exist yet; or, ending in `/`, a new or empty folder for \
-                         a copy of the whole workspace, `.secrets` included",
-                    ),
-            )
-            .arg(
-                Arg::new("force")
-                    .long("force")
-                    .action(ArgAction::SetTrue)
-                    .help("Replace a file of that name"),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            if let Some(("verify", args)) = args.subcommand() {
-                return verify::verify(context, args).await;
-            }
-            match args.get_one::<PathBuf>("file") {
-                Some(folder) if is_folder(folder) => whole::back_up(context, folder).await,
-                Some(file) => back_up(context, file, args.get_flag("force")).await,
-                None => Ok(Exit::Usage),
-            }
-        })
+#[derive(clap::Subcommand)]
+enum BackupCheck {
+    /// Check a backup: every file by its digest, the database by every check
+    Verify {
+        /// The folder, or the copy of a database
+        #[arg(value_name = "PATH")]
+        backup: PathBuf,
+    },
+}
+
+impl Backup {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        if let Some(BackupCheck::Verify { backup }) = self.check {
+            return verify::verify(context, &backup).await;
+        }
+        match self.file {
+            Some(folder) if is_folder(&folder) => whole::back_up(context, &folder).await,
+            Some(file) => back_up(context, &file, self.force).await,
+            None => Ok(Exit::Usage),
+        }
     }
 }
 

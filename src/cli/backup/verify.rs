@@ -5,25 +5,9 @@ use crate::cli::screen::progress;
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::keeping::{self, BackupVerdict};
 use crate::text::plural;
-use clap::{Arg, ArgMatches};
-use std::path::PathBuf;
+use std::path::Path;
 
-pub(super) fn command() -> clap::Command {
-    clap::Command::new("verify")
-        .about("Check a backup: every file by its digest, the database by every check")
-        .arg(
-            Arg::new("backup")
-                .value_name("PATH")
-                .required(true)
-                .value_parser(clap::value_parser!(PathBuf))
-                .help("The folder, or the copy of a database"),
-        )
-}
-
-pub(super) async fn verify(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let Some(path) = args.get_one::<PathBuf>("backup") else {
-        return Ok(Exit::Usage);
-    };
+pub(super) async fn verify(context: &CommandContext, path: &Path) -> anyhow::Result<Exit> {
     let path = std::path::absolute(path)?;
     let checking = keeping::check(&path);
     let verdict = progress::turning(context, "looking it over", checking).await;

@@ -5,65 +5,54 @@
 
 mod input;
 
-use super::args::{in_force, text};
+use super::args::in_force;
 use super::ask::{AnswerView, exchange, persona_named, thread_of};
 use super::screen::remark;
-use super::{Command, CommandContext, Exit};
+use super::{CommandContext, Exit};
 use crate::config::{Config, Persona, dollars};
 use crate::domain::{RunId, ThreadId};
 use crate::runs::chat::outcome::AskedRun;
-use clap::{Arg, ArgMatches};
-use futures_util::future::BoxFuture;
 use input::{ChatInput, Entered};
 
-pub struct Chat;
+/// Talk to a persona: one message a line, one run a message
+#[derive(clap::Args)]
+#[command(after_help = format!(
+    "In the chat {HELP}.\n\nEach message is a run like any other, with the persona's tools, rules and budget, and is mailed to \
+     nobody. In a pipe the answers go to standard output and everything else to standard error; the first message \
+     without an answer ends it with its exit code. Without an engine at work, this command works off everything that is \
+     due, as `attache drain` does.",
+))]
+pub struct Chat {
+    /// The persona
+    persona: String,
+    /// Thread of an earlier chat or question, to go on with: its id, the last or first characters of it
+    #[arg(long, value_name = "ID")]
+    thread: Option<String>,
+}
+
+impl Chat {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        context.require_workspace()?;
+        let config = context.config()?;
+        let persona = persona_named(&config, &self.persona)?;
+        in_force::remark(&in_force::compare(context));
+        let mut chat = ChatSession {
+            context,
+            config: &config,
+            persona,
+            thread: None,
+            last: None,
+        };
+        if let Some(typed) = &self.thread {
+            chat.go_on_with(typed).await?;
+        }
+        chat.serve(&mut ChatInput::stdin()?).await
+    }
+}
 
 /// Words that are commands of the chat.
 const HELP: &str = "/new begins a new thread, /thread shows the thread, /thread ID goes on with another, /run shows the run of the \
                     last message, /quit leaves; // begins a message with a slash, and \\ at the end of a line goes on in the next";
-
-impl Command for Chat {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("chat")
-            .about("Talk to a persona: one message a line, one run a message")
-            .after_help(format!(
-                "In the chat {HELP}.\n\nEach message is a run like any other, with the persona's tools, rules and budget, and is mailed to \
-                 nobody. In a pipe the answers go to standard output and everything else to standard error; the first message \
-                 without an answer ends it with its exit code. Without an engine at work, this command works off everything that is \
-                 due, as `attache drain` does.",
-            ))
-            .arg(Arg::new("persona").value_name("PERSONA").required(true).help("The persona"))
-            .arg(
-                Arg::new("thread")
-                    .long("thread")
-                    .value_name("ID")
-                    .help("Thread of an earlier chat or question, to go on with: its id, the last or first characters of it"),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            context.require_workspace()?;
-            let config = context.config()?;
-            let persona = persona_named(&config, text(args, "persona"))?;
-            in_force::remark(&in_force::compare(context));
-            let mut chat = ChatSession {
-                context,
-                config: &config,
-                persona,
-                thread: None,
-                last: None,
-            };
-            if let Some(typed) = args.get_one::<String>("thread") {
-                chat.go_on_with(typed).await?;
-            }
-            chat.serve(&mut ChatInput::stdin()?).await
-        })
-    }
-}
 
 /// A chat with one persona.
 struct ChatSession<'a> {

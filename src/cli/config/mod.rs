@@ -6,7 +6,7 @@ mod summary;
 
 use super::args::in_force::{self, NotInForce};
 use super::process::exit::of_open;
-use super::{Command, CommandContext, Exit, Failure, name_catalog, screen};
+use super::{CommandContext, Exit, Failure, name_catalog, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigErrors, Problem, effective, load_beside_secrets, schema};
 use crate::gateway::ingress::smtp::ListenerFactory;
@@ -16,63 +16,40 @@ use crate::scheduler::{self, Asks};
 use crate::store::DatabasePlace;
 use crate::text::with_causes;
 use crate::tools;
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use summary::Summary;
 
-pub struct ConfigCommand;
+/// Check and show the configuration
+#[derive(clap::Subcommand)]
+pub enum ConfigCommand {
+    /// List everything that is wrong, warn of what is surely unmeant, and sum up; exit code 65 if anything is wrong
+    Check {
+        /// Exit with 65 for warnings too
+        #[arg(long)]
+        strict: bool,
+    },
+    /// Show the effective settings by file, defaults included, secrets left out
+    Show,
+    /// Print the JSON Schema of a configuration file, or of all of them
+    Schema {
+        #[arg(value_parser = schema::KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>())]
+        file: Option<String>,
+        /// Write them to `configs/schema/` of the workspace instead
+        #[arg(long, conflicts_with = "file")]
+        write: bool,
+    },
+}
 
-impl Command for ConfigCommand {
-    fn clap(&self) -> clap::Command {
-        let kinds = schema::KINDS.iter().map(|kind| kind.name);
-        clap::Command::new("config")
-            .about("Check and show the configuration")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(
-                clap::Command::new("check")
-                    .about("List everything that is wrong, warn of what is surely unmeant, and sum up; exit code 65 if anything is wrong")
-                    .arg(
-                        Arg::new("strict")
-                            .long("strict")
-                            .action(ArgAction::SetTrue)
-                            .help("Exit with 65 for warnings too"),
-                    ),
-            )
-            .subcommand(
-                clap::Command::new("show")
-                    .about("Show the effective settings by file, defaults included, secrets left out"),
-            )
-            .subcommand(
-                clap::Command::new("schema")
-                    .about("Print the JSON Schema of a configuration file, or of all of them")
-                    .arg(Arg::new("file").value_name("FILE").value_parser(kinds.collect::<Vec<_>>()))
-                    .arg(
-                        Arg::new("write")
-                            .long("write")
-                            .action(ArgAction::SetTrue)
-                            .conflicts_with("file")
-                            .help("Write them to `configs/schema/` of the workspace instead"),
-                    ),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            match args.subcommand() {
-                Some(("check", args)) => check(context, args.get_flag("strict")).await,
-                Some(("show", _)) => show(context),
-                Some(("schema", args)) if args.get_flag("write") => write_schemas(context),
-                Some(("schema", args)) => print_schema(context, args.get_one::<String>("file")),
-                _ => Ok(Exit::Usage),
-            }
-        })
+impl ConfigCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        match self {
+            Self::Check { strict } => check(context, strict).await,
+            Self::Show => show(context),
+            Self::Schema { write: true, .. } => write_schemas(context),
+            Self::Schema { file, .. } => print_schema(context, file),
+        }
     }
 }
 
@@ -239,8 +216,8 @@ fn flatten(path: String, value: &Value, lines: &mut Vec<(String, String)>) {
     }
 }
 
-fn print_schema(context: &CommandContext, name: Option<&String>) -> anyhow::Result<Exit> {
-    let named = |kind: &&schema::ConfigFileKind| name.is_some_and(|name| name == kind.name);
+fn print_schema(context: &CommandContext, name: Option<String>) -> anyhow::Result<Exit> {
+    let named = |kind: &&schema::ConfigFileKind| name.as_deref() == Some(kind.name);
     match schema::KINDS.iter().find(named) {
         Some(kind) => context.screen.json(&(kind.schema)())?,
         None => {

@@ -4,85 +4,53 @@ mod print;
 
 use super::args::user;
 use super::backup::refusal::refusal;
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, screen};
 use crate::clock::SystemClock;
 use crate::domain::Address;
 use crate::keeping::{self, ErasureReport, KeepingError};
 use crate::store::Store;
-use clap::{Arg, ArgAction, ArgGroup, ArgMatches};
-use futures_util::future::BoxFuture;
+use clap::ArgGroup;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub struct EraseCommand;
+/// Erase what a person wrote, from every row and file, and sign a report of it
+#[derive(clap::Args)]
+#[command(
+    after_help = "Goes: letters of all addresses of the person with attachments, whole threads in which nobody else wrote, mails that went \
+                  to nobody else, answers to their letters, memory, summaries, records of every run that was told of them, approvals and \
+                  drafts, earlier versions of files. Rows stay without words, with instant, address and digest, so that threads and sums hold.\n\n\
+                  Stays unless --quotes: what others wrote that quotes the person; the report lists it. Backups, exports and what providers \
+                  keep are not touched; the report names the backups here. The engine must be stopped: the file is written anew.",
+    group = ArgGroup::new("what").args(["contact", "resume", "verify"]).required(true)
+)]
+pub struct EraseCommand {
+    /// Address of the person; aliases of `attache memory alias` are followed
+    #[arg(long, value_name = "ADDRESS")]
+    contact: Option<String>,
+    /// Finish erasures that were interrupted
+    #[arg(long)]
+    resume: bool,
+    /// Say whether this workspace signed the report, and nothing was changed in it
+    #[arg(long, value_name = "REPORT")]
+    verify: Option<PathBuf>,
+    /// Letters and mails of others that quote the person lose their words, too
+    #[arg(long, requires = "contact")]
+    quotes: bool,
+    /// Only say what would go
+    #[arg(long, requires = "contact")]
+    dry_run: bool,
+    /// Do it
+    #[arg(long, requires = "contact")]
+    yes: bool,
+}
 
-impl Command for EraseCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("erase")
-            .about("Erase what a person wrote, from every row and file, and sign a report of it")
-            .after_help(
-                "Goes: letters of all addresses of the person with attachments, whole threads in which nobody else wrote, mails that went \
-                 to nobody else, answers to their letters, memory, summaries, records of every run that was told of them, approvals and \
-                 drafts, earlier versions of files. Rows stay without words, with instant, address and digest, so that threads and sums hold.\n\n\
-                 Stays unless --quotes: what others wrote that quotes the person; the report lists it. Backups, exports and what providers \
-                 keep are not touched; the report names the backups here. The engine must be stopped: the file is written anew.",
-            )
-            .arg(
-                Arg::new("contact")
-                    .long("contact")
-                    .value_name("ADDRESS")
-                    .help("Address of the person; aliases of `attache memory alias` are followed"),
-            )
-            .arg(
-                Arg::new("resume")
-                    .long("resume")
-                    .action(ArgAction::SetTrue)
-                    .help("Finish erasures that were interrupted"),
-            )
-            .arg(
-                Arg::new("verify")
-                    .long("verify")
-                    .value_name("REPORT")
-                    .value_parser(clap::value_parser!(PathBuf))
-                    .help("Say whether this workspace signed the report, and nothing was changed in it"),
-            )
-            .arg(
-                Arg::new("quotes")
-                    .long("quotes")
-                    .action(ArgAction::SetTrue)
-                    .requires("contact")
-                    .help("Letters and mails of others that quote the person lose their words, too"),
-            )
-            .arg(
-                Arg::new("dry-run")
-                    .long("dry-run")
-                    .action(ArgAction::SetTrue)
-                    .requires("contact")
-                    .help("Only say what would go"),
-            )
-            .arg(
-                Arg::new("yes")
-                    .long("yes")
-                    .action(ArgAction::SetTrue)
-                    .requires("contact")
-                    .help("Do it"),
-            )
-            .group(ArgGroup::new("what").args(["contact", "resume", "verify"]).required(true))
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            if let Some(report) = args.get_one::<PathBuf>("verify") {
-                return verify(context, report).await;
-            }
-            if args.get_flag("resume") {
-                return resume(context).await;
-            }
-            erase(context, args).await
-        })
+impl EraseCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        match &self.verify {
+            Some(report) => verify(context, report).await,
+            None if self.resume => resume(context).await,
+            None => erase(context, &self).await,
+        }
     }
 }
 
@@ -92,14 +60,14 @@ async fn alone(context: &CommandContext) -> anyhow::Result<Store> {
     Ok(Store::open(workspace, Arc::new(SystemClock::new())).await?)
 }
 
-async fn erase(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let typed = args.get_one::<String>("contact").map_or("", String::as_str);
+async fn erase(context: &CommandContext, asked: &EraseCommand) -> anyhow::Result<Exit> {
+    let typed = asked.contact.as_deref().unwrap_or_default();
     let address = Address::parse(typed)
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?
         .key();
-    let what = (address.as_str(), args.get_flag("quotes"));
+    let what = (address.as_str(), asked.quotes);
     let config = context.config()?;
-    let is_dry = args.get_flag("dry-run") || !args.get_flag("yes");
+    let is_dry = asked.dry_run || !asked.yes;
     let store = match is_dry {
         true => context.shared_store().await?,
         false => alone(context).await?,
@@ -122,7 +90,7 @@ async fn erase(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Ex
         return Err(failure.hint(hint).into());
     }
     if is_dry {
-        print::forecast(context, (&found, interrupted), args.get_flag("dry-run"))?;
+        print::forecast(context, (&found, interrupted), asked.dry_run)?;
         return Ok(Exit::Ok);
     }
     if !found.scope.open.is_empty() {

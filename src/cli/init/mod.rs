@@ -8,17 +8,38 @@ pub mod sample;
 pub mod starter;
 
 use super::persona::{self, PersonaFiles};
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, screen};
 use crate::config::check_name;
 use crate::domain::{Address, PersonaId};
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-pub struct Init;
+/// Write a new workspace with one persona of your own
+#[derive(clap::Args)]
+pub struct Init {
+    /// Folder to write to; it is made if it does not exist
+    dir: PathBuf,
+    /// Mail domain of the persona: the part behind the @
+    #[arg(long, value_name = "DOMAIN")]
+    domain: String,
+    /// Your own address: notices and reports go there; may be given several times
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    owner: Vec<String>,
+    /// The persona's folder below `personas/`, and its address before the @
+    #[arg(long, value_name = "ID", default_value = "assistant")]
+    persona: String,
+    /// Display name in its mails [default: its id]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+impl Init {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        init(context, &self.dir, &WorkspaceSpec::read(&self)?)
+    }
+}
 
 /// Outcome of one file.
 #[derive(Serialize)]
@@ -43,71 +64,20 @@ struct WorkspaceSpec {
     name: String,
 }
 
-impl Command for Init {
-    fn clap(&self) -> clap::Command {
-        let text =
-            |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
-        clap::Command::new("init")
-            .about("Write a new workspace with one persona of your own")
-            .arg(
-                Arg::new("dir")
-                    .value_name("DIR")
-                    .required(true)
-                    .value_parser(clap::value_parser!(PathBuf))
-                    .help("Folder to write to; it is made if it does not exist"),
-            )
-            .arg(
-                text("domain", "DOMAIN")
-                    .required(true)
-                    .help("Mail domain of the persona: the part behind the @"),
-            )
-            .arg(
-                text("owner", "ADDRESS")
-                    .required(true)
-                    .action(ArgAction::Append)
-                    .help("Your own address: notices and reports go there; may be given several times"),
-            )
-            .arg(
-                text("persona", "ID")
-                    .default_value("assistant")
-                    .help("The persona's folder below `personas/`, and its address before the @"),
-            )
-            .arg(text("name", "NAME").help("Display name in its mails [default: its id]"))
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let folder = args
-                .get_one::<PathBuf>("dir")
-                .map_or(Path::new("."), PathBuf::as_path);
-            let wanted = WorkspaceSpec::read(args)?;
-            init(context, folder, &wanted)
-        })
-    }
-}
-
 impl WorkspaceSpec {
     /// Errors: an argument is no domain, address, id or name, or the persona would have an owner's
     /// address.
-    fn read(args: &ArgMatches) -> Result<Self, Failure> {
-        let text = |name: &str| {
-            args.get_one::<String>(name)
-                .map(String::as_str)
-                .unwrap_or_default()
-        };
+    fn read(typed: &Init) -> Result<Self, Failure> {
         let bad = |error: &dyn std::error::Error| Failure::new(Exit::Usage, error.to_string());
-        let persona = PersonaId::parse(text("persona")).map_err(|error| bad(&error))?;
-        let address = Address::parse(&format!("{persona}@{}", text("domain"))).map_err(|_| {
-            let message = format!("`{}` is not a mail domain", text("domain"));
+        let persona = PersonaId::parse(&typed.persona).map_err(|error| bad(&error))?;
+        let address = Address::parse(&format!("{persona}@{}", typed.domain)).map_err(|_| {
+            let message = format!("`{}` is not a mail domain", typed.domain);
             Failure::new(Exit::Usage, message)
                 .hint("write the part behind the @, such as `example.org`")
         })?;
-        let owners = args.get_many::<String>("owner").into_iter().flatten();
+        let owners = typed.owner.iter();
         let owners: Vec<Address> = owners
-            .map(|typed| Address::parse(typed))
+            .map(|owner| Address::parse(owner))
             .collect::<Result<_, _>>()
             .map_err(|error| bad(&error))?;
         if owners.iter().any(|owner| owner.key() == address.key()) {
@@ -115,8 +85,9 @@ impl WorkspaceSpec {
             return Err(Failure::new(Exit::Usage, message)
                 .hint("name the persona otherwise with --persona ID"));
         }
-        let name = args
-            .get_one::<String>("name")
+        let name = typed
+            .name
+            .as_ref()
             .map_or(persona.as_str(), |name| name.trim())
             .to_owned();
         check_name(&name).map_err(|error| bad(&error))?;

@@ -1,6 +1,5 @@
 //! `attache mcp approve NAME`: shows the definitions of a server's tools whole, and pins them.
 
-use super::super::args::text;
 use super::super::{CommandContext, Exit, Failure, screen};
 use super::look;
 use crate::clock::{Clock, SystemClock};
@@ -11,27 +10,14 @@ use crate::config::{
 use crate::mcp_client::{ListedTools, pinned_files, unusable};
 use crate::text::visible;
 use anyhow::Context;
-use clap::{Arg, ArgAction, ArgMatches};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
-pub fn clap() -> clap::Command {
-    clap::Command::new("approve")
-        .about("Show the tools of a server whole, and let the personas use them as they are now")
-        .after_help(
-            "Pins every tool that `configs/mcp.json` names for the server, in `configs/mcp.lock.json`. In force within \
-             seconds. A tool that changes afterwards goes off until it is approved again.",
-        )
-        .arg(Arg::new("name").value_name("NAME").required(true).help("The server, by its name in `configs/mcp.json`"))
-        .arg(Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Do not ask"))
-}
-
-pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+pub async fn run(context: &CommandContext, name: &str, yes: bool) -> anyhow::Result<Exit> {
     let workspace = context.require_workspace()?;
     let config = context.config()?;
-    let name = text(args, "name");
     let server = look::server(&config, name)?;
     let listed = look::tools_now(server).await.map_err(|failure| {
         let what = format!("the server `{name}` cannot be asked: {failure}");
@@ -53,7 +39,7 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
             ))
             .into());
     }
-    if !args.get_flag("yes") && !confirmed()? {
+    if !yes && !confirmed()? {
         let failure = Failure::new(Exit::Failed, "nothing was approved");
         return Err(failure.hint("`--yes` approves without asking").into());
     }

@@ -12,17 +12,6 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-pub fn clap() -> clap::Command {
-    clap::Command::new("list")
-        .about("List the servers of `configs/mcp.json` with their tools, as they are now and as they were approved")
-        .after_help(
-            "Each server is started, or reached, and asked for its tools. A tool is `approved`, `unapproved` (named in \
-             `configs/mcp.json` and not approved), `new` (not named there, so never offered), `changed`, `gone`, `off` (found \
-             to be other than approved by a run) or `unreachable`. LOGIN is of a server at an address: `none`, when it is renewed or \
-             ends, or `over` (only `attache mcp login` helps).",
-        )
-}
-
 /// A tool as it is listed.
 #[derive(Serialize)]
 struct ListedMcpTool {
@@ -52,11 +41,7 @@ pub async fn run(context: &CommandContext) -> anyhow::Result<Exit> {
         };
         rows.extend(of_server(server, &now, &off, login.as_ref()));
     }
-    if context.json() {
-        context.screen.json(&rows)?;
-        return Ok(Exit::Ok);
-    }
-    let shown = rows.iter().map(|row| {
+    let shown = |row: &ListedMcpTool| {
         vec![
             row.server.clone(),
             visible(&row.tool),
@@ -64,12 +49,10 @@ pub async fn run(context: &CommandContext) -> anyhow::Result<Exit> {
             row.login.as_ref().map(login_text).unwrap_or_default(),
             one_line(&visible(&row.detail)),
         ]
-    });
+    };
     let columns = Columns::of(&["SERVER", "TOOL", "STATE", "LOGIN", "DETAIL"]).main("DETAIL");
-    let shown: Vec<Vec<String>> = shown.collect();
-    context
-        .screen
-        .listing(columns, &shown, "`configs/mcp.json` names no server")?;
+    let nothing = "`configs/mcp.json` names no server";
+    context.screen.list(&rows, columns, nothing, shown)?;
     Ok(Exit::Ok)
 }
 

@@ -1,12 +1,10 @@
 //! `attache mcp login NAME`: the owner logs in at a server, in a browser on this machine or another.
 
-use super::super::args::{number, text};
 use super::super::{CommandContext, Exit, Failure, screen};
 use super::{browser, look};
 use crate::clock::SystemClock;
 use crate::config::spell;
 use crate::mcp_client::{CallbackListener, LoginAttempt, LoginError, RedirectVerdict, ServerLogin};
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use serde::Serialize;
 use std::io::{BufRead, Read};
 use std::sync::Arc;
@@ -17,31 +15,6 @@ use tokio::sync::mpsc;
 const LINE_BYTES_MAX: u64 = 16 * 1024;
 /// Most lines that are read.
 const LINES_MAX: usize = 100;
-
-pub fn clap() -> clap::Command {
-    clap::Command::new("login")
-        .about("Log in at a server by OAuth, in a browser")
-        .after_help(
-            "Opens the page of the authorization server and waits for the answer at a port of 127.0.0.1. If the browser is on another \
-             machine, its last page cannot be shown: paste the address of that page here, and press Enter. The login is kept in \
-             `data/tokens/mcp/`, for the engine's user alone, and renewed before it ends. No restart is needed.",
-        )
-        .arg(Arg::new("name").value_name("NAME").required(true).help("The server, by its name in `configs/mcp.json`"))
-        .arg(
-            Arg::new("no-browser")
-                .long("no-browser")
-                .action(ArgAction::SetTrue)
-                .help("Open no browser: only print the address of the page"),
-        )
-        .arg(
-            Arg::new("wait")
-                .long("wait")
-                .value_name("SECONDS")
-                .value_parser(value_parser!(u32).range(1..=3600))
-                .default_value("600")
-                .help("Wait so long for the answer"),
-        )
-}
 
 /// A login that was done.
 #[derive(Serialize)]
@@ -54,10 +27,14 @@ struct DoneLogin<'a> {
     renews: bool,
 }
 
-pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+pub async fn run(
+    context: &CommandContext,
+    name: &str,
+    no_browser: bool,
+    wait: u32,
+) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let config = context.config()?;
-    let name = text(args, "name");
     let server = look::server(&config, name)?;
     let clock = Arc::new(SystemClock::new());
     let mut listener = CallbackListener::bind().await?;
@@ -68,10 +45,10 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
         attempt.issuer(),
         attempt.question()
     ));
-    if !args.get_flag("no-browser") && !browser::open(attempt.question()) {
+    if !no_browser && !browser::open(attempt.question()) {
         screen::remark("no browser could be opened: open the page yourself");
     }
-    let within = Duration::from_secs(number(args, "wait").into());
+    let within = Duration::from_secs(wait.into());
     let answered = tokio::time::timeout(within, code(&mut listener, &attempt)).await;
     let code = answered.map_err(|_| {
         let what = format!("nobody logged in within {}", spell(within));

@@ -6,48 +6,36 @@ use crate::cli::screen::Columns;
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::domain::Address;
 use crate::store::{ContactAlias, StoreError};
-use clap::{Arg, ArgMatches};
 use serde_json::json;
 
-pub fn clap() -> clap::Command {
-    clap::Command::new("alias")
-        .about("Say, list or take back which addresses belong to one person")
-        .after_help(
-            "Only memory goes by it: what the person has said from one address is known when they write from the other, and entries count \
-             together. Letters, threads and the policy go by addresses. Without arguments, lists what was said.",
-        )
-        .arg(
-            Arg::new("address")
-                .value_name("ADDRESS")
-                .requires("person")
-                .help("Other address of the person; its entries move"),
-        )
-        .arg(
-            Arg::new("person")
-                .value_name("PERSON")
-                .help("Address under which the entries of the person stand"),
-        )
-        .arg(
-            Arg::new("remove")
-                .long("remove")
-                .value_name("ADDRESS")
-                .conflicts_with("address")
-                .help("Have this address stand for itself again; what was said from it goes back"),
-        )
+/// Say, list or take back which addresses belong to one person
+#[derive(clap::Args)]
+#[command(
+    after_help = "Only memory goes by it: what the person has said from one address is known when they write from the other, and entries count \
+                  together. Letters, threads and the policy go by addresses. Without arguments, lists what was said."
+)]
+pub struct AliasMemory {
+    /// Other address of the person; its entries move
+    #[arg(requires = "person")]
+    address: Option<String>,
+    /// Address under which the entries of the person stand
+    person: Option<String>,
+    /// Have this address stand for itself again; what was said from it goes back
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "address")]
+    remove: Option<String>,
 }
 
-pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    if let Some(address) = args.get_one::<String>("remove") {
-        return remove(context, &correspondent(address)?).await;
-    }
-    match (
-        args.get_one::<String>("address"),
-        args.get_one::<String>("person"),
-    ) {
-        (Some(address), Some(person)) => {
-            add(context, &correspondent(address)?, &correspondent(person)?).await
+impl AliasMemory {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        if let Some(address) = &self.remove {
+            return remove(context, &correspondent(address)?).await;
         }
-        _ => list(context).await,
+        match (&self.address, &self.person) {
+            (Some(address), Some(person)) => {
+                add(context, &correspondent(address)?, &correspondent(person)?).await
+            }
+            _ => list(context).await,
+        }
     }
 }
 
@@ -129,15 +117,10 @@ fn refusal(error: StoreError) -> anyhow::Error {
 
 async fn list(context: &CommandContext) -> anyhow::Result<Exit> {
     let aliases = context.shared_store().await?.contact_aliases().await?;
-    if context.json() {
-        context.screen.json(&aliases)?;
-        return Ok(Exit::Ok);
-    }
-    let rows: Vec<Vec<String>> = aliases.iter().map(cells).collect();
     let columns = Columns::of(&["ADDRESS", "PERSON", "SINCE", "BY"]);
     context
         .screen
-        .listing(columns, &rows, "every address stands for itself")?;
+        .list(&aliases, columns, "every address stands for itself", cells)?;
     Ok(Exit::Ok)
 }
 

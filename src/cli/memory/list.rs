@@ -1,90 +1,91 @@
-//! `attache memory list`: entries, the newest first.
+//! `attache memory list` and `attache memory export`: entries, the newest first.
 
-use crate::cli::args::{limit_arg, number, persona_of};
+use crate::cli::args::{LimitArg, persona_of};
 use crate::cli::screen::Columns;
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::domain::{Address, MemoryStatus};
 use crate::store::{MemoryEntry, MemoryFilter};
-use clap::{Arg, ArgAction, ArgMatches};
+use clap::builder::PossibleValuesParser;
 
-pub fn clap() -> clap::Command {
-    let states: Vec<&str> = MemoryStatus::ALL
-        .iter()
-        .map(|status| status.as_str())
-        .collect();
-    clap::Command::new("list")
-        .about("List entries that wait for you, then those in use, the newest first")
-        .arg(
-            Arg::new("persona")
-                .long("persona")
-                .value_name("ID")
-                .help("Only this persona's"),
-        )
-        .arg(
-            Arg::new("status")
-                .long("status")
-                .value_name("STATUS")
-                .value_parser(states)
-                .help("Only entries in this state [default: `proposed`, which wait for you, and `active`]"),
-        )
-        .arg(
-            Arg::new("all")
-                .long("all")
-                .action(ArgAction::SetTrue)
-                .help("Entries in every state"),
-        )
-        .arg(contact_arg())
-        .arg(limit_arg())
-}
+/// Most entries of one export.
+const EXPORTED_MAX: u32 = 1_000_000;
 
-/// Argument for the correspondent whose entries are meant.
-pub(super) fn contact_arg() -> Arg {
-    Arg::new("contact")
-        .long("contact")
-        .value_name("ADDRESS")
-        .help("Only entries about this correspondent")
+/// List entries that wait for you, then those in use, the newest first
+#[derive(clap::Args)]
+pub struct ListMemory {
+    /// Only this persona's
+    #[arg(long, value_name = "ID")]
+    persona: Option<String>,
+    /// Only entries in this state [default: `proposed`, which wait for you, and `active`]
+    #[arg(long, value_parser = PossibleValuesParser::new(MemoryStatus::ALL.iter().map(|status| status.as_str())))]
+    status: Option<String>,
+    /// Entries in every state
+    #[arg(long)]
+    all: bool,
+    /// Only entries about this correspondent
+    #[arg(long, value_name = "ADDRESS")]
+    contact: Option<String>,
+    #[command(flatten)]
+    page: LimitArg,
 }
 
 /// Key of the correspondent that was given.
-pub(super) fn contact_of(args: &ArgMatches) -> Result<Option<String>, Failure> {
-    let typed = args.get_one::<String>("contact");
-    let parsed = typed.map(|typed| Address::parse(typed)).transpose();
+pub(super) fn contact_of(typed: Option<String>) -> Result<Option<String>, Failure> {
+    let parsed = typed.map(|typed| Address::parse(&typed)).transpose();
     let address = parsed.map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     Ok(address.map(|address| address.key()))
 }
 
-pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let store = context.shared_store().await?;
-    let status = args.get_one::<String>("status");
-    let status = status.and_then(|status| MemoryStatus::parse(status));
-    let states = match (args.get_flag("all"), status) {
-        (true, _) => vec![None],
-        (false, Some(status)) => vec![Some(status)],
-        (false, None) => vec![Some(MemoryStatus::Proposed), Some(MemoryStatus::Active)],
-    };
-    let (persona, contact) = (persona_of(context, &store, args).await?, contact_of(args)?);
-    let mut entries = Vec::new();
-    for status in states {
-        let filter = MemoryFilter {
-            after: None,
-            persona: persona.clone(),
-            status,
-            contact: contact.clone(),
-            limit: number(args, "limit"),
+impl ListMemory {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let store = context.shared_store().await?;
+        let status = self.status.and_then(|status| MemoryStatus::parse(&status));
+        let states = match (self.all, status) {
+            (true, _) => vec![None],
+            (false, Some(status)) => vec![Some(status)],
+            (false, None) => vec![Some(MemoryStatus::Proposed), Some(MemoryStatus::Active)],
         };
-        entries.append(&mut store.memory_entries(&filter).await?);
+        let persona = persona_of(context, &store, self.persona).await?;
+        let contact = contact_of(self.contact)?;
+        let mut entries = Vec::new();
+        for status in states {
+            let filter = MemoryFilter {
+                after: None,
+                persona: persona.clone(),
+                status,
+                contact: contact.clone(),
+                limit: self.page.limit,
+            };
+            entries.append(&mut store.memory_entries(&filter).await?);
+        }
+        let columns = Columns::of(&[
+            "ID", "PERSONA", "ABOUT", "NO", "STATUS", "KIND", "SAID", "TEXT",
+        ])
+        .main("TEXT")
+        .optional(&["SAID", "NO", "KIND"]);
+        context.screen.list(&entries, columns, "no entry", cells)?;
+        Ok(Exit::Ok)
     }
-    if context.json() {
-        context.screen.json(&entries)?;
-        return Ok(Exit::Ok);
+}
+
+/// Prints entries with their sources and changes, as JSON lines.
+pub async fn export(
+    context: &CommandContext,
+    persona: Option<String>,
+    contact: Option<String>,
+) -> anyhow::Result<Exit> {
+    let store = context.shared_store().await?;
+    let filter = MemoryFilter {
+        after: None,
+        persona: persona_of(context, &store, persona).await?,
+        status: None,
+        contact: contact_of(contact)?,
+        limit: EXPORTED_MAX,
+    };
+    for entry in store.memory_entries(&filter).await? {
+        let dossier = store.memory_dossier(&entry.id).await?;
+        context.screen.line(serde_json::to_string(&dossier)?)?;
     }
-    let rows: Vec<Vec<String>> = entries.iter().map(cells).collect();
-    let columns = Columns::of(&[
-        "ID", "PERSONA", "ABOUT", "NO", "STATUS", "KIND", "SAID", "TEXT",
-    ])
-    .main("TEXT")
-    .optional(&["SAID", "NO", "KIND"]);
-    context.screen.listing(columns, &rows, "no entry")?;
     Ok(Exit::Ok)
 }
 

@@ -5,13 +5,13 @@
 //! nothing to do with each other ask for nothing.
 
 use super::vectors::{self, MeasuredQuestion, VectorMeasurement};
-use crate::cli::args::{number, persona_of};
+use crate::cli::args::persona_of;
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::clock::Clock;
 use crate::domain::Timestamp;
 use crate::store::{MessageSearch, PersonaStore, Ranking, ReplyWithParent, SHARE_MIN};
 use crate::text::rare_words::WordCounts;
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use clap::value_parser;
 use serde::Serialize;
 
 /// Number of words that a letter asks by.
@@ -23,41 +23,25 @@ const LETTERS_MAX: u32 = 20_000;
 /// Fewest questions whose shares say anything.
 const QUERIES_MIN: usize = 5;
 
-pub fn clap() -> clap::Command {
-    clap::Command::new("bench")
-        .about("Measure what a search finds in a persona's own letters; asks no language model")
-        .after_help(
-            "With `embeddings` in configs/inference.json it asks that model for the vectors of its questions, and measures by words \
-             alone and with vectors.",
-        )
-        .arg(
-            Arg::new("persona")
-                .long("persona")
-                .value_name("ID")
-                .required(true)
-                .help("Whose letters are searched"),
-        )
-        .arg(
-            Arg::new("queries")
-                .long("queries")
-                .value_name("N")
-                .value_parser(value_parser!(u32).range(5..=100_000))
-                .default_value("500")
-                .help("Ask for the parents of so many replies at most, the newest"),
-        )
-        .arg(
-            Arg::new("switch-on")
-                .long("switch-on")
-                .action(ArgAction::SetTrue)
-                .help("Let the persona's searches use vectors, if they gain 3 points of recall at 10 in this measurement"),
-        )
-        .arg(
-            Arg::new("switch-off")
-                .long("switch-off")
-                .action(ArgAction::SetTrue)
-                .conflicts_with_all(["switch-on", "queries"])
-                .help("Let the persona's searches go by words alone; measures nothing"),
-        )
+/// Measure what a search finds in a persona's own letters; asks no language model
+#[derive(clap::Args)]
+#[command(
+    after_help = "With `embeddings` in configs/inference.json it asks that model for the vectors of its questions, and measures by words \
+                  alone and with vectors."
+)]
+pub struct BenchMemory {
+    /// Whose letters are searched
+    #[arg(long, value_name = "ID")]
+    persona: String,
+    /// Ask for the parents of so many replies at most, the newest
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = value_parser!(u32).range(5..=100_000))]
+    queries: u32,
+    /// Let the persona's searches use vectors, if they gain 3 points of recall at 10 in this measurement
+    #[arg(long)]
+    switch_on: bool,
+    /// Let the persona's searches go by words alone; measures nothing
+    #[arg(long, conflicts_with_all = ["switch_on", "queries"])]
+    switch_off: bool,
 }
 
 /// Shares from 0 to 1, and times in milliseconds.
@@ -79,43 +63,45 @@ struct SearchMeasurement {
     vectors: Option<VectorMeasurement>,
 }
 
-pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let store = context.shared_store().await?;
-    let Some(persona) = persona_of(context, &store, args).await? else {
-        return Ok(Exit::Usage);
-    };
-    let rows = store.persona(&persona);
-    if args.get_flag("switch-off") {
-        return vectors::switch_off(context, &rows).await;
+impl BenchMemory {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let store = context.shared_store().await?;
+        let Some(persona) = persona_of(context, &store, Some(self.persona)).await? else {
+            return Ok(Exit::Usage);
+        };
+        let rows = store.persona(&persona);
+        if self.switch_off {
+            return vectors::switch_off(context, &rows).await;
+        }
+        let wants_on = self.switch_on;
+        let embedder = vectors::embedder(context, &store, wants_on)?;
+        let clock = store.clock().clone();
+        let (mut measured, questions) = measure(&rows, &*clock, self.queries).await?;
+        if measured.queries < QUERIES_MIN {
+            let what = format!(
+                "{} of `{persona}` answer a letter that is stored, and a measurement needs {QUERIES_MIN}",
+                crate::text::plural(measured.queries, "letter")
+            );
+            let failure = Failure::new(Exit::NoInput, what);
+            return Err(failure
+                .hint("`attache import` takes archives of mail; replies among them are enough")
+                .into());
+        }
+        if let Some(embedder) = &embedder {
+            let with = vectors::measure(&rows, embedder, &questions).await?;
+            measured.vectors = Some(with);
+        }
+        let switched = match &mut measured.vectors {
+            Some(with) if wants_on => vectors::switch_on(&rows, with).await?,
+            _ => Ok(()),
+        };
+        match context.json() {
+            true => context.screen.json(&measured)?,
+            false => context.screen.fields(&fields(&measured))?,
+        }
+        switched?;
+        Ok(Exit::Ok)
     }
-    let wants_on = args.get_flag("switch-on");
-    let embedder = vectors::embedder(context, &store, wants_on)?;
-    let clock = store.clock().clone();
-    let (mut measured, questions) = measure(&rows, &*clock, number(args, "queries")).await?;
-    if measured.queries < QUERIES_MIN {
-        let what = format!(
-            "{} of `{persona}` answer a letter that is stored, and a measurement needs {QUERIES_MIN}",
-            crate::text::plural(measured.queries, "letter")
-        );
-        let failure = Failure::new(Exit::NoInput, what);
-        return Err(failure
-            .hint("`attache import` takes archives of mail; replies among them are enough")
-            .into());
-    }
-    if let Some(embedder) = &embedder {
-        let with = vectors::measure(&rows, embedder, &questions).await?;
-        measured.vectors = Some(with);
-    }
-    let switched = match &mut measured.vectors {
-        Some(with) if wants_on => vectors::switch_on(&rows, with).await?,
-        _ => Ok(()),
-    };
-    match context.json() {
-        true => context.screen.json(&measured)?,
-        false => context.screen.fields(&fields(&measured))?,
-    }
-    switched?;
-    Ok(Exit::Ok)
 }
 
 fn fields(measured: &SearchMeasurement) -> Vec<(&'static str, String)> {

@@ -7,52 +7,102 @@
 
 mod list;
 mod show;
-mod export;
 mod decide;
 mod forget;
 mod alias;
 mod measure;
 mod vectors;
 
-use super::{Command, CommandContext, Exit, Failure};
-use crate::store::{MemoryDossier, Store, StoreError};
-use clap::ArgMatches;
-use futures_util::future::BoxFuture;
+use super::{CommandContext, Exit, Failure};
+use crate::store::{MemoryAct, MemoryDossier, Store, StoreError};
+use crate::text::one_line;
 
-pub struct MemoryCommand;
+/// Read and decide what personas remember of people
+#[derive(clap::Subcommand)]
+pub enum MemoryCommand {
+    List(list::ListMemory),
+    /// Show an entry: what it says, the words that it rests on, and what became of it
+    Show {
+        /// Its id, or the last or first characters of it
+        id: String,
+    },
+    /// Have an entry that waits be used
+    Approve {
+        /// Its id, or the last or first characters of it
+        id: String,
+        /// Show it in every run of the persona, whoever writes; nobody but you can do that
+        #[arg(long)]
+        for_everybody: bool,
+    },
+    /// Say an entry in your own words
+    Edit {
+        /// Its id, or the last or first characters of it
+        id: String,
+        /// What it says from now on
+        text: String,
+    },
+    /// Take an entry out of use; it is not written again
+    Reject {
+        /// Its id, or the last or first characters of it
+        id: String,
+        /// Reason, for the record
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// Undo the last change of an entry
+    Restore {
+        /// Its id, or the last or first characters of it
+        id: String,
+    },
+    /// Keep an entry however long no run needs it
+    Pin {
+        /// Its id, or the last or first characters of it
+        id: String,
+    },
+    /// Let an entry expire when no run has needed it for 180 days
+    Unpin {
+        /// Its id, or the last or first characters of it
+        id: String,
+    },
+    Forget(forget::ForgetMemory),
+    Alias(alias::AliasMemory),
+    /// Print entries in every state with all that is known of each, one JSON object a line
+    Export {
+        /// Only this persona's
+        #[arg(long, value_name = "ID")]
+        persona: Option<String>,
+        /// Only entries about this correspondent
+        #[arg(long, value_name = "ADDRESS")]
+        contact: Option<String>,
+    },
+    Bench(measure::BenchMemory),
+}
 
-impl Command for MemoryCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("memory")
-            .about("Read and decide what personas remember of people")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(list::clap())
-            .subcommand(show::clap())
-            .subcommands(decide::clap())
-            .subcommand(forget::clap())
-            .subcommand(alias::clap())
-            .subcommand(export::clap())
-            .subcommand(measure::clap())
-    }
-
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            match args.subcommand() {
-                Some(("list", args)) => list::run(context, args).await,
-                Some(("show", args)) => show::run(context, args).await,
-                Some(("forget", args)) => forget::run(context, args).await,
-                Some(("alias", args)) => alias::run(context, args).await,
-                Some(("export", args)) => export::run(context, args).await,
-                Some(("bench", args)) => measure::run(context, args).await,
-                Some((command, args)) => decide::run(context, command, args).await,
-                None => Ok(Exit::Usage),
+impl MemoryCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let (id, act) = match self {
+            Self::List(it) => return it.run(context).await,
+            Self::Show { id } => return show::run(context, &id).await,
+            Self::Forget(it) => return it.run(context).await,
+            Self::Alias(it) => return it.run(context).await,
+            Self::Export { persona, contact } => {
+                return list::export(context, persona, contact).await;
             }
-        })
+            Self::Bench(it) => return it.run(context).await,
+            Self::Approve { id, for_everybody } => (id, MemoryAct::Approve { for_everybody }),
+            Self::Edit { id, text } => {
+                let text = decide::checked(&text)?;
+                (id, MemoryAct::Edit { text })
+            }
+            Self::Reject { id, reason } => {
+                let why = one_line(&reason.unwrap_or_default());
+                (id, MemoryAct::Reject { why })
+            }
+            Self::Restore { id } => (id, MemoryAct::Restore),
+            Self::Pin { id } => (id, MemoryAct::Pin),
+            Self::Unpin { id } => (id, MemoryAct::Unpin),
+        };
+        decide::run(context, &id, act).await
     }
 }
 

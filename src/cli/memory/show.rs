@@ -1,22 +1,14 @@
 //! `attache memory show`: an entry with the letter that it rests on and what became of it.
 
 use super::list::about;
-use crate::cli::args::{id_arg, text};
 use crate::cli::{CommandContext, Exit};
 use crate::domain::{Readers, RunId};
 use crate::store::{MemoryDossier, MemoryEntry};
 use crate::text::visible;
-use clap::ArgMatches;
 
-pub fn clap() -> clap::Command {
-    clap::Command::new("show")
-        .about("Show an entry: what it says, the words that it rests on, and what became of it")
-        .arg(id_arg())
-}
-
-pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+pub async fn run(context: &CommandContext, id: &str) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let dossier = super::found(&store, text(args, "id")).await?;
+    let dossier = super::found(&store, id).await?;
     if context.json() {
         context.screen.json(&dossier)?;
         return Ok(Exit::Ok);

@@ -4,82 +4,126 @@
 //!
 //! Works beside a running engine, which sees the changes at its next poll.
 
-mod change;
 pub(in crate::cli) mod check;
 mod list;
 mod show;
 
-use super::args::text;
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, screen};
 use crate::domain::{DeliveryId, Timestamp};
-use crate::store::{Delivery, Store, StoreError, TransportState};
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
+use crate::store::{Delivery, DeliveryState, Store, StoreError, TransportState};
 use serde::Serialize;
 
-pub struct OutboxCommand;
+/// List outbound mail, retry it, hold it back, cancel it
+#[derive(clap::Subcommand)]
+pub enum OutboxCommand {
+    List(list::ListOutbox),
+    /// Show one delivery: recipients, states, last replies
+    Show {
+        /// Id of a delivery, as `list` shows it
+        id: String,
+        /// Print the mail itself, exactly as every attempt sends it
+        #[arg(long)]
+        raw: bool,
+    },
+    Retry(RetryOutbox),
+    /// Give up a queued or held delivery
+    Cancel {
+        /// Id of a delivery, as `list` shows it
+        id: String,
+    },
+    /// Keep a queued delivery back until it is retried or cancelled
+    Hold {
+        /// Id of a delivery, as `list` shows it
+        id: String,
+    },
+    /// Say whether mail can go out, and if not, why and until when
+    Health,
+    /// Connect to the mail server, log in and ask whether the personas may send, without sending anything
+    Check,
+    /// Print the DNS records of the keys that sign, for the domain's zone
+    Dkim,
+}
 
-impl Command for OutboxCommand {
-    fn clap(&self) -> clap::Command {
-        let id = || {
-            Arg::new("id")
-                .value_name("ID")
-                .required(true)
-                .help("Id of a delivery, as `list` shows it")
+/// Send a failed, held or deferred delivery now
+#[derive(clap::Args)]
+#[group(required = true, multiple = true)]
+pub struct RetryOutbox {
+    /// Id of a delivery, as `list` shows it
+    #[arg(conflicts_with_all = ["all_failed", "held"])]
+    id: Option<String>,
+    /// Every failed delivery; recipients who have the mail do not get it again
+    #[arg(long)]
+    all_failed: bool,
+    /// Every held delivery
+    #[arg(long)]
+    held: bool,
+}
+
+impl OutboxCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        match self {
+            Self::Check => return check::check(context).await,
+            Self::Dkim => return dkim(context),
+            _ => {}
+        }
+        let store = context.shared_store().await?;
+        let find = async |id: String| store.find_delivery(&id).await.map_err(named_failure);
+        let (id, changed, remark) = match self {
+            Self::List(it) => return it.run(context, &store).await,
+            Self::Show { id, raw } => {
+                return show::show(context, &store, &find(id).await?, raw).await;
+            }
+            Self::Retry(RetryOutbox { id: Some(id), .. }) => {
+                let id = find(id).await?;
+                let changed = store.retry_delivery(&id).await;
+                (id, changed, "queued for now; a running engine sends it")
+            }
+            Self::Retry(all) => return all.run(context, &store).await,
+            Self::Cancel { id } => {
+                let id = find(id).await?;
+                let changed = store.cancel_delivery(&id).await;
+                (id, changed, "cancelled")
+            }
+            Self::Hold { id } => {
+                let id = find(id).await?;
+                let changed = store.hold_delivery(&id).await;
+                (id, changed, "held; `attache outbox retry` lets it go")
+            }
+            _ => return health(context, &store).await,
         };
-        let with_id = |name: &'static str, about: &'static str| {
-            clap::Command::new(name).about(about).arg(id())
-        };
-        let raw = Arg::new("raw")
-            .long("raw")
-            .action(ArgAction::SetTrue)
-            .help("Print the mail itself, exactly as every attempt sends it");
-        clap::Command::new("outbox")
-            .about("List outbound mail, retry it, hold it back, cancel it")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(list::command())
-            .subcommand(with_id("show", "Show one delivery: recipients, states, last replies").arg(raw))
-            .subcommand(change::retry_command())
-            .subcommand(with_id("cancel", "Give up a queued or held delivery"))
-            .subcommand(with_id("hold", "Keep a queued delivery back until it is retried or cancelled"))
-            .subcommand(
-                clap::Command::new("health")
-                    .about("Say whether mail can go out, and if not, why and until when"),
-            )
-            .subcommand(clap::Command::new("check").about(
-                "Connect to the mail server, log in and ask whether the personas may send, without sending anything",
-            ))
-            .subcommand(
-                clap::Command::new("dkim")
-                    .about("Print the DNS records of the keys that sign, for the domain's zone"),
-            )
+        changed.map_err(named_failure)?;
+        if context.json() {
+            let delivery = store.delivery(&id).await.map_err(named_failure)?.delivery;
+            context.screen.json(&delivery)?;
+        } else {
+            screen::remark(remark);
+        }
+        Ok(Exit::Ok)
     }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let Some((command, args)) = args.subcommand() else {
-                return Ok(Exit::Usage);
-            };
-            match command {
-                "check" => return check::check(context).await,
-                "dkim" => return dkim(context),
-                _ => {}
-            }
-            let store = context.shared_store().await?;
-            match command {
-                "health" => health(context, &store).await,
-                "retry" if args.get_flag("all-failed") || args.get_flag("held") => {
-                    change::retry_many(context, &store, args).await
-                }
-                "list" => list::list(context, &store, args).await,
-                "show" => show::show(context, &store, args).await,
-                command => change::change(context, &store, command, args).await,
-            }
-        })
+}
+
+impl RetryOutbox {
+    async fn run(self, context: &CommandContext, store: &Store) -> anyhow::Result<Exit> {
+        let mut queued = Vec::new();
+        if self.all_failed {
+            queued.extend(store.retry_deliveries(DeliveryState::Failed).await?);
+        }
+        if self.held {
+            queued.extend(store.retry_deliveries(DeliveryState::Held).await?);
+        }
+        if context.json() {
+            let queued = queued.iter().map(DeliveryId::as_str);
+            context.screen.json(&queued.collect::<Vec<_>>())?;
+            return Ok(Exit::Ok);
+        }
+        for id in &queued {
+            context.screen.line(id.as_str())?;
+        }
+        screen::remark(match queued.len() {
+            0 => "there is none",
+            _ => "queued for now; a running engine sends them",
+        });
+        Ok(Exit::Ok)
     }
 }
 
@@ -139,14 +183,6 @@ fn dkim(context: &CommandContext) -> anyhow::Result<Exit> {
         screen::remark("no key signs: name one in `outbound.dkim` of configs/gateway.json");
     }
     Ok(Exit::Ok)
-}
-
-/// Finds the delivery by its id or a prefix of it.
-async fn id(store: &Store, args: &ArgMatches) -> anyhow::Result<DeliveryId> {
-    store
-        .find_delivery(text(args, "id"))
-        .await
-        .map_err(named_failure)
 }
 
 /// Gives errors of the user's input their exit code and hint.

@@ -1,23 +1,19 @@
 //! `attache outbox show`: one delivery with its recipients and the reports on it.
 
-use super::{id, named_failure, state, time};
+use super::{named_failure, state, time};
 use crate::cli::{CommandContext, Exit};
-use crate::domain::ReportAction;
+use crate::domain::{DeliveryId, ReportAction};
 use crate::store::{Delivery, DeliveryRecipient, DeliveryReport, FrozenDelivery, Store};
-use clap::ArgMatches;
 use serde::Serialize;
 use std::borrow::Cow;
 
 pub async fn show(
     context: &CommandContext,
     store: &Store,
-    args: &ArgMatches,
+    id: &DeliveryId,
+    raw: bool,
 ) -> anyhow::Result<Exit> {
-    let FrozenDelivery { delivery, bytes } = store
-        .delivery(&id(store, args).await?)
-        .await
-        .map_err(named_failure)?;
-    let raw = args.get_flag("raw");
+    let FrozenDelivery { delivery, bytes } = store.delivery(id).await.map_err(named_failure)?;
     let reports = store.delivery_reports(&delivery.id).await?;
     if context.json() {
         context.screen.json(&DeliveryDetail {

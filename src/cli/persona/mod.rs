@@ -5,72 +5,60 @@
 mod versions;
 
 use super::args::in_force;
-use super::args::text;
 use super::screen::Columns;
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, screen};
 use crate::config::{
     Config, ModelChoice, Persona, SettingsInForce, check_name, description, show_persona,
 };
 use crate::context::resolvers::knowledge::{self, KnowledgeSurvey, Surveyed};
 use crate::domain::{Address, PersonaId, ReplyMode, RunOptions, Trigger};
-use clap::{Arg, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-pub struct PersonaCommand;
+/// List, show and create personas, and bring back earlier versions of their files
+#[derive(clap::Subcommand)]
+pub enum PersonaCommand {
+    /// List every persona
+    List,
+    /// Show one persona's settings and files
+    Show {
+        /// Its folder's name below `personas/`
+        id: String,
+    },
+    /// List what was replaced in a persona's files on a page or by `restore`, the newest first
+    Versions {
+        /// Its folder's name below `personas/`
+        id: String,
+        /// Path below the persona's folder, such as `knowledge/prices.md`
+        file: Option<String>,
+    },
+    Restore(versions::RestoreFile),
+    /// Write a new persona's folder, to be edited by hand
+    Create {
+        /// Its folder's name below `personas/`
+        id: String,
+        /// Display name in its mails
+        #[arg(long, value_name = "NAME")]
+        name: String,
+        /// Mail address; a local part alone lives at the gateway's mail domain [default: ID]
+        #[arg(long, value_name = "ADDRESS")]
+        address: Option<String>,
+    },
+}
 
-impl Command for PersonaCommand {
-    fn clap(&self) -> clap::Command {
-        let id = || {
-            Arg::new("id")
-                .value_name("ID")
-                .required(true)
-                .help("Its folder's name below `personas/`")
-        };
-        clap::Command::new("persona")
-            .about("List, show and create personas, and bring back earlier versions of their files")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(clap::Command::new("list").about("List every persona"))
-            .subcommand(clap::Command::new("show").about("Show one persona's settings and files").arg(id()))
-            .subcommand(versions::versions_command().arg(id()).arg(versions::file()))
-            .subcommand(versions::restore_command(id()))
-            .subcommand(
-                clap::Command::new("create")
-                    .about("Write a new persona's folder, to be edited by hand")
-                    .arg(id())
-                    .arg(
-                        Arg::new("name")
-                            .long("name")
-                            .value_name("NAME")
-                            .required(true)
-                            .help("Display name in its mails"),
-                    )
-                    .arg(Arg::new("address").long("address").value_name("ADDRESS").help(
-                        "Mail address; a local part alone lives at the gateway's mail domain [default: ID]",
-                    )),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            context.require_workspace()?;
-            match args.subcommand() {
-                Some(("list", _)) => list(context),
-                Some(("show", args)) => show(context, text(args, "id")),
-                Some(("versions", args)) => versions::list(context, args).await,
-                Some(("restore", args)) => versions::restore(context, args).await,
-                Some(("create", args)) => create(context, args),
-                _ => Ok(Exit::Usage),
-            }
-        })
+impl PersonaCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        context.require_workspace()?;
+        match self {
+            Self::List => list(context),
+            Self::Show { id } => show(context, &id),
+            Self::Versions { id, file } => versions::list(context, &id, file).await,
+            Self::Restore(it) => it.run(context).await,
+            Self::Create { id, name, address } => create(context, &id, name.trim(), address),
+        }
     }
 }
 
@@ -291,15 +279,17 @@ fn pages(persona: &Persona, folder: &str) -> Vec<String> {
     pages
 }
 
-fn create(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+fn create(
+    context: &CommandContext,
+    id: &str,
+    name: &str,
+    address: Option<String>,
+) -> anyhow::Result<Exit> {
     let config = context.config()?;
     let bad = |error: &dyn std::error::Error| Failure::new(Exit::Usage, error.to_string());
-    let id = PersonaId::parse(text(args, "id")).map_err(|error| bad(&error))?;
-    let name = text(args, "name").trim();
+    let id = PersonaId::parse(id).map_err(|error| bad(&error))?;
     check_name(name).map_err(|error| bad(&error))?;
-    let typed = args
-        .get_one::<String>("address")
-        .map_or(id.as_str(), String::as_str);
+    let typed = address.as_deref().unwrap_or(id.as_str());
     let address = Address::parse_in(typed, &config.gateway.mail_domain);
     let address = address.map_err(|error| bad(&error))?;
     check_free(&config, &address)?;

@@ -1,7 +1,7 @@
 //! `attache persona versions|restore`: what a persona's files were before their owner replaced them on a page or here.
 
 use super::find;
-use crate::cli::args::{text, user};
+use crate::cli::args::user;
 use crate::cli::screen::{Columns, one_line};
 use crate::cli::{CommandContext, Exit, Failure, screen};
 use crate::config::{Config, Persona};
@@ -13,48 +13,34 @@ use crate::store::files::persona_file_versions::{
 use crate::store::files::persona_files::PersonaFileError;
 use crate::text::line_diff::line_diff;
 use crate::tools;
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
-pub fn versions_command() -> clap::Command {
-    clap::Command::new("versions").about(
-        "List what was replaced in a persona's files on a page or by `restore`, the newest first",
-    )
+/// Bring back an earlier version of a file; the present one is kept, too
+#[derive(clap::Args)]
+pub struct RestoreFile {
+    /// Its folder's name below `personas/`
+    id: String,
+    /// Path below the persona's folder, such as `knowledge/prices.md`
+    file: String,
+    /// As `attache persona versions` shows it [default: the newest]
+    #[arg(long, value_name = "NUMBER")]
+    version: Option<i64>,
+    /// Only show what would change
+    #[arg(long)]
+    dry_run: bool,
 }
 
-pub fn restore_command(persona: Arg) -> clap::Command {
-    clap::Command::new("restore")
-        .about("Bring back an earlier version of a file; the present one is kept, too")
-        .arg(persona)
-        .arg(file().required(true))
-        .arg(
-            Arg::new("version")
-                .long("version")
-                .value_name("NUMBER")
-                .value_parser(value_parser!(i64))
-                .help("As `attache persona versions` shows it [default: the newest]"),
-        )
-        .arg(
-            Arg::new("dry-run")
-                .long("dry-run")
-                .action(ArgAction::SetTrue)
-                .help("Only show what would change"),
-        )
-}
-
-pub fn file() -> Arg {
-    Arg::new("file")
-        .value_name("FILE")
-        .help("Path below the persona's folder, such as `knowledge/prices.md`")
-}
-
-pub async fn list(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+pub async fn list(
+    context: &CommandContext,
+    id: &str,
+    file: Option<String>,
+) -> anyhow::Result<Exit> {
     let config = context.config()?;
-    let persona = find(&config, text(args, "id"))?;
+    let persona = find(&config, id)?;
     let store = context.shared_store().await?.persona(&persona.id);
-    let (versions, is_outside) = match text(args, "file") {
-        "" => (store.file_versions(None).await?, false),
-        name => {
-            let history = store.file_history(&persona.folder, name).await;
+    let (versions, is_outside) = match file.filter(|name| !name.is_empty()) {
+        None => (store.file_versions(None).await?, false),
+        Some(name) => {
+            let history = store.file_history(&persona.folder, &name).await;
             let history = history.map_err(failure)?;
             (history.versions, history.changed_outside)
         }
@@ -90,50 +76,52 @@ fn was(version: &PersonaFileVersion) -> &'static str {
     }
 }
 
-pub async fn restore(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let config = context.config()?;
-    let persona = find(&config, text(args, "id"))?;
-    let name = text(args, "file");
-    let store = context.store_of_engine().await?.persona(&persona.id);
-    let now = store.file_history(&persona.folder, name).await;
-    let now = now.map_err(failure)?.file;
-    let number = args.get_one::<i64>("version").copied();
-    let Some(found) = store.file_version(name, number).await? else {
-        let of = number.map_or_else(String::new, |number| format!(" {number}"));
-        let message = format!("no version{of} of `{}` is kept", one_line(name));
-        let hint = format!(
-            "`attache persona versions {}` shows what there is",
-            persona.id
-        );
-        return Err(Failure::new(Exit::NoInput, message).hint(hint).into());
-    };
-    if args.get_flag("dry-run") {
-        return show_difference(context, &now.text, &found);
+impl RestoreFile {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let config = context.config()?;
+        let persona = find(&config, &self.id)?;
+        let name = &self.file;
+        let store = context.store_of_engine().await?.persona(&persona.id);
+        let now = store.file_history(&persona.folder, name).await;
+        let now = now.map_err(failure)?.file;
+        let number = self.version;
+        let Some(found) = store.file_version(name, number).await? else {
+            let of = number.map_or_else(String::new, |number| format!(" {number}"));
+            let message = format!("no version{of} of `{}` is kept", one_line(name));
+            let hint = format!(
+                "`attache persona versions {}` shows what there is",
+                persona.id
+            );
+            return Err(Failure::new(Exit::NoInput, message).hint(hint).into());
+        };
+        if self.dry_run {
+            return show_difference(context, &now.text, &found);
+        }
+        check(&config, persona, &found)?;
+        let new = NewFileText {
+            name: name.to_owned(),
+            text: found.text,
+            base_sha256: now.sha256,
+            is_exact: true,
+        };
+        let by = FileEditor {
+            user: user(),
+            session: None,
+        };
+        let saved = store.replace_file(&persona.folder, new, &by).await;
+        let saved = saved.map_err(failure)?;
+        if context.json() {
+            context.screen.json(&saved)?;
+            return Ok(Exit::Ok);
+        }
+        context.screen.line(format!(
+            "`{}` is as it was until {}",
+            one_line(&saved.name),
+            found.about.replaced_at
+        ))?;
+        screen::remark("what it replaced is kept, too; the next run reads the file");
+        Ok(Exit::Ok)
     }
-    check(&config, persona, &found)?;
-    let new = NewFileText {
-        name: name.to_owned(),
-        text: found.text,
-        base_sha256: now.sha256,
-        is_exact: true,
-    };
-    let by = FileEditor {
-        user: user(),
-        session: None,
-    };
-    let saved = store.replace_file(&persona.folder, new, &by).await;
-    let saved = saved.map_err(failure)?;
-    if context.json() {
-        context.screen.json(&saved)?;
-        return Ok(Exit::Ok);
-    }
-    context.screen.line(format!(
-        "`{}` is as it was until {}",
-        one_line(&saved.name),
-        found.about.replaced_at
-    ))?;
-    screen::remark("what it replaced is kept, too; the next run reads the file");
-    Ok(Exit::Ok)
 }
 
 /// Refuses a responsibility that could not be read.

@@ -1,6 +1,5 @@
 //! `attache policy explain`: the rules in force, the facts, and the decision on a call with given facts.
 
-use super::super::args::text;
 use super::super::screen::Columns;
 use super::super::{CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
@@ -12,58 +11,49 @@ use crate::policy::{
 };
 use crate::runs::tool_calls::run_facts::of_tool;
 use crate::tools;
-use clap::{Arg, ArgMatches};
 use serde_json::{Value, json};
 
-pub fn command() -> clap::Command {
-    clap::Command::new("explain")
-        .about("Show the rules in order, or which of them decides on a call with these facts")
-        .after_help(
-            "Without --tool it lists the rules. What the tool declares is known; any other fact that is not given is not there, and \
-             holds no condition. `docs/guide/policy.md` lists all of them.",
-        )
-        .arg(
-            Arg::new("persona")
-                .long("persona")
-                .value_name("ID")
-                .help("For this persona: its own rules stand behind those of configs/policy.json"),
-        )
-        .arg(
-            Arg::new("tool")
-                .long("tool")
-                .value_name("NAME")
-                .help("A tool, or `reply` for the final text of a run"),
-        )
-        .arg(
-            Arg::new("facts")
-                .value_name("FACT=VALUE")
-                .num_args(0..)
-                .help("Such as `sender=contact recipients=outside recipient=eve@x.test`"),
-        )
+/// Show the rules in order, or which of them decides on a call with these facts
+#[derive(clap::Args)]
+#[command(
+    after_help = "Without --tool it lists the rules. What the tool declares is known; any other fact that is not given is not there, and \
+                  holds no condition. `docs/guide/policy.md` lists all of them."
+)]
+pub struct ExplainPolicy {
+    /// For this persona: its own rules stand behind those of configs/policy.json
+    #[arg(long, value_name = "ID")]
+    persona: Option<String>,
+    /// A tool, or `reply` for the final text of a run
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Such as `sender=contact recipients=outside recipient=eve@x.test`
+    #[arg(value_name = "FACT=VALUE", num_args = 0.., action = clap::ArgAction::Set)]
+    facts: Vec<String>,
 }
 
-pub fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    context.require_workspace()?;
-    let config = context.config()?;
-    let persona = persona(&config, text(args, "persona"))?;
-    let own = persona.into_iter().flat_map(|persona| &persona.rules);
-    let rules: Vec<&PolicyRule> = config.policy.rules.iter().chain(own).collect();
-    let tool = text(args, "tool");
-    if tool.is_empty() {
-        return list(context, &rules);
+impl ExplainPolicy {
+    pub fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        context.require_workspace()?;
+        let config = context.config()?;
+        let persona = persona(&config, &self.persona.unwrap_or_default())?;
+        let own = persona.into_iter().flat_map(|persona| &persona.rules);
+        let rules: Vec<&PolicyRule> = config.policy.rules.iter().chain(own).collect();
+        let Some(tool) = self.tool.filter(|tool| !tool.is_empty()) else {
+            return list(context, &rules);
+        };
+        let mut facts = declared_facts(&config, &tool)?;
+        for typed in &self.facts {
+            facts = with_fact(facts, typed)?;
+        }
+        let nobody = PersonaId::parse("nobody")?;
+        let call = PolicyCall {
+            persona: persona.map_or(&nobody, |persona| &persona.id),
+            tool: &tool,
+            facts: &facts,
+            now: SystemClock::new().now(),
+        };
+        show(context, &decide(rules, call, |_| true))
     }
-    let mut facts = declared_facts(&config, tool)?;
-    for typed in args.get_many::<String>("facts").into_iter().flatten() {
-        facts = with_fact(facts, typed)?;
-    }
-    let nobody = PersonaId::parse("nobody")?;
-    let call = PolicyCall {
-        persona: persona.map_or(&nobody, |persona| &persona.id),
-        tool,
-        facts: &facts,
-        now: SystemClock::new().now(),
-    };
-    show(context, &decide(rules, call, |_| true))
 }
 
 fn persona<'c>(config: &'c Config, typed: &str) -> anyhow::Result<Option<&'c Persona>> {
@@ -97,11 +87,7 @@ fn declared_facts(config: &Config, tool: &str) -> anyhow::Result<CallFacts> {
 }
 
 fn list(context: &CommandContext, rules: &[&PolicyRule]) -> anyhow::Result<Exit> {
-    if context.json() {
-        context.screen.json(&rules)?;
-        return Ok(Exit::Ok);
-    }
-    let rows = rules.iter().map(|rule| {
+    let row = |rule: &&PolicyRule| {
         let value = json!(rule);
         let any = |text: String, none: &str| {
             if text.is_empty() {
@@ -121,7 +107,7 @@ fn list(context: &CommandContext, rules: &[&PolicyRule]) -> anyhow::Result<Exit>
             rule.until.map(|at| at.to_string()).unwrap_or_default(),
             rule.uses_max.map(|max| max.to_string()).unwrap_or_default(),
         ]
-    });
+    };
     let headings = [
         "RULE", "EFFECT", "PERSONA", "TOOLS", "WHEN", "UNTIL", "USES",
     ];
@@ -129,9 +115,7 @@ fn list(context: &CommandContext, rules: &[&PolicyRule]) -> anyhow::Result<Exit>
         .main("WHEN")
         .optional(&["UNTIL", "USES"]);
     let nothing = "there is no rule: the table decides alone";
-    context
-        .screen
-        .listing(columns, &rows.collect::<Vec<_>>(), nothing)?;
+    context.screen.list(rules, columns, nothing, row)?;
     Ok(Exit::Ok)
 }
 

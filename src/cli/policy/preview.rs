@@ -1,58 +1,15 @@
 //! `attache policy test` and `attache policy preview`: the rules in the files, applied to recorded calls.
 
 use super::super::args::lookup::record_of;
-use super::super::args::{number, text};
 use super::super::screen::Columns;
 use super::super::{CommandContext, Exit, Failure};
 use crate::config::{Config, load_snapshot};
 use crate::replay::policy_preview::{
     PolicyComparison, RuleEffects, preview, recorded_calls, sum_up,
 };
-use clap::{Arg, ArgMatches, value_parser};
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-pub fn test_command() -> clap::Command {
-    clap::Command::new("test")
-        .about("Show which rule decided each call of a run, and which would decide now")
-        .arg(
-            Arg::new("run")
-                .long("run")
-                .value_name("ID")
-                .required(true)
-                .help("The run: its id, the last or first characters of it, or `last`"),
-        )
-        .arg(
-            Arg::new("call")
-                .long("call")
-                .value_name("ID")
-                .help("Only this call of it"),
-        )
-}
-
-pub fn command() -> clap::Command {
-    clap::Command::new("preview")
-        .about("Show what the rules in the files would have allowed, asked about and refused")
-        .after_help(
-            "A working engine takes edited rules within seconds: write new ones elsewhere, look here by --rules what they would have \
-             done, and copy them when you like what you see. Every call is decided on by the facts that were recorded with it.",
-        )
-        .arg(
-            Arg::new("days")
-                .long("days")
-                .value_name("N")
-                .value_parser(value_parser!(u32).range(1..=3650))
-                .default_value("30")
-                .help("Look at the calls of the last so many days"),
-        )
-        .arg(
-            Arg::new("rules")
-                .long("rules")
-                .value_name("FILE")
-                .help("Rules of this file, in place of `configs/policy.json`"),
-        )
-}
 
 /// Returns the configuration with another file of rules. Errors: the file cannot be read, its rules are faulty.
 fn with_rules(context: &CommandContext, file: &str) -> anyhow::Result<Config> {
@@ -69,13 +26,17 @@ fn with_rules(context: &CommandContext, file: &str) -> anyhow::Result<Config> {
     Ok(load_snapshot(&workspace, &names, &snapshot)?)
 }
 
-pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let config = match args.get_one::<String>("rules") {
-        Some(file) => with_rules(context, file)?,
+pub async fn run(
+    context: &CommandContext,
+    days: u32,
+    rules: Option<String>,
+) -> anyhow::Result<Exit> {
+    let config = match rules {
+        Some(file) => with_rules(context, &file)?,
         None => context.config()?,
     };
     let store = context.shared_store().await?;
-    let since = store.clock().now().minus(DAY * number(args, "days"));
+    let since = store.clock().now().minus(DAY * days);
     let (calls, without) = recorded_calls(&store, since).await?;
     let preview = sum_up(&preview(&config, &calls), without);
     if context.json() {
@@ -118,16 +79,22 @@ fn row(rule: &str, effects: &RuleEffects) -> Vec<String> {
     std::iter::once(rule.to_owned()).chain(counts).collect()
 }
 
-pub async fn test(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+pub async fn test(
+    context: &CommandContext,
+    run: &str,
+    call: Option<String>,
+) -> anyhow::Result<Exit> {
     let config = context.config()?;
     let store = context.shared_store().await?;
-    let record = record_of(&store, text(args, "run")).await?;
+    let record = record_of(&store, run).await?;
     let begun = crate::domain::Timestamp::parse(&record.run.created_at);
     let since = begun.unwrap_or(crate::domain::Timestamp::from_millis(0));
     let (mut calls, _without) = recorded_calls(&store, since).await?;
-    let wanted = text(args, "call");
     calls.retain(|(row, _)| {
-        row.run.as_str() == record.run.id && (wanted.is_empty() || row.call_id == wanted)
+        row.run.as_str() == record.run.id
+            && call
+                .as_ref()
+                .is_none_or(|call| call.is_empty() || row.call_id == *call)
     });
     let found = preview(&config, &calls);
     if context.json() {

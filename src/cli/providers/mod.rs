@@ -4,11 +4,10 @@
 //! `list` reads configuration and database, `check` and `models` ask the providers and cost nothing,
 //! `test` makes two small calls.
 
-mod models;
 mod test;
 
 use super::screen::Columns;
-use super::{Command, CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::domain::Timestamp;
@@ -17,76 +16,53 @@ use crate::runs::provider_health::learnt::{self, LearntModel};
 use crate::runs::provider_health::probe;
 use crate::runs::provider_health::status::{self, Finding, Seat, User};
 use crate::store::ProviderCalls;
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 use serde::Serialize;
 use std::path::PathBuf;
 
 /// Most models that a hint names.
 const MODELS_SHOWN_MAX: usize = 12;
 
-pub struct ProvidersCommand;
+/// Show the language models and agents, check that they work, try one out
+#[derive(clap::Subcommand)]
+pub enum ProvidersCommand {
+    /// List providers: who uses them, key, endpoint, last success and failure
+    List,
+    /// Ask providers whether they work: endpoint or program, key, models; costs nothing
+    Check {
+        /// Only these [default: those that are in use]
+        id: Vec<String>,
+    },
+    /// List the models that a provider has; costs nothing
+    Models {
+        /// A provider, as configs/inference.json calls it
+        id: String,
+    },
+    /// Make two small real calls, a text and a tool call; costs what they cost
+    Test {
+        /// A provider, as configs/inference.json calls it
+        id: String,
+        /// Ask this model [default: the one that is in use]
+        #[arg(long)]
+        model: Option<String>,
+        /// Write what travels, both ways and without keys, into this folder; overwrites nothing
+        #[arg(long, value_name = "DIR")]
+        capture: Option<PathBuf>,
+    },
+}
 
-impl Command for ProvidersCommand {
-    fn clap(&self) -> clap::Command {
-        let id = || {
-            Arg::new("id")
-                .value_name("ID")
-                .help("A provider, as configs/inference.json calls it")
-        };
-        let check = clap::Command::new("check")
-            .about(
-                "Ask providers whether they work: endpoint or program, key, models; costs nothing",
-            )
-            .arg(
-                id().action(ArgAction::Append)
-                    .help("Only these [default: those that are in use]"),
-            );
-        let model = Arg::new("model").long("model").value_name("MODEL");
-        let capture = Arg::new("capture")
-            .long("capture")
-            .value_name("DIR")
-            .value_parser(value_parser!(PathBuf));
-        let test = clap::Command::new("test")
-            .about("Make two small real calls, a text and a tool call; costs what they cost")
-            .arg(id().required(true))
-            .arg(model.help("Ask this model [default: the one that is in use]"))
-            .arg(capture.help(
-                "Write what travels, both ways and without keys, into this folder; overwrites nothing",
-            ));
-        clap::Command::new("providers")
-            .about("Show the language models and agents, check that they work, try one out")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(
-                clap::Command::new("list").about(
-                    "List providers: who uses them, key, endpoint, last success and failure",
-                ),
-            )
-            .subcommand(check)
-            .subcommand(
-                clap::Command::new("models")
-                    .about("List the models that a provider has; costs nothing")
-                    .arg(id().required(true)),
-            )
-            .subcommand(test)
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            context.require_workspace()?;
-            let config = context.config()?;
-            match args.subcommand() {
-                Some(("list", _)) => list(context, &config).await,
-                Some(("check", args)) => check(context, &config, args).await,
-                Some(("models", args)) => models::models(context, &config, args).await,
-                Some((_, args)) => test::test(context, &config, args).await,
-                None => Ok(Exit::Usage),
+impl ProvidersCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        context.require_workspace()?;
+        let config = context.config()?;
+        match self {
+            Self::List => list(context, &config).await,
+            Self::Check { id } => check(context, &config, &id).await,
+            Self::Models { id } => models(context, &config, &id).await,
+            Self::Test { id, model, capture } => {
+                test::test(context, &config, &id, model.as_ref(), capture.as_ref()).await
             }
-        })
+        }
     }
 }
 
@@ -283,22 +259,17 @@ fn users(seat: &Seat) -> Vec<UserRecord<'_>> {
 async fn check(
     context: &CommandContext,
     config: &Config,
-    args: &ArgMatches,
+    named: &[String],
 ) -> anyhow::Result<Exit> {
-    let named: Vec<&String> = args
-        .get_many::<String>("id")
-        .into_iter()
-        .flatten()
-        .collect();
     let mut seats = status::seats(config);
-    for name in &named {
+    for name in named {
         find(&seats, name)?;
     }
     seats.retain(|seat| {
         if named.is_empty() {
             !seat.users.is_empty()
         } else {
-            named.contains(&&seat.name)
+            named.contains(&seat.name)
         }
     });
     let clock = SystemClock::new();
@@ -478,6 +449,44 @@ impl<'a> CheckRecord<'a> {
             advice: advised(seat, finding),
         }
     }
+}
+
+/// A model of a provider.
+#[derive(Serialize)]
+struct ListedModel<'a> {
+    model: &'a str,
+    /// `true`: a persona or a fallback asks it.
+    in_use: bool,
+}
+
+async fn models(context: &CommandContext, config: &Config, id: &str) -> anyhow::Result<Exit> {
+    let seats = status::seats(config);
+    let seat = find(&seats, id)?;
+    let finding = status::check(seat, &SystemClock::new()).await;
+    let health = finding.health.map_err(|error| {
+        let message = format!("provider `{}` does not say which models it has", seat.name);
+        Failure::new(Exit::Unavailable, message)
+            .hint(status::advice(seat, error.class))
+            .because(error)
+    })?;
+    let mut names: Vec<&str> = health.models.iter().map(String::as_str).collect();
+    names.sort_unstable();
+    let listed: Vec<ListedModel<'_>> = names
+        .into_iter()
+        .map(|model| ListedModel {
+            model,
+            in_use: seat.users.iter().any(|user| user.model == model),
+        })
+        .collect();
+    let row = |listed: &ListedModel<'_>| {
+        let used = if listed.in_use { "in use" } else { "-" };
+        vec![listed.model.to_owned(), used.to_owned()]
+    };
+    let columns = Columns::of(&["MODEL", "USED"]);
+    context
+        .screen
+        .list(&listed, columns, "it lists no models", row)?;
+    Ok(Exit::Ok)
 }
 
 fn find<'a>(seats: &'a [Seat], name: &str) -> Result<&'a Seat, Failure> {

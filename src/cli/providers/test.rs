@@ -1,7 +1,6 @@
 //! `attache providers test`: two small calls to one provider, and what they were answered.
 
 use super::{ProviderErrorRecord, find};
-use crate::cli::args::text;
 use crate::cli::{CommandContext, Exit, Failure, screen};
 use crate::clock::SystemClock;
 use crate::config::{Config, dollars};
@@ -9,7 +8,6 @@ use crate::providers::{Provider, Response};
 use crate::runs::provider_health::learnt;
 use crate::runs::provider_health::probe::{self, Folder, Probe, ProbeCall, Tried};
 use crate::runs::provider_health::status::{self, Seat};
-use clap::ArgMatches;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -17,12 +15,14 @@ use std::path::PathBuf;
 pub async fn test(
     context: &CommandContext,
     config: &Config,
-    args: &ArgMatches,
+    id: &str,
+    model: Option<&String>,
+    path: Option<&PathBuf>,
 ) -> anyhow::Result<Exit> {
     let seats = status::seats(config);
-    let seat = find(&seats, text(args, "id"))?;
+    let seat = find(&seats, id)?;
     let in_use = seat.users.first().map(|user| &user.model);
-    let Some(model) = args.get_one::<String>("model").or(in_use) else {
+    let Some(model) = model.or(in_use) else {
         let failure = Failure::new(Exit::Usage, format!("nobody uses provider `{}`", seat.name));
         return Err(failure.hint("name a model of it with --model MODEL").into());
     };
@@ -32,7 +32,6 @@ pub async fn test(
             .hint(status::advice(seat, error.class))
             .because(error.clone())
     })?;
-    let path = args.get_one::<PathBuf>("capture");
     let probe = Probe {
         provider: provider.as_ref(),
         model,

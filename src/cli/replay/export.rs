@@ -4,93 +4,67 @@
 use super::show::write_new;
 use crate::cli::args::lookup::runs_of;
 use crate::cli::screen::remark;
-use crate::cli::{Command, CommandContext, Exit, Failure};
+use crate::cli::{CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
 use crate::mcp_client::kept_secrets;
 use crate::replay::bundle::{self, Label};
 use crate::text::plural;
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::path::Path;
 use std::path::PathBuf;
 
-pub struct ReplayExport;
+/// Write runs into one file with which a maintainer can look at them; it holds the mails' text
+#[derive(clap::Args)]
+pub struct ReplayExport {
+    /// Ids, their last or first characters, or `last`
+    #[arg(value_name = "RUN", required = true)]
+    id: Vec<String>,
+    /// The file, which must not exist yet
+    file: PathBuf,
+    /// Give people and addresses other names, and leave out the mails' raw bytes
+    #[arg(long)]
+    rename: bool,
+}
 
-impl Command for ReplayExport {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("export")
-            .about(
-                "Write runs into one file with which a maintainer can look at them; it holds the mails' text",
-            )
-            .arg(
-                Arg::new("id")
-                    .value_name("RUN")
-                    .required(true)
-                    .action(ArgAction::Append)
-                    .num_args(1..)
-                    .help("Ids, their last or first characters, or `last`"),
-            )
-            .arg(
-                Arg::new("file")
-                    .value_name("FILE")
-                    .required(true)
-                    .value_parser(clap::value_parser!(PathBuf))
-                    .help("The file, which must not exist yet"),
-            )
-            .arg(
-                Arg::new("rename")
-                    .long("rename")
-                    .action(ArgAction::SetTrue)
-                    .help("Give people and addresses other names, and leave out the mails' raw bytes"),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            // Needed for the secrets that the file must not contain: without them no file is
-            // written.
-            let config = context.config()?;
-            let store = context.shared_store().await?;
-            let named = args.get_many::<String>("id").into_iter().flatten();
-            let runs = runs_of(&store, named, "exported").await?;
-            let label = Label {
-                engine: env!("CARGO_PKG_VERSION").to_owned(),
-                made_at: SystemClock::new().now().to_string(),
-                runs: runs.iter().map(ToString::to_string).collect(),
-            };
-            let things = store.things_of_runs(&runs).await?;
-            let mut secrets = config.secrets.clone();
-            secrets.extend(kept_secrets(&context.workspace));
-            let written = bundle::write(label, things, &secrets, args.get_flag("rename"));
-            let (header, bytes) = written.map_err(|error| {
-                Failure::new(Exit::BadData, "nothing was written").because(error)
-            })?;
-            let file = args.get_one::<PathBuf>("file").cloned().unwrap_or_default();
-            write_new(&file, &bytes)?;
-            match context.json() {
-                true => context.screen.json(&ExportedRuns {
-                    file: &file,
-                    size_bytes: bytes.len(),
-                    runs: &header.runs,
-                    masked: header.masked,
-                    renamed: header.renamed,
-                })?,
-                false => {
-                    context.screen.line(format!(
-                        "{} bytes written to {}",
-                        bytes.len(),
-                        file.display()
-                    ))?;
-                }
+impl ReplayExport {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        // Needed for the secrets that the file must not contain: without them no file is
+        // written.
+        let config = context.config()?;
+        let store = context.shared_store().await?;
+        let runs = runs_of(&store, self.id.iter(), "exported").await?;
+        let label = Label {
+            engine: env!("CARGO_PKG_VERSION").to_owned(),
+            made_at: SystemClock::new().now().to_string(),
+            runs: runs.iter().map(ToString::to_string).collect(),
+        };
+        let things = store.things_of_runs(&runs).await?;
+        let mut secrets = config.secrets.clone();
+        secrets.extend(kept_secrets(&context.workspace));
+        let written = bundle::write(label, things, &secrets, self.rename);
+        let (header, bytes) = written
+            .map_err(|error| Failure::new(Exit::BadData, "nothing was written").because(error))?;
+        let file = self.file;
+        write_new(&file, &bytes)?;
+        match context.json() {
+            true => context.screen.json(&ExportedRuns {
+                file: &file,
+                size_bytes: bytes.len(),
+                runs: &header.runs,
+                masked: header.masked,
+                renamed: header.renamed,
+            })?,
+            false => {
+                context.screen.line(format!(
+                    "{} bytes written to {}",
+                    bytes.len(),
+                    file.display()
+                ))?;
             }
-            let masked = plural(header.masked as usize, "secret");
-            remark(&format!("{}; {masked} taken out", header.beware));
-            Ok(Exit::Ok)
-        })
+        }
+        let masked = plural(header.masked as usize, "secret");
+        remark(&format!("{}; {masked} taken out", header.beware));
+        Ok(Exit::Ok)
     }
 }
 

@@ -2,87 +2,67 @@
 //! engine ever works.
 
 use crate::cli::screen::quoted;
-use crate::cli::{Command, CommandContext, Exit, Failure};
+use crate::cli::{CommandContext, Exit, Failure};
 use crate::clock::SystemClock;
 use crate::replay::bundle;
 use crate::replay::bundle::BundleHeader;
 use crate::store::{BundleThing, Store};
 use crate::text::plural;
-use clap::{Arg, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub struct ReplayImport;
+/// Open a file of `replay export` in a new workspace in which no engine runs
+#[derive(clap::Args)]
+pub struct ReplayImport {
+    /// The file
+    file: PathBuf,
+    /// The new workspace, which must not exist yet
+    dir: PathBuf,
+}
 
-impl Command for ReplayImport {
-    fn clap(&self) -> clap::Command {
-        let path = |name: &'static str, value: &'static str, help: &'static str| {
-            let parser = clap::value_parser!(PathBuf);
-            Arg::new(name)
-                .value_name(value)
-                .required(true)
-                .value_parser(parser)
-                .help(help)
+impl ReplayImport {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let Self { file, dir } = self;
+        let bytes = bytes_of(&file)?;
+        // Checked before the folder is created, so that a bad file leaves no folder.
+        let of_file = |error| {
+            Failure::new(Exit::BadData, format!("cannot read `{}`", file.display()))
+                .hint("name a file that `attache replay export RUN FILE` wrote, as it was written")
+                .because(error)
         };
-        clap::Command::new("import")
-            .about("Open a file of `replay export` in a new workspace in which no engine runs")
-            .arg(path("file", "FILE", "The file"))
-            .arg(path(
-                "dir",
-                "DIR",
-                "The new workspace, which must not exist yet",
-            ))
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let path = |name: &str| args.get_one::<PathBuf>(name).cloned().unwrap_or_default();
-            let (file, dir) = (path("file"), path("dir"));
-            let bytes = bytes_of(&file)?;
-            // Checked before the folder is created, so that a bad file leaves no folder.
-            let of_file = |error| {
-                Failure::new(Exit::BadData, format!("cannot read `{}`", file.display()))
-                    .hint("name a file that `attache replay export RUN FILE` wrote, as it was written")
-                    .because(error)
-            };
-            let read = bundle::read(&bytes).map_err(of_file)?;
-            make_workspace(&dir)?;
-            let header = match fill(&dir, read).await {
-                Ok(header) => header,
-                Err(error) => {
-                    // The folder is new, our own, and of no use.
-                    let _left = std::fs::remove_dir_all(&dir);
-                    return Err(error.context(format!("cannot read `{}`", file.display())));
-                }
-            };
-            match context.json() {
-                true => context.screen.json(&ImportedRuns {
-                    workspace: &dir,
-                    header: &header,
-                })?,
-                false => {
-                    let (count, place) = (header.runs.len(), quoted(&dir.display().to_string()));
-                    context.screen.line(format!(
-                        "{} of attache {} from {}",
-                        plural(count, "run"),
-                        header.engine,
-                        header.made_at
-                    ))?;
-                    for run in &header.runs {
-                        context
-                            .screen
-                            .line(format!("attache --workspace {place} replay show {run}"))?;
-                    }
+        let read = bundle::read(&bytes).map_err(of_file)?;
+        make_workspace(&dir)?;
+        let header = match fill(&dir, read).await {
+            Ok(header) => header,
+            Err(error) => {
+                // The folder is new, our own, and of no use.
+                let _left = std::fs::remove_dir_all(&dir);
+                return Err(error.context(format!("cannot read `{}`", file.display())));
+            }
+        };
+        match context.json() {
+            true => context.screen.json(&ImportedRuns {
+                workspace: &dir,
+                header: &header,
+            })?,
+            false => {
+                let (count, place) = (header.runs.len(), quoted(&dir.display().to_string()));
+                context.screen.line(format!(
+                    "{} of attache {} from {}",
+                    plural(count, "run"),
+                    header.engine,
+                    header.made_at
+                ))?;
+                for run in &header.runs {
+                    context
+                        .screen
+                        .line(format!("attache --workspace {place} replay show {run}"))?;
                 }
             }
-            Ok(Exit::Ok)
-        })
+        }
+        Ok(Exit::Ok)
     }
 }
 

@@ -24,51 +24,46 @@ mod forks;
 
 pub use show::print;
 
-use super::{Command, CommandContext, Exit};
-use clap::ArgMatches;
-use futures_util::future::BoxFuture;
+use super::{CommandContext, Exit};
 
-pub struct ReplayCommand;
+/// Show everything that happened in a run or a thread, in order
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct ReplayCommand {
+    #[command(flatten)]
+    show: Option<show::ReplayShow>,
+    #[command(subcommand)]
+    command: Option<ReplayPart>,
+}
 
 /// Every subcommand, in the order of `--help`.
-static SUBCOMMANDS: &[&dyn Command] = &[
-    &show::ReplayShow,
-    &verify::Verify,
-    &diff::Diff,
+#[derive(clap::Subcommand)]
+enum ReplayPart {
+    Show(show::ReplayShow),
+    Verify(verify::Verify),
+    Diff(diff::Diff),
     // Export and import.
-    &export::ReplayExport,
-    &import::ReplayImport,
+    Export(export::ReplayExport),
+    Import(import::ReplayImport),
     // Forks.
-    &fork::Fork,
-    &forks::Forks,
-    &sweep::SweepCommand,
-];
+    Fork(fork::Fork),
+    /// List the forks that were made, the newest first
+    Forks,
+    Sweep(sweep::SweepCommand),
+}
 
-impl Command for ReplayCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("replay")
-            .about("Show everything that happened in a run or a thread, in order")
-            .args(show::args())
-            .args_conflicts_with_subcommands(true)
-            .subcommand_negates_reqs(true)
-            .subcommands(SUBCOMMANDS.iter().map(|command| command.clap()))
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        match args.subcommand() {
-            None => show::ReplayShow.run(context, args),
-            Some((name, args)) => {
-                let found = SUBCOMMANDS
-                    .iter()
-                    .find(|command| command.clap().get_name() == name);
-                match found {
-                    Some(command) => command.run(context, args),
-                    None => Box::pin(async { Ok(Exit::Usage) }),
-                }
-            }
+impl ReplayCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        match (self.command, self.show) {
+            (Some(ReplayPart::Show(it)), _) | (None, Some(it)) => it.run(context).await,
+            (Some(ReplayPart::Verify(it)), _) => it.run(context).await,
+            (Some(ReplayPart::Diff(it)), _) => it.run(context).await,
+            (Some(ReplayPart::Export(it)), _) => it.run(context).await,
+            (Some(ReplayPart::Import(it)), _) => it.run(context).await,
+            (Some(ReplayPart::Fork(it)), _) => it.run(context).await,
+            (Some(ReplayPart::Forks), _) => forks::forks(context).await,
+            (Some(ReplayPart::Sweep(it)), _) => it.run(context).await,
+            (None, None) => Ok(Exit::Usage),
         }
     }
 }

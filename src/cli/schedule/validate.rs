@@ -1,8 +1,7 @@
 //! `attache schedule validate`: reads one responsibility file as the engine would, from any path,
 //! and changes nothing.
 
-use super::subcommand;
-use crate::cli::{Command, CommandContext, Exit, Failure, screen};
+use crate::cli::{CommandContext, Exit, Failure, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Persona};
 use crate::domain::{DeliverTo, PersonaId};
@@ -11,70 +10,42 @@ use crate::scheduler::schedule_file::file::FILE_BYTES_MAX;
 use crate::scheduler::schedule_file::{Responsibility, WorkspaceNames};
 use crate::tools;
 use anyhow::Context as _;
-use clap::{Arg, ArgMatches, value_parser};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::io::Read;
-use std::path::{Path, PathBuf};
-
-pub struct Validate;
+use std::path::Path;
 
 /// Number of slots shown.
 const SLOTS_SHOWN: usize = 5;
 
-impl Command for Validate {
-    fn clap(&self) -> clap::Command {
-        let file = Arg::new("file")
-            .value_name("FILE")
-            .required(true)
-            .value_parser(value_parser!(PathBuf));
-        subcommand(
-            "validate",
-            "Check a responsibility file and show when it would be due",
-        )
-        .mut_arg("persona", |arg| {
-            arg.help("Whose it is [default: by its folder, or the only one there is]")
-        })
-        .arg(file.help("The file; `-` reads standard input"))
+/// Reads a file as the engine would.
+pub(super) async fn validate(
+    context: &CommandContext,
+    persona: Option<String>,
+    file: &Path,
+) -> anyhow::Result<Exit> {
+    context.require_workspace()?;
+    let config = context.config()?;
+    let content = read(file).map_err(|error| {
+        let message = format!("`{}` cannot be read", file.display());
+        Failure::new(Exit::NoInput, message).because(error)
+    })?;
+    let persona = owner(context, &config, persona, file)?;
+    let names = WorkspaceNames::of(&config, tools::of_config(&config).names());
+    let bad =
+        |problem: String| Failure::new(Exit::BadData, format!("{}: {problem}", file.display()));
+    let found = examine(persona, &names, &content).map_err(bad)?;
+    if let DeliverTo::Thread(thread) = &found.run_options.deliver_to {
+        let store = context.shared_store().await?;
+        if !store.persona(&persona.id).has_thread(thread).await? {
+            let line = found.deliver_to_line;
+            let problem = format!(
+                "line {line}: `deliver_to`: {} has no thread `{thread}`",
+                persona.id
+            );
+            return Err(bad(problem).hint("`attache threads list` shows ids").into());
+        }
     }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            context.require_workspace()?;
-            let config = context.config()?;
-            let Some(file) = args.get_one::<PathBuf>("file") else {
-                return Ok(Exit::Usage);
-            };
-            let content = read(file).map_err(|error| {
-                Failure::new(
-                    Exit::NoInput,
-                    format!("`{}` cannot be read", file.display()),
-                )
-                .because(error)
-            })?;
-            let persona = owner(context, &config, args, file)?;
-            let names = WorkspaceNames::of(&config, tools::of_config(&config).names());
-            let bad = |problem: String| {
-                Failure::new(Exit::BadData, format!("{}: {problem}", file.display()))
-            };
-            let found = examine(persona, &names, &content).map_err(bad)?;
-            if let DeliverTo::Thread(thread) = &found.run_options.deliver_to {
-                let store = context.shared_store().await?;
-                if !store.persona(&persona.id).has_thread(thread).await? {
-                    let line = found.deliver_to_line;
-                    let problem = format!(
-                        "line {line}: `deliver_to`: {} has no thread `{thread}`",
-                        persona.id
-                    );
-                    return Err(bad(problem).hint("`attache threads list` shows ids").into());
-                }
-            }
-            tell(context, file, persona, &found)
-        })
-    }
+    tell(context, file, persona, &found)
 }
 
 fn read(file: &Path) -> std::io::Result<Vec<u8>> {
@@ -97,7 +68,7 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
 fn owner<'a>(
     context: &CommandContext,
     config: &'a Config,
-    args: &ArgMatches,
+    named: Option<String>,
     file: &Path,
 ) -> anyhow::Result<&'a Persona> {
     let all = || {
@@ -108,8 +79,8 @@ fn owner<'a>(
             .collect::<Vec<_>>()
             .join(", ")
     };
-    if let Some(typed) = args.get_one::<String>("persona") {
-        let found = PersonaId::parse(typed)
+    if let Some(typed) = named {
+        let found = PersonaId::parse(&typed)
             .ok()
             .and_then(|id| config.personas.get(&id));
         return found.ok_or_else(|| {

@@ -1,10 +1,8 @@
 //! `attache skills approve`: pins a skill as it is, and says what differs from the last approval.
 
 use super::found::FoundSkill;
-use crate::cli::args::text;
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::config::{Config, PinnedSkill, SKILLS_FILE, TypedSkills, write_private};
-use clap::ArgMatches;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
@@ -23,9 +21,9 @@ pub fn run(
     context: &CommandContext,
     config: &Config,
     found: &[FoundSkill],
-    args: &ArgMatches,
+    name: &str,
 ) -> anyhow::Result<Exit> {
-    let skill = named(found, text(args, "name"))?;
+    let skill = named(found, name)?;
     if let [first, ..] = &skill.problems[..] {
         let failure = Failure::new(Exit::BadData, format!("`{}`: {first}", skill.folder));
         return Err(failure

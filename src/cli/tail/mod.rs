@@ -6,115 +6,87 @@
 pub(super) mod line;
 
 use super::args::lookup::{find_run, no_such_run};
-use super::args::{instant, number, persona_of};
+use super::args::{instant, persona_of};
 use super::screen::remark;
-use super::{Command, CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 use crate::clock::SystemClock;
 use crate::store::{DatabasePlace, FEED_PAGE_MAX, FeedFilter, OpenError, Store};
 use anyhow::Context as _;
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-pub struct TailCommand;
+/// Show what happens: letters, runs, their steps, deliveries, one line each
+#[derive(clap::Args)]
+#[command(
+    // What other programs call it.
+    visible_alias = "logs",
+    after_help = "The first column is the number of the event: `--since NUMBER` goes on behind it. With --json each line is one JSON \
+                  object. It can be called as `attache logs`, too; the lines that the engine itself logs are on its stderr, or in the \
+                  journal."
+)]
+pub struct TailCommand {
+    /// Wait for what comes, until Ctrl-C
+    #[arg(long, short)]
+    follow: bool,
+    /// Only this persona's
+    #[arg(long, value_name = "ID")]
+    persona: Option<String>,
+    /// Only this run: its id, the last or first characters of it, or `last`
+    #[arg(long, value_name = "ID")]
+    run: Option<String>,
+    /// What came after the event of this number, or since then: `30m`, `24h`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z
+    #[arg(long, value_name = "WHEN", conflicts_with = "lines")]
+    since: Option<String>,
+    /// Begin with so many of the newest events
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
+    lines: u32,
+}
 
 /// Time between two looks for a newer event.
 const GLANCE: Duration = Duration::from_millis(250);
 
-impl Command for TailCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("tail")
-            // What other programs call it.
-            .visible_alias("logs")
-            .about("Show what happens: letters, runs, their steps, deliveries, one line each")
-            .after_help(
-                "The first column is the number of the event: `--since NUMBER` goes on behind it. With --json each line is one JSON \
-                 object. It can be called as `attache logs`, too; the lines that the engine itself logs are on its stderr, or in the \
-                 journal.",
-            )
-            .arg(
-                Arg::new("follow")
-                    .long("follow")
-                    .short('f')
-                    .action(ArgAction::SetTrue)
-                    .help("Wait for what comes, until Ctrl-C"),
-            )
-            .arg(Arg::new("persona").long("persona").value_name("ID").help("Only this persona's"))
-            .arg(
-                Arg::new("run")
-                    .long("run")
-                    .value_name("ID")
-                    .help("Only this run: its id, the last or first characters of it, or `last`"),
-            )
-            .arg(
-                Arg::new("since")
-                    .long("since")
-                    .value_name("WHEN")
-                    .conflicts_with("lines")
-                    .help("What came after the event of this number, or since then: `30m`, `24h`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z"),
-            )
-            .arg(
-                Arg::new("lines")
-                    .long("lines")
-                    .short('n')
-                    .value_name("N")
-                    .value_parser(value_parser!(u32))
-                    .default_value("20")
-                    .help("Begin with so many of the newest events"),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(tail(context, args))
-    }
-}
-
-async fn tail(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let store = store_to_read(context).await?;
-    let filter = FeedFilter {
-        persona: persona_of(context, &store, args).await?,
-        run: match args.get_one::<String>("run") {
-            Some(typed) => match find_run(&store, typed).await {
-                Ok(run) => Some(run),
-                Err(error) => return Err(no_such_run(&store, error).await),
+impl TailCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let store = store_to_read(context).await?;
+        let filter = FeedFilter {
+            persona: persona_of(context, &store, self.persona).await?,
+            run: match &self.run {
+                Some(typed) => match find_run(&store, typed).await {
+                    Ok(run) => Some(run),
+                    Err(error) => return Err(no_such_run(&store, error).await),
+                },
+                None => None,
             },
-            None => None,
-        },
-        thread: None,
-    };
-    let mut since = begin(&store, &filter, args).await?;
-    let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    // Events before a number that was given may be gone; those before a time or a count were not asked for.
-    let mut is_resumed = args
-        .get_one::<String>("since")
-        .is_some_and(|typed| is_number(typed));
-    loop {
-        let page = store.feed_after(since, &filter, FEED_PAGE_MAX).await?;
-        if page.has_gap && is_resumed {
-            remark(&format!(
-                "event {since} is not in this database's feed any more: what came right after it is missing"
-            ));
-        }
-        for line in store.feed_lines(&page.events).await? {
-            line::show(context, &line)?;
-        }
-        (since, is_resumed) = (page.through, true);
-        if page.has_more() {
-            continue;
-        }
-        if !args.get_flag("follow") {
-            return Ok(Exit::Ok);
-        }
-        if !wait(context, &store, since, &mut interrupts).await? {
-            remark(&format!(
-                "`attache tail --follow --since {since}` goes on from here"
-            ));
-            return Ok(Exit::Ok);
+            thread: None,
+        };
+        let mut since = begin(&store, &filter, self.since.as_deref(), self.lines).await?;
+        let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+        // Events before a number that was given may be gone; those before a time or a count were not asked for.
+        let mut is_resumed = self.since.as_deref().is_some_and(is_number);
+        loop {
+            let page = store.feed_after(since, &filter, FEED_PAGE_MAX).await?;
+            if page.has_gap && is_resumed {
+                remark(&format!(
+                    "event {since} is not in this database's feed any more: what came right after it is missing"
+                ));
+            }
+            for line in store.feed_lines(&page.events).await? {
+                line::show(context, &line)?;
+            }
+            (since, is_resumed) = (page.through, true);
+            if page.has_more() {
+                continue;
+            }
+            if !self.follow {
+                return Ok(Exit::Ok);
+            }
+            if !wait(context, &store, since, &mut interrupts).await? {
+                remark(&format!(
+                    "`attache tail --follow --since {since}` goes on from here"
+                ));
+                return Ok(Exit::Ok);
+            }
         }
     }
 }
@@ -154,9 +126,13 @@ pub(super) async fn store_to_read(context: &CommandContext) -> anyhow::Result<St
 }
 
 /// Returns the number after which the output begins.
-async fn begin(store: &Store, filter: &FeedFilter, args: &ArgMatches) -> anyhow::Result<i64> {
-    let Some(typed) = args.get_one::<String>("since") else {
-        let lines = number(args, "lines");
+async fn begin(
+    store: &Store,
+    filter: &FeedFilter,
+    since: Option<&str>,
+    lines: u32,
+) -> anyhow::Result<i64> {
+    let Some(typed) = since else {
         return Ok(store.feed_before_newest(filter, lines).await?);
     };
     if is_number(typed) {

@@ -5,86 +5,65 @@ pub mod budget;
 pub mod instruct;
 
 use super::args::lookup::not_found;
-use super::args::{id_arg, number, page_args, persona_of, text};
+use super::args::{PageArgs, persona_of};
 use super::screen::Columns;
-use super::{Command, CommandContext, Exit};
+use super::{CommandContext, Exit};
 use crate::domain::{MessageId, Trigger};
 use crate::replay::{MessageRecord, RunRow, ThreadDetail, load_thread};
-use crate::store::{StoredThreadSummary, ThreadFilter, ThreadSession};
+use crate::store::{StoredThreadSummary, ThreadFilter, ThreadSession, ThreadSummary};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use clap::{Arg, ArgMatches, value_parser};
-use futures_util::future::BoxFuture;
+use clap::value_parser;
 use serde::Serialize;
 
-pub struct ThreadsCommand;
+/// List and show threads and letters
+#[derive(clap::Subcommand)]
+pub enum ThreadsCommand {
+    /// List threads, the last active first
+    List(PageArgs),
+    /// Show a thread's messages and runs
+    Show {
+        /// Its id, or the last or first characters of it
+        id: String,
+        /// Show the last N messages
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+    },
+    Budget(budget::BoundThread),
+    Instruct(instruct::InstructThread),
+    /// Print a letter byte by byte, our Received field in front of it
+    Raw {
+        /// Its id, or the last or first characters of it
+        id: String,
+    },
+}
+
+impl ThreadsCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        match self {
+            Self::List(page) => list(context, page).await,
+            Self::Show { id, limit } => show(context, &id, limit).await,
+            Self::Budget(it) => it.run(context).await,
+            Self::Instruct(it) => it.run(context).await,
+            Self::Raw { id } => raw(context, &id).await,
+        }
+    }
+}
 
 /// Maximum number of the newest runs that `show` lists.
 const RUNS_MAX: u32 = 100;
 /// Summaries that `show` lists.
 const SUMMARIES_MAX: u32 = 3;
 
-impl Command for ThreadsCommand {
-    fn clap(&self) -> clap::Command {
-        let list = clap::Command::new("list")
-            .about("List threads, the last active first")
-            .args(page_args());
-        let limit = Arg::new("limit")
-            .long("limit")
-            .value_name("N")
-            .value_parser(value_parser!(u32).range(1..=10_000))
-            .default_value("100")
-            .help("Show the last N messages");
-        clap::Command::new("threads")
-            .about("List and show threads and letters")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(list)
-            .subcommand(
-                clap::Command::new("show")
-                    .about("Show a thread's messages and runs")
-                    .arg(id_arg())
-                    .arg(limit),
-            )
-            .subcommand(budget::command())
-            .subcommand(instruct::command())
-            .subcommand(
-                clap::Command::new("raw")
-                    .about("Print a letter byte by byte, our Received field in front of it")
-                    .arg(id_arg()),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            match args.subcommand() {
-                Some(("list", args)) => list(context, args).await,
-                Some(("show", args)) => show(context, args).await,
-                Some(("raw", args)) => raw(context, args).await,
-                Some(("budget", args)) => budget::run(context, args).await,
-                Some(("instruct", args)) => instruct::run(context, args).await,
-                _ => Ok(Exit::Usage),
-            }
-        })
-    }
-}
-
-async fn list(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn list(context: &CommandContext, page: PageArgs) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
     let filter = ThreadFilter {
-        persona: persona_of(context, &store, args).await?,
-        limit: number(args, "limit"),
-        offset: number(args, "offset"),
+        persona: persona_of(context, &store, page.persona).await?,
+        limit: page.limit,
+        offset: page.offset,
     };
     let threads = store.list_threads(&filter).await?;
-    if context.json() {
-        context.screen.json(&threads)?;
-        return Ok(Exit::Ok);
-    }
-    let rows = threads.iter().map(|thread| {
+    let row = |thread: &ThreadSummary| {
         vec![
             thread.id.to_string(),
             thread.updated_at.to_string(),
@@ -96,25 +75,24 @@ async fn list(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exi
             thread.participants.join(", "),
             thread.subject.clone(),
         ]
-    });
+    };
     let columns = Columns::of(&[
         "ID", "ACTIVE", "PERSONA", "MSGS", "RUNS", "OPEN", "HELD", "WITH", "SUBJECT",
     ])
     .optional(&["RUNS", "MSGS", "OPEN", "PERSONA"]);
     context
         .screen
-        .listing(columns, &rows.collect::<Vec<_>>(), "no letter has come yet")?;
+        .list(&threads, columns, "no letter has come yet", row)?;
     Ok(Exit::Ok)
 }
 
-async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn show(context: &CommandContext, id: &str, limit: u32) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let id = text(args, "id");
     let id = store
         .find_thread(id)
         .await
         .map_err(|error| not_found(error, "`attache threads list`"))?;
-    let thread = load_thread(&store, &id, number(args, "limit"), RUNS_MAX).await?;
+    let thread = load_thread(&store, &id, limit, RUNS_MAX).await?;
     let sessions = store.thread_sessions(&id).await?;
     let resets = store.thread_resets(&id).await?;
     let summaries = store.summaries_of_thread(&id, SUMMARIES_MAX).await?;
@@ -204,9 +182,8 @@ fn show_summaries(
     Ok(())
 }
 
-async fn raw(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn raw(context: &CommandContext, id: &str) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let id = text(args, "id");
     let found = |error| not_found(error, "`attache threads show`");
     let message = store.find_message(id).await.map_err(found)?;
     let letter = store.raw_letter(&message).await.map_err(found)?;

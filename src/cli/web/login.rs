@@ -1,11 +1,10 @@
 //! `attache web login`: a one-time code for a browser.
 
-use super::super::args::{text, user};
+use super::super::args::user;
 use super::super::{CommandContext, Exit, screen};
 use crate::config::HttpListener;
 use crate::domain::Timestamp;
 use crate::store::LOGIN_CODE_MAX;
-use clap::{Arg, ArgMatches};
 use serde::Serialize;
 
 /// Seconds for which a code is good.
@@ -13,15 +12,12 @@ pub const SECONDS: u64 = LOGIN_CODE_MAX.as_secs();
 /// Characters of a code: 48 bits, which nobody guesses in a minute with ten tries.
 const CODE_CHARS: usize = 12;
 
-pub fn command() -> clap::Command {
-    clap::Command::new("login")
-        .about("Make a code by which a browser logs in, once, within a minute")
-        .arg(
-            Arg::new("listener")
-                .long("listener")
-                .value_name("ADDRESS")
-                .help("The address of the pages, where there are several"),
-        )
+/// Make a code by which a browser logs in, once, within a minute
+#[derive(clap::Args)]
+pub struct WebLogin {
+    /// The address of the pages, where there are several
+    #[arg(long, value_name = "ADDRESS")]
+    listener: Option<String>,
 }
 
 /// A code that was made.
@@ -32,22 +28,24 @@ pub struct LoginCode {
     expires_at: Timestamp,
 }
 
-pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    context.require_workspace()?;
-    let config = context.config()?;
-    let listener = super::listener(&config.gateway.http_listeners, text(args, "listener"))?;
-    let code = code(context, &listener).await?;
-    if context.json() {
-        context.screen.json(&code)?;
-        return Ok(Exit::Ok);
+impl WebLogin {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        context.require_workspace()?;
+        let config = context.config()?;
+        let listener = super::listener(&config.gateway.http_listeners, self.listener.as_deref())?;
+        let code = code(context, &listener).await?;
+        if context.json() {
+            context.screen.json(&code)?;
+            return Ok(Exit::Ok);
+        }
+        context.screen.line(&code.url)?;
+        screen::remark(&format!(
+            "open it within {SECONDS} seconds; it works once. Or open {}/login and type {}",
+            listener.url(),
+            code.code
+        ));
+        Ok(Exit::Ok)
     }
-    context.screen.line(&code.url)?;
-    screen::remark(&format!(
-        "open it within {SECONDS} seconds; it works once. Or open {}/login and type {}",
-        listener.url(),
-        code.code
-    ));
-    Ok(Exit::Ok)
 }
 
 /// Makes a code for the pages of a listener.

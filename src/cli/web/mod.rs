@@ -4,44 +4,34 @@ pub(super) mod login;
 mod sessions;
 mod tokens;
 
-use super::{Command, CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 use crate::config::HttpListener;
-use clap::ArgMatches;
-use futures_util::future::BoxFuture;
 
-pub struct WebCommand;
+/// Log in to the pages, and make keys for programs
+#[derive(clap::Subcommand)]
+pub enum WebCommand {
+    Login(login::WebLogin),
+    #[command(subcommand)]
+    Sessions(sessions::SessionsCommand),
+    #[command(subcommand)]
+    Tokens(tokens::TokensCommand),
+}
 
-impl Command for WebCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("web")
-            .about("Log in to the pages, and make keys for programs")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(login::command())
-            .subcommand(sessions::command())
-            .subcommand(tokens::command())
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            match args.subcommand() {
-                Some(("login", args)) => login::run(context, args).await,
-                Some(("sessions", args)) => sessions::run(context, args).await,
-                Some(("tokens", args)) => tokens::run(context, args).await,
-                _ => Ok(Exit::Usage),
-            }
-        })
+impl WebCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        match self {
+            Self::Login(it) => it.run(context).await,
+            Self::Sessions(it) => it.run(context).await,
+            Self::Tokens(it) => it.run(context).await,
+        }
     }
 }
 
 /// Returns the listener of the pages, by its address where there are several.
-fn listener(listeners: &[HttpListener], typed: &str) -> Result<HttpListener, Failure> {
+fn listener(listeners: &[HttpListener], typed: Option<&str>) -> Result<HttpListener, Failure> {
     let found: Vec<&HttpListener> = listeners
         .iter()
-        .filter(|listener| typed.is_empty() || listener.address.to_string() == typed)
+        .filter(|listener| typed.is_none_or(|typed| listener.address.to_string() == typed))
         .collect();
     let addresses = || {
         let addresses: Vec<String> = listeners
@@ -56,7 +46,7 @@ fn listener(listeners: &[HttpListener], typed: &str) -> Result<HttpListener, Fai
             "add `{ \"kind\": \"http\", \"address\": \"127.0.0.1:8025\" }` to `listeners` in configs/gateway.json, and start the engine again",
         )),
         [] => Err(
-            Failure::new(Exit::Usage, format!("no pages are served at `{typed}`"))
+            Failure::new(Exit::Usage, format!("no pages are served at `{}`", typed.unwrap_or_default()))
                 .hint(format!("they are at {}", addresses())),
         ),
         _ => Err(Failure::new(Exit::Usage, "the pages are served at several addresses")

@@ -1,12 +1,12 @@
 //! `attache web tokens`: keys of programs for the API.
 
-use super::super::args::{number, text, user};
+use super::super::args::user;
 use super::super::ask::persona_named;
 use super::super::screen::Columns;
 use super::super::{CommandContext, Exit, Failure, screen};
 use crate::domain::Timestamp;
 use crate::store::{NewWebToken, WebScope, WebToken};
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use clap::value_parser;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -15,40 +15,30 @@ const SHOWN_MAX: u32 = 200;
 /// Longest name of a key.
 const NAME_CHARS_MAX: usize = 80;
 
-pub fn command() -> clap::Command {
-    clap::Command::new("tokens")
-        .about("Make, list and revoke keys by which programs use the API")
-        .after_help("No key lets a program decide on an approval: a person does that, in a browser, by mail or here.")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommand(
-            clap::Command::new("create")
-                .about("Make a key and print it, this once")
-                .arg(Arg::new("name").value_name("NAME").required(true).help("What it is for"))
-                .arg(
-                    Arg::new("scope")
-                        .long("scope")
-                        .value_name("SCOPE")
-                        .value_parser(WebScope::parse)
-                        .action(ArgAction::Append)
-                        .default_value("read")
-                        .help("What it may do: `read`, `admin`, `metrics`, `chat:PERSONA`, `send:PERSONA`, `ingest:PERSONA`; may be given several times"),
-                )
-                .arg(
-                    Arg::new("days")
-                        .long("days")
-                        .value_name("N")
-                        .value_parser(value_parser!(u32).range(1..=366))
-                        .default_value("90")
-                        .help("Days for which it is good"),
-                ),
-        )
-        .subcommand(clap::Command::new("list").about("List the keys, without their secrets"))
-        .subcommand(
-            clap::Command::new("revoke")
-                .about("End a key at once")
-                .arg(Arg::new("id").value_name("ID").required(true).help("Its id, or the last characters of it")),
-        )
+/// Make, list and revoke keys by which programs use the API
+#[derive(clap::Subcommand)]
+#[command(
+    after_help = "No key lets a program decide on an approval: a person does that, in a browser, by mail or here."
+)]
+pub enum TokensCommand {
+    /// Make a key and print it, this once
+    Create {
+        /// What it is for
+        name: String,
+        /// What it may do: `read`, `admin`, `metrics`, `chat:PERSONA`, `send:PERSONA`, `ingest:PERSONA`; may be given several times
+        #[arg(long, value_parser = WebScope::parse, default_value = "read")]
+        scope: Vec<WebScope>,
+        /// Days for which it is good
+        #[arg(long, value_name = "N", default_value_t = 90, value_parser = value_parser!(u32).range(1..=366))]
+        days: u32,
+    },
+    /// List the keys, without their secrets
+    List,
+    /// End a key at once
+    Revoke {
+        /// Its id, or the last characters of it
+        id: String,
+    },
 }
 
 /// A key with its secret.
@@ -66,29 +56,32 @@ struct RevokedToken<'a> {
     revoked: bool,
 }
 
-pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    match args.subcommand() {
-        Some(("create", args)) => create(context, args).await,
-        Some(("revoke", args)) => revoke(context, args).await,
-        _ => list(context).await,
+impl TokensCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        match self {
+            Self::Create { name, scope, days } => create(context, &name, scope, days).await,
+            Self::List => list(context).await,
+            Self::Revoke { id } => revoke(context, &id).await,
+        }
     }
 }
 
-async fn create(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn create(
+    context: &CommandContext,
+    name: &str,
+    scopes: Vec<WebScope>,
+    days: u32,
+) -> anyhow::Result<Exit> {
     let store = context.store_of_engine().await?;
-    let scopes: Vec<WebScope> = args
-        .get_many("scope")
-        .map(|scopes| scopes.cloned().collect())
-        .unwrap_or_default();
     let config = context.config()?;
     for persona in scopes.iter().filter_map(WebScope::persona) {
         persona_named(&config, persona.as_str())?;
     }
-    let days = Duration::from_secs(u64::from(number(args, "days")) * 24 * 3600);
+    let days = Duration::from_secs(u64::from(days) * 24 * 3600);
     let secret = format!("att_{}", store.clock().new_secret());
     let expires_at = store.clock().now().plus(days);
     let new = NewWebToken {
-        name: crate::text::truncated(&crate::text::one_line(text(args, "name")), NAME_CHARS_MAX),
+        name: crate::text::truncated(&crate::text::one_line(name), NAME_CHARS_MAX),
         scopes,
         created_by: user(),
         expires_at,
@@ -113,16 +106,15 @@ async fn create(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<E
 async fn list(context: &CommandContext) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
     let tokens = store.web_tokens(SHOWN_MAX).await?;
-    if context.json() {
-        context.screen.json(&tokens)?;
-        return Ok(Exit::Ok);
-    }
     let now = store.clock().now();
-    let rows: Vec<Vec<String>> = tokens.iter().map(|token| cells(token, now)).collect();
     let columns = Columns::of(&["ID", "NAME", "SCOPES", "MADE", "ENDS", "USED", "STATE"])
         .main("NAME")
         .optional(&["MADE", "USED"]);
-    context.screen.listing(columns, &rows, "there is no key")?;
+    context
+        .screen
+        .list(&tokens, columns, "there is no key", |token| {
+            cells(token, now)
+        })?;
     Ok(Exit::Ok)
 }
 
@@ -144,9 +136,8 @@ fn cells(token: &WebToken, now: Timestamp) -> Vec<String> {
     ]
 }
 
-async fn revoke(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn revoke(context: &CommandContext, typed: &str) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let typed = text(args, "id");
     let tokens = store.web_tokens(SHOWN_MAX).await?;
     let found: Vec<&WebToken> = tokens
         .iter()

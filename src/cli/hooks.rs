@@ -1,31 +1,109 @@
-//! `attache hooks test`: one hook, asked about an invented or a given occasion. Nothing is recorded.
+//! `attache hooks list|test`: the owner's programs that runs ask, and what one of them answers.
 
-use super::super::args::text;
-use super::super::{CommandContext, Exit, Failure};
+use super::screen::{Columns, one_line};
+use super::{CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, Hook};
+use crate::config::{Config, Hook, spell};
 use crate::domain::{HookDecision, HookEvent};
 use crate::runs::hooks::program;
 use anyhow::Context;
-use clap::ArgMatches;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-pub async fn run(
+/// Show the programs that runs ask before and after what they do, and try one
+#[derive(clap::Subcommand)]
+pub enum HooksCommand {
+    /// List the hooks in order
+    List,
+    /// Ask one hook, and show its answer; nothing is recorded
+    #[command(
+        after_help = "The exit code is 0 when the hook gave an answer, whichever, and 1 when it failed."
+    )]
+    Test {
+        /// The hook, as `attache hooks list` shows it
+        id: String,
+        /// JSON that it is given to read [default: an invented one]
+        #[arg(long, value_name = "FILE")]
+        occasion: Option<String>,
+    },
+}
+
+impl HooksCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        context.require_workspace()?;
+        let config = context.config()?;
+        match self {
+            Self::List => list(context, &config),
+            Self::Test { id, occasion } => test(context, &config, &id, occasion).await,
+        }
+    }
+}
+
+/// A hook with its digest.
+#[derive(Serialize)]
+struct ListedHook<'c> {
+    #[serde(flatten)]
+    hook: &'c Hook,
+    sha256: String,
+}
+
+fn list(context: &CommandContext, config: &Config) -> anyhow::Result<Exit> {
+    let hooks: Vec<ListedHook<'_>> = config
+        .hooks
+        .iter()
+        .map(|hook| ListedHook {
+            hook,
+            sha256: program::digest(hook, &config.workspace),
+        })
+        .collect();
+    let any = |text: String| {
+        if text.is_empty() {
+            "all".to_owned()
+        } else {
+            text
+        }
+    };
+    let row = |listed: &ListedHook<'_>| {
+        let hook = listed.hook;
+        let persona = hook.persona.as_ref().map(ToString::to_string);
+        vec![
+            hook.id.clone(),
+            hook.event.to_string(),
+            any(persona.unwrap_or_default()),
+            any(hook.tools.join(", ")),
+            one_line(&hook.command.join(" ")),
+            spell(hook.timeout),
+            listed.sha256[..12].to_owned(),
+        ]
+    };
+    let headings = [
+        "HOOK", "EVENT", "PERSONA", "TOOLS", "COMMAND", "TIMEOUT", "SHA256",
+    ];
+    let columns = Columns::of(&headings)
+        .main("COMMAND")
+        .optional(&["TIMEOUT", "SHA256"]);
+    let nothing = "there is no hook: `configs/hooks.json` names them";
+    context.screen.list(&hooks, columns, nothing, row)?;
+    Ok(Exit::Ok)
+}
+
+/// Asks one hook about an invented or a given occasion. Nothing is recorded.
+async fn test(
     context: &CommandContext,
     config: &Config,
-    args: &ArgMatches,
+    id: &str,
+    file: Option<String>,
 ) -> anyhow::Result<Exit> {
-    let id = text(args, "id");
     let Some(hook) = config.hooks.iter().find(|hook| hook.id == id) else {
         return Err(Failure::new(Exit::NoInput, format!("no hook `{id}`"))
             .hint("`attache hooks list` shows them")
             .into());
     };
-    let occasion = match args.get_one::<String>("occasion") {
+    let occasion = match file {
         None => invented(hook),
         Some(file) => {
             let read =
-                std::fs::read_to_string(file).with_context(|| format!("reading `{file}`"))?;
+                std::fs::read_to_string(&file).with_context(|| format!("reading `{file}`"))?;
             serde_json::from_str(&read).map_err(|error| {
                 Failure::new(Exit::BadData, format!("`{file}` is not JSON: {error}"))
                     .hint("`attache hooks test ID` without a file shows what a hook is given")

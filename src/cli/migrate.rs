@@ -1,4 +1,4 @@
-//! `attache migrate --to URL|FOLDER`: all rows of the workspace's database go to one of the other kind.
+//! `attache migrate --to URL|FOLDER`: the rows of a workspace go to another database, from a file to a server and back.
 
 use crate::cli::screen::progress;
 use crate::cli::setup::secrets_file;
@@ -7,37 +7,56 @@ use crate::clock::SystemClock;
 use crate::config::{DATABASE_VARIABLE, write_private};
 use crate::store::{BegunTransfer, ReplacedNul, TableDigest, Transfer, TransferError};
 use crate::text::plural;
-use clap::ArgMatches;
 use serde::Serialize;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Move the database to a server or back
+#[derive(clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "--to copies all rows, compares both databases row by row, audits the new one, and only then retires the old one, which \
+                  is kept: no engine starts on it any more. The engine must be stopped, and the target empty. A move that was cut off is \
+                  begun anew by the same command. `.secrets` is changed only with --switch."
+)]
+pub struct MigrateCommand {
+    /// Where the rows go: `postgres://USER@HOST/NAME` (a password may stand in PGPASSWORD), or the folder of a workspace, `.` for
+    /// this one
+    #[arg(long, value_name = "TARGET")]
+    to: String,
+    /// Also write `.secrets`, so that the workspace uses the new database, and rename a retired file
+    #[arg(long)]
+    switch: bool,
+}
+
 /// Name that a retired file gets, in the folder of the old one.
 static RETIRED: &str = "attache.db.moved";
 
-pub(super) async fn migrate(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let workspace = context.find_workspace()?;
-    let to = args.get_one::<String>("to").map_or("", String::as_str);
-    require_folder(to)?;
-    let clock = Arc::new(SystemClock::new());
-    let begun = Transfer::begin(workspace, to, clock)
-        .await
-        .map_err(refusal)?;
-    let mut record = match begun {
-        BegunTransfer::Ended { from, to } => DatabaseMoveRecord::of_earlier(from, to),
-        BegunTransfer::Open(transfer) => carry_out(context, *transfer).await?,
-    };
-    let switch = Switch::of(workspace, to);
-    match args.get_flag("switch") {
-        true => {
-            switch.make()?;
-            record.is_switched = true;
+impl MigrateCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let workspace = context.find_workspace()?;
+        let to = self.to.as_str();
+        require_folder(to)?;
+        let clock = Arc::new(SystemClock::new());
+        let begun = Transfer::begin(workspace, to, clock)
+            .await
+            .map_err(refusal)?;
+        let mut record = match begun {
+            BegunTransfer::Ended { from, to } => DatabaseMoveRecord::of_earlier(from, to),
+            BegunTransfer::Open(transfer) => carry_out(context, *transfer).await?,
+        };
+        let switch = Switch::of(workspace, to);
+        match self.switch {
+            true => {
+                switch.make()?;
+                record.is_switched = true;
+            }
+            false => record.next = switch.steps(),
         }
-        false => record.next = switch.steps(),
+        print(context, &record)?;
+        Ok(Exit::Ok)
     }
-    print(context, &record)?;
-    Ok(Exit::Ok)
 }
 
 async fn carry_out(
