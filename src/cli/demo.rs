@@ -5,8 +5,8 @@
 
 use super::init::sample;
 use super::screen::{self, quoted};
-use super::web::login;
-use super::{CommandContext, Exit, Failure, name_catalog, replay, serve};
+use super::web;
+use super::{CommandContext, Exit, Failure, name_catalog, refuse, replay, serve};
 use crate::app::{Engine, NodeRoles};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ListenAddress};
@@ -120,11 +120,11 @@ impl Demo {
             false => tell(context, &record)?,
         }
         match self.serve {
-            _ if !record.holds => {
-                let failure = Failure::new(Exit::Failed, "the demo did not do what it claims");
-                let hint = "please report it, with the lines that say FAILED";
-                Err(failure.hint(hint).into())
-            }
+            _ if !record.holds => refuse(
+                Exit::Failed,
+                "the demo did not do what it claims",
+                "please report it, with the lines that say FAILED",
+            ),
             true => serve_pages(context, record.workspace, self.address).await,
             false => Ok(Exit::Ok),
         }
@@ -411,13 +411,11 @@ async fn serve_pages(
     address: SocketAddr,
 ) -> anyhow::Result<Exit> {
     if address.port() == 0 || !address.ip().is_loopback() {
-        let failure = Failure::new(
+        return refuse(
             Exit::Usage,
             format!("`{address}` is no address for the demo"),
+            "name one of this machine, such as 127.0.0.1:8026",
         );
-        return Err(failure
-            .hint("name one of this machine, such as 127.0.0.1:8026")
-            .into());
     }
     let path = workspace.join(GATEWAY);
     let text = std::fs::read_to_string(&path).context(GATEWAY)?;
@@ -434,11 +432,11 @@ async fn serve_pages(
     };
     let config = here.config()?;
     let listener = config.gateway.http_listeners.first();
-    let link = login::code(&here, listener.context("the demo has no pages")?).await?;
+    let link = web::code(&here, listener.context("the demo has no pages")?).await?;
     screen::remark(&format!(
         "open {} within {} seconds; `{} --workspace {} web login` makes another link, and Ctrl-C ends it all",
         link.url,
-        login::SECONDS,
+        web::SECONDS,
         quoted(&context.program),
         quoted(&here.workspace.display().to_string()),
     ));

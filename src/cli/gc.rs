@@ -5,14 +5,13 @@
 //! Deletes only kinds for which an age was given, and nothing that an open row still needs;
 //! `store/gc.rs` describes each kind and the rows that are never deleted.
 
-mod report;
-
 use super::args::instant;
-use super::{CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, refuse, screen};
+use crate::config::spell;
 use crate::domain::Timestamp;
 use crate::replay::fork;
 use crate::store::gc::{KINDS, Pruned, PrunedKind};
-use crate::store::{Store, give_up_spare_room};
+use crate::store::{RetentionPass, Store, give_up_spare_room};
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
@@ -60,7 +59,7 @@ impl Gc {
             None => configured(context)?,
         };
         if self.report {
-            return report::report(context, &store, &ages).await;
+            return report(context, &store, &ages).await;
         }
         let dry = self.dry_run;
         let done = match &self.older_than {
@@ -163,9 +162,11 @@ fn require_past(before: Timestamp, now: Timestamp, typed: &str) -> Result<(), Fa
     if before <= now {
         return Ok(());
     }
-    let message = format!("`{typed}` is in the future, and everything is older");
-    Err(Failure::new(Exit::Usage, message)
-        .hint("name an age, such as `90d`, or a day that is over"))
+    refuse(
+        Exit::Usage,
+        format!("`{typed}` is in the future, and everything is older"),
+        "name an age, such as `90d`, or a day that is over",
+    )
 }
 
 /// Outcome of a pruning.
@@ -184,4 +185,57 @@ struct PrunedRecord {
     before: Timestamp,
     rows: u64,
     bytes: u64,
+}
+
+/// A kind with its age and its last pass.
+#[derive(Serialize)]
+struct RetentionRecord {
+    kind: &'static str,
+    /// `null`: it stays.
+    age: Option<String>,
+    last: Option<RetentionPass>,
+}
+
+/// Prints every kind.
+pub(super) async fn report(
+    context: &CommandContext,
+    store: &Store,
+    ages: &BTreeMap<&'static str, Duration>,
+) -> anyhow::Result<Exit> {
+    let mut kinds = Vec::new();
+    for kind in KINDS {
+        kinds.push(RetentionRecord {
+            kind: kind.name,
+            age: ages.get(kind.name).copied().map(spell),
+            last: store.retention_pass(kind.name).await?,
+        });
+    }
+    context.report(&kinds, |screen| {
+        let rows: Vec<Vec<String>> = kinds.iter().map(RetentionRecord::cells).collect();
+        screen.table(
+            &["KIND", "AGE", "LAST PASS", "ROWS", "BYTES", "ROWS IN ALL"],
+            &rows,
+        )?;
+        Ok(())
+    })
+}
+
+impl RetentionRecord {
+    fn cells(&self) -> Vec<String> {
+        let age = self.age.clone().unwrap_or_else(|| "stays".to_owned());
+        let mut cells = vec![self.kind.to_owned(), age];
+        match &self.last {
+            None => cells.extend(["never", "0", "0", "0"].map(str::to_owned)),
+            Some(pass) => cells.extend([
+                match pass.finished {
+                    Some(finished) => finished.to_string(),
+                    None => "at work".to_owned(),
+                },
+                pass.pass_rows.to_string(),
+                pass.pass_bytes.to_string(),
+                pass.total_rows.to_string(),
+            ]),
+        }
+        cells
+    }
 }

@@ -81,17 +81,15 @@ fn option_of(persona: Option<&PersonaId>) -> String {
 }
 
 fn show(context: &CommandContext, halts: &[PersonaHalt]) -> anyhow::Result<Exit> {
-    if context.json() {
-        context.screen.json(&halts)?;
-        return Ok(Exit::Ok);
-    }
-    for halt in halts {
-        context.screen.line(sentence(halt))?;
-    }
-    if halts.is_empty() {
-        context.screen.line("nothing is halted")?;
-    }
-    Ok(Exit::Ok)
+    context.report(&halts, |screen| {
+        for halt in halts {
+            screen.line(sentence(halt))?;
+        }
+        if halts.is_empty() {
+            screen.line("nothing is halted")?;
+        }
+        Ok(())
+    })
 }
 
 /// `every persona is halted since …: REASON`, for a person.

@@ -1,7 +1,7 @@
 //! `attache hooks list|test`: the owner's programs that runs ask, and what one of them answers.
 
 use super::screen::{Columns, one_line};
-use super::{CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, Failure, refuse};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Hook, spell};
 use crate::domain::{HookDecision, HookEvent};
@@ -83,8 +83,7 @@ fn list(context: &CommandContext, config: &Config) -> anyhow::Result<Exit> {
         .main("COMMAND")
         .optional(&["TIMEOUT", "SHA256"]);
     let nothing = "there is no hook: `configs/hooks.json` names them";
-    context.screen.list(&hooks, columns, nothing, row)?;
-    Ok(Exit::Ok)
+    context.list(&hooks, columns, nothing, row)
 }
 
 /// Asks one hook about an invented or a given occasion. Nothing is recorded.
@@ -95,9 +94,11 @@ async fn test(
     file: Option<String>,
 ) -> anyhow::Result<Exit> {
     let Some(hook) = config.hooks.iter().find(|hook| hook.id == id) else {
-        return Err(Failure::new(Exit::NoInput, format!("no hook `{id}`"))
-            .hint("`attache hooks list` shows them")
-            .into());
+        return refuse(
+            Exit::NoInput,
+            format!("no hook `{id}`"),
+            "`attache hooks list` shows them",
+        );
     };
     let occasion = match file {
         None => invented(hook),

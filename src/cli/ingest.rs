@@ -1,7 +1,7 @@
 //! `attache ingest FILE…|-`: letters from files, through the same intake as every other letter.
 //! Works beside a running engine.
 
-use super::{CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, refuse, screen};
 use crate::config::{Config, Persona};
 use crate::domain::mail::filed;
 use crate::domain::{Address, Letter, Via};
@@ -152,11 +152,11 @@ impl Overrides {
         let rcpt_to: Vec<Address> = typed.to.iter().map(address).collect::<Result<_, _>>()?;
         let is_persona = |to: &&Address| intake.recipient(to).is_ours();
         if let Some(nobody) = rcpt_to.iter().find(|to| !is_persona(to)) {
-            let failure = Failure::new(
+            return refuse(
                 Exit::NoInput,
                 format!("no persona has the address `{nobody}`"),
+                there(config),
             );
-            return Err(failure.hint(there(config)).into());
         }
         let mail_from = match &typed.from {
             None => None,

@@ -3,7 +3,7 @@
 //! `list` reads the database, also beside a running engine; `check` asks the servers and changes
 //! nothing there.
 
-use super::{CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, refuse, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{ImapMailbox, MailboxTls};
 use crate::domain::Timestamp;
@@ -51,22 +51,18 @@ async fn list(context: &CommandContext) -> anyhow::Result<Exit> {
         values.push(record(mailbox, health.as_ref(), refused, now));
         lines.push(as_line(mailbox, health.as_ref(), now));
     }
-    if context.json() {
-        context.screen.json(&values)?;
-        return Ok(Exit::Ok);
-    }
-    let headings = &[
-        "MAILBOX",
-        "SOURCE",
-        "LAST FETCH",
-        "BACKLOG",
-        "REFUSED",
-        "WRONG",
-    ];
-    context
-        .screen
-        .listing(headings, &lines, "no mailbox is configured")?;
-    Ok(Exit::Ok)
+    context.report(&values, |screen| {
+        let headings = &[
+            "MAILBOX",
+            "SOURCE",
+            "LAST FETCH",
+            "BACKLOG",
+            "REFUSED",
+            "WRONG",
+        ];
+        screen.listing(headings, &lines, "no mailbox is configured")?;
+        Ok(())
+    })
 }
 
 fn as_line(mailbox: &ImapMailbox, health: Option<&MailboxHealth>, now: Timestamp) -> Vec<String> {
@@ -170,10 +166,11 @@ async fn check(context: &CommandContext, name: Option<&String>) -> anyhow::Resul
     let named = |mailbox: &&ImapMailbox| name.is_none_or(|name| mailbox.name == *name);
     let mailboxes: Vec<&ImapMailbox> = config.gateway.mailboxes.iter().filter(named).collect();
     if let (Some(name), []) = (name, mailboxes.as_slice()) {
-        let failure = Failure::new(Exit::NoInput, format!("no mailbox `{name}`"));
-        return Err(failure
-            .hint("`attache mailboxes list` shows their names")
-            .into());
+        return refuse(
+            Exit::NoInput,
+            format!("no mailbox `{name}`"),
+            "`attache mailboxes list` shows their names",
+        );
     }
     if mailboxes.is_empty() {
         screen::remark("there is no mailbox: name one in `mailboxes` of configs/gateway.json");
@@ -210,10 +207,11 @@ pub(super) async fn probe(workspace: &Path, mailbox: &ImapMailbox) -> Result<Str
     let said = |probed| format!("`{}` {}", source(mailbox), probe_text(mailbox, probed));
     match probed {
         Ok(probe) => Ok(said(Ok(&probe))),
-        Err(error) => {
-            let failure = Failure::new(Exit::Unavailable, said(Err(&error.in_words())));
-            Err(failure.hint(error.remedy()))
-        }
+        Err(error) => refuse(
+            Exit::Unavailable,
+            said(Err(&error.in_words())),
+            error.remedy(),
+        ),
     }
 }
 

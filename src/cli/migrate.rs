@@ -2,7 +2,7 @@
 
 use crate::cli::screen::progress;
 use crate::cli::setup::secrets_file;
-use crate::cli::{CommandContext, Exit, Failure, screen};
+use crate::cli::{CommandContext, Exit, Failure, refuse, screen};
 use crate::clock::SystemClock;
 use crate::config::{DATABASE_VARIABLE, write_private};
 use crate::store::{BegunTransfer, ReplacedNul, TableDigest, Transfer, TransferError};
@@ -95,10 +95,11 @@ fn require_folder(to: &str) -> Result<(), Failure> {
     if to.contains("://") || Path::new(to).join("configs").is_dir() {
         return Ok(());
     }
-    let message = format!("`{to}` is neither a workspace nor the address of a database");
-    Err(Failure::new(Exit::Usage, message).hint(
+    refuse(
+        Exit::Usage,
+        format!("`{to}` is neither a workspace nor the address of a database"),
         "write an address as `postgres://USER:PASSWORD@HOST/NAME`, or name the folder of a workspace, `.` for this one",
-    ))
+    )
 }
 
 /// What has the workspace use the new database.

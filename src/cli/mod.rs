@@ -63,7 +63,7 @@ mod args;
 pub use crate::runs::preflight::name_catalog;
 pub use doctor::WorkspaceExaminer;
 pub use init::sample;
-pub use process::exit::{Exit, Failure};
+pub use process::exit::{Exit, Failure, refuse};
 pub use process::protection::protect;
 
 use crate::clock::SystemClock;
@@ -73,7 +73,8 @@ use crate::shell;
 use crate::store::{DatabasePlace, OpenError, Store, archive_refusal, refuse_leftovers};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use futures_util::future::LocalBoxFuture;
-use screen::{Screen, Unwritten};
+use screen::{Columns, Screen, Unwritten};
+use serde::Serialize;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -90,13 +91,9 @@ pub fn worker(arguments: &[OsString]) -> Option<std::process::ExitCode> {
     }
 }
 
-/// The whole command line, for parsing and for `--help`.
+/// An email-native persona engine: a letter arrives, a persona answers it
 #[derive(clap::Parser)]
-#[command(
-    name = "attache",
-    version,
-    about = "An email-native persona engine: a letter arrives, a persona answers it"
-)]
+#[command(version)]
 struct CommandLine {
     /// Workspace to work on [default: the current folder]
     #[arg(long, value_name = "DIR", env = "ATTACHE_WORKSPACE", global = true, help_heading = EVERYWHERE)]
@@ -120,7 +117,10 @@ struct CommandLine {
 /// Heading of the options that every command takes, so that a command's own options stand together.
 const EVERYWHERE: &str = "Everywhere";
 
-/// Every command, in the order of `--help`.
+// Every command, in the order of `--help`. Fields are flags, and their comments are the help. A command prints through
+// [`CommandContext::screen`] only (a closed pipe must not panic) and respects `--json` there. It returns errors as values:
+// [`Failure`] where an exit code or a hint is known, any other error with anyhow context. To add one, copy `gc.rs`, add `mod x;`,
+// a variant here, and its arm in `dispatch`.
 #[derive(clap::Subcommand)]
 enum AnyCommand {
     // Start
@@ -244,6 +244,29 @@ impl CommandContext {
     pub fn terminal(&self) -> bool {
         self.screen.is_terminal()
     }
+    /// Prints a value as JSON, or as text without `--json`.
+    pub fn report(
+        &self,
+        value: &impl Serialize,
+        text: impl FnOnce(&Screen) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Exit> {
+        match self.json() {
+            true => self.screen.json(value)?,
+            false => text(&self.screen)?,
+        }
+        Ok(Exit::Ok)
+    }
+    /// Prints a listing, as [`Screen::list`] does.
+    pub fn list<'c, T: Serialize>(
+        &self,
+        items: &[T],
+        columns: impl Into<Columns<'c>>,
+        nothing: &str,
+        row: impl Fn(&T) -> Vec<String>,
+    ) -> anyhow::Result<Exit> {
+        self.screen.list(items, columns, nothing, row)?;
+        Ok(Exit::Ok)
+    }
     /// Refuses a folder that is no workspace, so that a typing error creates no empty database, and one in which a restore did
     /// not end, whose files may be some of those that it is to have.
     pub fn require_workspace(&self) -> Result<&Path, Failure> {
@@ -272,25 +295,32 @@ impl CommandContext {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 let message = format!("`{}` cannot be opened: {error}", self.workspace.display());
                 let owner = self.workspace.metadata().map(|folder| folder.uid());
-                let hint = match owner {
-                    Ok(uid) => {
-                        format!("it belongs to the user with the number {uid}: work as that user")
-                    }
-                    Err(_) => "`ls -ld` on the folders above it shows whose they are".to_owned(),
-                };
-                return Err(Failure::new(Exit::Workspace, message).hint(hint));
+                return refuse(
+                    Exit::Workspace,
+                    message,
+                    match owner {
+                        Ok(uid) => {
+                            format!(
+                                "it belongs to the user with the number {uid}: work as that user"
+                            )
+                        }
+                        Err(_) => {
+                            "`ls -ld` on the folders above it shows whose they are".to_owned()
+                        }
+                    },
+                );
             }
             _ => {}
         }
         self.refuse_half_restored()?;
-        let message = format!(
-            "`{}` is not a workspace: it has no folder `configs`",
-            self.workspace.display()
-        );
-        Err(Failure::new(Exit::Workspace, message)
-            .hint(
-                "make one with `attache init DIR --domain DOMAIN --owner ADDRESS`, or name one with --workspace DIR",
-            ))
+        refuse(
+            Exit::Workspace,
+            format!(
+                "`{}` is not a workspace: it has no folder `configs`",
+                self.workspace.display()
+            ),
+            "make one with `attache init DIR --domain DOMAIN --owner ADDRESS`, or name one with --workspace DIR",
+        )
     }
     /// Returns the file of the database, for what copies or replaces it.
     ///
@@ -300,10 +330,11 @@ impl CommandContext {
         if let Some(file) = place.file() {
             return Ok(file.to_owned());
         }
-        let message = format!("the database is no file: it is {}", place.shown());
-        Err(Failure::new(Exit::Usage, message)
-            .hint("copy it with the tools of PostgreSQL, such as `pg_dump` and pgBackRest, and the folders of the workspace beside it")
-            .into())
+        refuse(
+            Exit::Usage,
+            format!("the database is no file: it is {}", place.shown()),
+            "copy it with the tools of PostgreSQL, such as `pg_dump` and pgBackRest, and the folders of the workspace beside it",
+        )
     }
 
     /// Opens the database beside a running engine, for listings and requests.

@@ -1,6 +1,6 @@
 //! `attache nodes list|drain`: the engines that work on one database, and their orderly end.
 
-use super::{CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, refuse, screen};
 use crate::store::{NodeRecord, Store, working_engine};
 
 /// List the engines that share a database on PostgreSQL, and have one end in order
@@ -38,10 +38,7 @@ async fn list(context: &CommandContext, store: &Store) -> anyhow::Result<Exit> {
         "WORKSPACE",
     ]);
     let columns = columns.optional(&["CLOCK", "PID", "ROLES"]);
-    context
-        .screen
-        .list(&nodes, columns, "no node is at work", as_line)?;
-    Ok(Exit::Ok)
+    context.list(&nodes, columns, "no node is at work", as_line)
 }
 
 fn as_line(node: &NodeRecord) -> Vec<String> {
@@ -84,23 +81,26 @@ async fn drain(context: &CommandContext, store: &Store, named: &str) -> anyhow::
     let node = match meant.as_slice() {
         [node] => *node,
         [] => {
-            let failure = Failure::new(Exit::NoInput, format!("no node `{named}`"));
-            return Err(failure.hint("`attache nodes list` shows them").into());
+            return refuse(
+                Exit::NoInput,
+                format!("no node `{named}`"),
+                "`attache nodes list` shows them",
+            );
         }
         several => {
-            let says = format!("`{named}` has {} nodes", several.len());
-            let failure = Failure::new(Exit::NoInput, says);
-            return Err(failure
-                .hint("name one by its number, as `attache nodes list` shows it")
-                .into());
+            return refuse(
+                Exit::NoInput,
+                format!("`{named}` has {} nodes", several.len()),
+                "name one by its number, as `attache nodes list` shows it",
+            );
         }
     };
     if node.lease_ms.is_none() {
-        let says = "the engine of a database in a file ends by a signal";
-        let failure = Failure::new(Exit::Failed, says);
-        return Err(failure
-            .hint(format!("`kill {}`, or `systemctl stop attache`", node.pid))
-            .into());
+        return refuse(
+            Exit::Failed,
+            "the engine of a database in a file ends by a signal",
+            format!("`kill {}`, or `systemctl stop attache`", node.pid),
+        );
     }
     store.ask_node_to_drain(node.epoch).await?;
     if !context.json() {

@@ -1,6 +1,6 @@
 //! `attache restore PATH [--to DIR]`: a backup becomes a workspace, in a new or empty folder.
 
-use super::backup::refusal::refusal;
+use super::backup::refusal;
 use super::screen::progress;
 use super::{CommandContext, Exit, screen};
 use crate::keeping::{self, Restored};
@@ -42,14 +42,11 @@ impl RestoreCommand {
         let restoring = keeping::restore(&backup, &to);
         let restored = progress::turning(context, "checking and copying", restoring).await;
         let restored = restored.map_err(refusal)?;
-        if context.json() {
-            context.screen.json(&RestoreRecord {
+        context.report(&RestoreRecord {
                 workspace: &to,
                 restored: &restored,
-            })?;
-            return Ok(Exit::Ok);
-        }
-        context.screen.line(format!(
+            }, |screen| {
+        screen.line(format!(
             "{}: {} bytes in {}, as they were made",
             to.display(),
             restored.bytes,
@@ -64,6 +61,7 @@ impl RestoreCommand {
             "`attache config check` and `attache doctor --audit` there say whether it can start. Never start the workspace that it is a \
          copy of again: both would send what was open",
         );
-        Ok(Exit::Ok)
+         Ok(())
+})
     }
 }

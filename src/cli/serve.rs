@@ -3,7 +3,7 @@
 use super::doctor::WorkspaceExaminer;
 use super::process::addresses::unbound_hint;
 use super::process::other::is_stopped;
-use super::{CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, refuse, screen};
 use crate::app::{self, Engine, NodeRole, NodeRoles, service_manager};
 use crate::clock::SystemClock;
 use crate::config::{Config, ListenAddress};
@@ -104,8 +104,7 @@ pub(super) async fn serve(
     tokio::select! {
         served = serving => served.map(|()| Exit::Ok),
         () = signals.another() => {
-            let failure = Failure::new(Exit::Failed, "stopped by a second signal, without waiting for running work");
-            Err(failure.hint("nothing is lost: the next start goes on where this one stopped").into())
+            refuse(Exit::Failed, "stopped by a second signal, without waiting for running work", "nothing is lost: the next start goes on where this one stopped")
         }
     }
 }
@@ -130,12 +129,13 @@ fn refuse_stopped(context: &CommandContext, config: &Config) -> Result<(), Failu
     if !is_stopped(&pid) || !keeps {
         return Ok(());
     }
-    let says =
-        format!("process {pid} works on this workspace, is stopped, and keeps its addresses");
-    let hint = format!(
-        "`kill -9 {pid}` ends it, then `attache serve` goes on where it was; nothing was changed"
-    );
-    Err(Failure::new(Exit::Workspace, says).hint(hint))
+    refuse(
+        Exit::Workspace,
+        format!("process {pid} works on this workspace, is stopped, and keeps its addresses"),
+        format!(
+            "`kill -9 {pid}` ends it, then `attache serve` goes on where it was; nothing was changed"
+        ),
+    )
 }
 
 /// Binds the listeners; with `take_over` it retries, because a replaced engine notices within a

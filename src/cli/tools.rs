@@ -1,7 +1,7 @@
 //! `attache tools list|try`: the tools of this workspace, and what an own one answers.
 
 use super::screen::{Columns, one_line};
-use super::{CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, Failure, refuse};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, OwnTool};
 use crate::runs::programs::LocalPrograms;
@@ -74,10 +74,7 @@ fn list(context: &CommandContext, config: &Config) -> anyhow::Result<Exit> {
         ]
     };
     let columns = Columns::of(&["TOOL", "CLASS", "EFFECTS", "PROGRAM"]).main("PROGRAM");
-    context
-        .screen
-        .list(&listed, columns, "there is no tool", row)?;
-    Ok(Exit::Ok)
+    context.list(&listed, columns, "there is no tool", row)
 }
 
 fn class(class: ToolClass) -> &'static str {
@@ -109,9 +106,11 @@ async fn try_one(
     arguments: Option<String>,
 ) -> anyhow::Result<Exit> {
     let Some(own) = config.own_tools.iter().find(|own| own.name == name) else {
-        return Err(Failure::new(Exit::NoInput, format!("no own tool `{name}`"))
-            .hint("`attache tools list` shows them; tools of the engine need a run")
-            .into());
+        return refuse(
+            Exit::NoInput,
+            format!("no own tool `{name}`"),
+            "`attache tools list` shows them; tools of the engine need a run",
+        );
     };
     let arguments = checked_arguments(config, own, arguments)?;
     let input = json!({

@@ -3,7 +3,7 @@
 
 use super::persona::find;
 use super::screen::{Columns, one_line};
-use super::{CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, refuse, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::AGENT_FOLDER;
 use crate::store::files::versions::{FileVersion, WorkspaceVersions};
@@ -94,12 +94,9 @@ fn list(context: &CommandContext, versions: &WorkspaceVersions) -> anyhow::Resul
         })
         .collect();
     let columns = Columns::of(&["BYTES", "FILE"]).main("FILE");
-    context
-        .screen
-        .list(&files, columns, "the workspace is empty", |file| {
-            vec![file.bytes.to_string(), one_line(&file.path)]
-        })?;
-    Ok(Exit::Ok)
+    context.list(&files, columns, "the workspace is empty", |file| {
+        vec![file.bytes.to_string(), one_line(&file.path)]
+    })
 }
 
 fn show_versions(
@@ -111,24 +108,21 @@ fn show_versions(
     kept.retain(|version| file.is_empty() || version.path == file);
     kept.reverse();
     let columns = Columns::of(&["VERSION", "UNTIL", "BYTES", "WAS", "RUN", "FILE"]).main("FILE");
-    context
-        .screen
-        .list(&kept, columns, "no version is kept", |version| {
-            vec![
-                version.number.to_string(),
-                version.replaced_at.clone(),
-                version.bytes.to_string(),
-                if version.removed {
-                    "removed"
-                } else {
-                    "changed"
-                }
-                .to_owned(),
-                version.run.clone().unwrap_or_default(),
-                one_line(&version.path),
-            ]
-        })?;
-    Ok(Exit::Ok)
+    context.list(&kept, columns, "no version is kept", |version| {
+        vec![
+            version.number.to_string(),
+            version.replaced_at.clone(),
+            version.bytes.to_string(),
+            if version.removed {
+                "removed"
+            } else {
+                "changed"
+            }
+            .to_owned(),
+            version.run.clone().unwrap_or_default(),
+            one_line(&version.path),
+        ]
+    })
 }
 
 fn restore(
@@ -141,22 +135,23 @@ fn restore(
     let now = SystemClock::new().now();
     let restored: FileVersion = match versions.restore(path, number, now) {
         Err(WorkspaceError::NotFound(message)) => {
-            let hint = format!("`attache workspace versions {persona}` shows what there is");
-            return Err(Failure::new(Exit::NoInput, message).hint(hint).into());
+            return refuse(
+                Exit::NoInput,
+                message,
+                format!("`attache workspace versions {persona}` shows what there is"),
+            );
         }
         restored => restored.map_err(failure)?,
     };
-    if context.json() {
-        context.screen.json(&restored)?;
-        return Ok(Exit::Ok);
-    }
-    let shown = one_line(&restored.path);
-    context.screen.line(format!(
-        "`{AGENT_FOLDER}/{shown}` is as it was until {}",
-        restored.replaced_at
-    ))?;
-    screen::remark("what it replaced is kept, too");
-    Ok(Exit::Ok)
+    context.report(&restored, |screen| {
+        let shown = one_line(&restored.path);
+        screen.line(format!(
+            "`{AGENT_FOLDER}/{shown}` is as it was until {}",
+            restored.replaced_at
+        ))?;
+        screen::remark("what it replaced is kept, too");
+        Ok(())
+    })
 }
 
 fn failure(error: WorkspaceError) -> anyhow::Error {

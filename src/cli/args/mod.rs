@@ -3,7 +3,7 @@
 pub mod in_force;
 pub mod lookup;
 
-use super::{CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, Failure, refuse};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{Address, PersonaId, Timestamp};
 use crate::store::Store;
@@ -55,10 +55,11 @@ pub async fn persona_of(
         .join(id.as_str())
         .is_dir();
     if !has_folder && !store.knows_persona(&id).await? {
-        let failure = Failure::new(Exit::NoInput, format!("no persona `{id}`"));
-        return Err(failure
-            .hint("`attache persona list` shows who lives here")
-            .into());
+        return refuse(
+            Exit::NoInput,
+            format!("no persona `{id}`"),
+            "`attache persona list` shows who lives here",
+        );
     }
     Ok(Some(id))
 }
@@ -75,11 +76,11 @@ pub fn correspondent(typed: &str) -> Result<Address, Failure> {
             .hint("write it as in `anna@guest.example`")
     })?;
     match address.key().contains('*') {
-        true => Err(Failure::new(
+        true => refuse(
             Exit::Usage,
             format!("`{typed}` is a pattern and no address"),
-        )
-        .hint("name one address; only lists of the configuration know patterns")),
+            "name one address; only lists of the configuration know patterns",
+        ),
         false => Ok(address),
     }
 }

@@ -1,21 +1,22 @@
 //! `attache config check|show|schema`: the problems, the effective values and the permitted keys of
 //! the configuration.
 
-pub(in crate::cli) mod vectors;
 mod summary;
 
-use super::args::in_force::{self, NotInForce};
+use super::args::in_force;
+use super::args::in_force::NotInForce;
 use super::process::exit::of_open;
 use super::{CommandContext, Exit, Failure, name_catalog, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigErrors, Problem, effective, load_beside_secrets, schema};
 use crate::gateway::ingress::smtp::ListenerFactory;
-use crate::runs::preflight::{self, ScheduleRequirements};
+use crate::runs::preflight;
+use crate::runs::preflight::ScheduleRequirements;
+use crate::scheduler::Asks;
 use crate::scheduler::schedule_file::WorkspaceNames;
-use crate::scheduler::{self, Asks};
-use crate::store::DatabasePlace;
+use crate::store::{DatabasePlace, Store, VectorSwitch};
 use crate::text::with_causes;
-use crate::tools;
+use crate::{scheduler, tools};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -78,7 +79,7 @@ impl CheckReport {
         if let Ok(config) = config {
             let (more, found) = beyond_the_files(&config);
             (problems, warnings) = (ordered([problems, more].concat()), found);
-            warnings.extend(vectors::unused_switches(context, &config).await);
+            warnings.extend(unused_switches(context, &config).await);
             let now = SystemClock::new().now();
             summary = problems.is_empty().then(|| Summary::of(&config, now));
         }
@@ -183,19 +184,17 @@ fn ordered(found: Vec<Problem>) -> Vec<Problem> {
 fn show(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let files = effective(&context.config()?);
-    if context.json() {
-        context.screen.json(&files)?;
-        return Ok(Exit::Ok);
-    }
-    for (file, settings) in &files {
-        context.screen.heading(file)?;
-        let mut lines = Vec::new();
-        flatten(String::new(), settings, &mut lines);
-        for (path, value) in lines {
-            context.screen.line(format!("  {path} = {value}"))?;
+    context.report(&files, |screen| {
+        for (file, settings) in &files {
+            screen.heading(file)?;
+            let mut lines = Vec::new();
+            flatten(String::new(), settings, &mut lines);
+            for (path, value) in lines {
+                screen.line(format!("  {path} = {value}"))?;
+            }
         }
-    }
-    Ok(Exit::Ok)
+        Ok(())
+    })
 }
 
 /// Appends one `path = value` line per setting; lists stay whole.
@@ -247,4 +246,39 @@ fn write_schemas(context: &CommandContext) -> anyhow::Result<Exit> {
             .line(format!("configs/schema/{}.json", kind.name))?;
     }
     Ok(Exit::Ok)
+}
+
+/// Returns personas for which another model was measured. A database that cannot be read says nothing here: `attache doctor`
+/// reports it.
+pub(super) async fn unused_switches(context: &CommandContext, config: &Config) -> Vec<Problem> {
+    let place = DatabasePlace::of(&context.workspace);
+    if !place.is_ok_and(|place| place.is_made()) {
+        return Vec::new();
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let Ok(store) = Store::open_to_read(&context.workspace, clock).await else {
+        return Vec::new();
+    };
+    let switches = store.vector_switches().await.unwrap_or_default();
+    store.close().await;
+    let current = config.inference.embeddings.as_ref();
+    let current = current.map(|of| (of.provider.clone(), of.vector_model()));
+    let problem = |(persona, switch): (String, VectorSwitch)| {
+        let is_current = current.as_ref().is_some_and(|(provider, model)| {
+            (provider, model) == (&switch.provider, &switch.model)
+        });
+        let named = current.as_ref().map(|(_, model)| format!("`{model}`"));
+        let named = named.unwrap_or_else(|| "no model".to_owned());
+        let message = format!(
+            "vectors of `{persona}` were measured with `{}`, and the configuration names {named}: its searches go by words alone",
+            switch.model
+        );
+        let place = ("configs/inference.json", "/embeddings");
+        let problem = config.snapshot.problem_at(place.0, place.1, message);
+        let hint = format!(
+            "`attache memory bench --persona {persona} --switch-on` measures again, `--switch-off` forgets it"
+        );
+        (!is_current).then(|| problem.hint(hint))
+    };
+    switches.into_iter().filter_map(problem).collect()
 }

@@ -29,7 +29,7 @@ mod records;
 
 use super::config::CheckReport;
 use super::screen::{Screen, progress};
-use super::{CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, refuse};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ImapMailbox};
 use crate::domain::Timestamp;
@@ -107,8 +107,11 @@ async fn audit(context: &CommandContext, scope: AuditScope) -> anyhow::Result<Ex
     let place = DatabasePlace::of(&context.workspace)?;
     place.refuse_leftovers()?;
     if !place.is_made() {
-        let failure = Failure::new(Exit::NoInput, "there is no database yet");
-        return Err(failure.hint("the first start of an engine makes it").into());
+        return refuse(
+            Exit::NoInput,
+            "there is no database yet",
+            "the first start of an engine makes it",
+        );
     }
     let state = DatabaseState::of(&context.workspace, &[]).await;
     let made = make_audit(context, scope, &state).await?;

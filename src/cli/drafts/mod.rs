@@ -4,7 +4,7 @@ mod editor;
 
 use super::args::{LimitArg, persona_of, user};
 use super::screen::{self, Columns};
-use super::{CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, Failure, refuse};
 use crate::domain::{ApprovalState, Timestamp};
 use crate::runs::approvals::edit::{NewText, edit};
 use crate::store::{
@@ -102,10 +102,7 @@ async fn list(
     let columns = Columns::of(&["ID", "PERSONA", "STATE", "WRITTEN", "ENDS", "TO", "SUBJECT"])
         .main("SUBJECT")
         .optional(&["WRITTEN", "ENDS"]);
-    context
-        .screen
-        .list(&found, columns, "no draft waits", cells)?;
-    Ok(Exit::Ok)
+    context.list(&found, columns, "no draft waits", cells)
 }
 
 fn cells(view: &ApprovalView) -> Vec<String> {
@@ -242,18 +239,19 @@ async fn edit_draft(
         )
         .await;
     }
-    if context.json() {
-        context.screen.json(&json!({
+    context.report(
+        &json!({
             "id": record.view.id, "edited": is_changed, "sha256": record.view.sha256,
-        }))?;
-    } else {
-        let what = match is_changed {
-            true => "edited; it still waits",
-            false => "not changed",
-        };
-        context.screen.line(format!("{}: {what}", record.view.id))?;
-    }
-    Ok(Exit::Ok)
+        }),
+        |screen| {
+            let what = match is_changed {
+                true => "edited; it still waits",
+                false => "not changed",
+            };
+            screen.line(format!("{}: {what}", record.view.id))?;
+            Ok(())
+        },
+    )
 }
 
 async fn send(
@@ -350,12 +348,11 @@ async fn decided(
             let message = format!("`{id}` does not wait any more: {}{at}", state_of(&view));
             Err(Failure::new(Exit::Failed, message).into())
         }
-        DecisionOutcome::OtherBytes | DecisionOutcome::NotFitting => {
-            let message = format!("`{id}` is another draft than this digest's");
-            Err(Failure::new(Exit::Failed, message)
-                .hint("`attache drafts show` prints it as it is now, with its sha256")
-                .into())
-        }
+        DecisionOutcome::OtherBytes | DecisionOutcome::NotFitting => refuse(
+            Exit::Failed,
+            format!("`{id}` is another draft than this digest's"),
+            "`attache drafts show` prints it as it is now, with its sha256",
+        ),
     }
 }
 
@@ -370,13 +367,15 @@ async fn found(store: &Store, typed: &str) -> anyhow::Result<DraftRecord> {
     }
     match records.len() {
         1 => Ok(records.remove(0)),
-        0 => Err(Failure::new(Exit::NoInput, format!("no draft `{typed}`"))
-            .hint("`attache drafts list --all` lists all of them")
-            .into()),
-        _ => Err(
-            Failure::new(Exit::NoInput, format!("several drafts end with `{typed}`"))
-                .hint("type more of the id")
-                .into(),
+        0 => refuse(
+            Exit::NoInput,
+            format!("no draft `{typed}`"),
+            "`attache drafts list --all` lists all of them",
+        ),
+        _ => refuse(
+            Exit::NoInput,
+            format!("several drafts end with `{typed}`"),
+            "type more of the id",
         ),
     }
 }

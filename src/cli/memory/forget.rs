@@ -1,10 +1,9 @@
 //! `attache memory forget`: erases entries, what derives from them, and the records of runs that hold their text.
 
-use super::entries;
-use super::list::contact_of;
+use super::{contact_of, entries};
 use crate::cli::args::lookup::find_letter;
 use crate::cli::args::{instant, persona_of, user};
-use crate::cli::{CommandContext, Exit, Failure};
+use crate::cli::{CommandContext, Exit, refuse};
 use crate::store::{ErasedMemory, MemoryFilter, RemainingText, Store, working_engine};
 use crate::text::{plural, visible};
 use clap::ArgGroup;
@@ -113,9 +112,11 @@ impl ForgetMemory {
             (ids, "there is no entry about this correspondent")
         };
         match ids.is_empty() {
-            true => Err(Failure::new(Exit::NoInput, none)
-                .hint("`attache memory list --all` shows entries, and `attache memory show` what each rests on")
-                .into()),
+            true => refuse(
+                Exit::NoInput,
+                none,
+                "`attache memory list --all` shows entries, and `attache memory show` what each rests on",
+            ),
             false => Ok(ids),
         }
     }

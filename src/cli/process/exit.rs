@@ -83,6 +83,15 @@ impl Failure {
     }
 }
 
+/// Refuses with an exit code, what is wrong, and the remedy.
+pub fn refuse<T, E: From<Failure>>(
+    exit: Exit,
+    message: impl Into<String>,
+    hint: impl Into<String>,
+) -> Result<T, E> {
+    Err(Failure::new(exit, message).hint(hint).into())
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

@@ -4,7 +4,7 @@
 use super::show::print;
 use crate::cli::args::lookup::run_of;
 use crate::cli::name_catalog;
-use crate::cli::{CommandContext, Exit, Failure};
+use crate::cli::{CommandContext, Exit, Failure, refuse};
 use crate::config::{self, Config, NameCatalog};
 use crate::domain::RunId;
 use crate::replay::RunRecord;
@@ -127,11 +127,11 @@ impl Fork {
         let (workspace, names) = (&context.workspace, name_catalog());
         if store.archive_header().await?.is_some() {
             if self.send {
-                let failure = Failure::new(
+                return refuse(
                     Exit::Usage,
                     "nothing is mailed from a workspace of `replay import`",
+                    "leave --send out",
                 );
-                return Err(failure.hint("leave --send out").into());
             }
             if !workspace.join("configs/gateway.json").exists() {
                 return config_of(workspace, &names, store, run).await;
@@ -200,10 +200,11 @@ fn read(file: &Path) -> Result<String, Failure> {
         .read_to_string(&mut text)
         .map_err(failed)?;
     match read as u64 > FILE_BYTES_MAX {
-        true => {
-            let message = format!("`{}` is larger than {FILE_BYTES_MAX} bytes", file.display());
-            Err(Failure::new(Exit::NoInput, message).hint("give a fork less"))
-        }
+        true => refuse(
+            Exit::NoInput,
+            format!("`{}` is larger than {FILE_BYTES_MAX} bytes", file.display()),
+            "give a fork less",
+        ),
         false => Ok(text),
     }
 }

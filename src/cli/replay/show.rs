@@ -4,7 +4,7 @@
 use crate::cli::args::instant;
 use crate::cli::args::lookup::{LAST, Named, filed_text, named};
 use crate::cli::screen::{self, Screen, Unwritten};
-use crate::cli::{CommandContext, Exit, Failure};
+use crate::cli::{CommandContext, Exit, Failure, refuse};
 use crate::replay::select::Selection;
 use crate::replay::timeline::{self, Line, Span, Tone};
 use crate::replay::{RunRecord, ThreadRecord, TurnRecord, html, load_thread};
@@ -87,8 +87,11 @@ impl ReplayShow {
             .zip(until)
             .is_some_and(|(since, until)| since >= until)
         {
-            let failure = Failure::new(Exit::Usage, "nothing is after --since and before --until");
-            return Err(failure.hint("--since is the earlier one"));
+            return refuse(
+                Exit::Usage,
+                "nothing is after --since and before --until",
+                "--since is the earlier one",
+            );
         }
         Ok(Selection {
             turn: self.turn,
@@ -155,9 +158,11 @@ impl ReplayShow {
         if self.raw.is_some() || self.context || selection.turn.is_some() {
             let message = "`--raw`, `--context` and `--turn` are about a run, and this is a thread";
             let runs: Vec<&str> = record.runs.iter().map(|run| run.run.id.as_str()).collect();
-            return Err(Failure::new(Exit::Usage, message)
-                .hint(format!("its runs: {}", runs.join(", ")))
-                .into());
+            return refuse(
+                Exit::Usage,
+                message,
+                format!("its runs: {}", runs.join(", ")),
+            );
         }
         let part = if selection.is_everything() {
             record.clone()
@@ -234,22 +239,24 @@ fn no_turn(record: &RunRecord, message: &str) -> Failure {
 
 fn show_raw(screen: &Screen, turn: &TurnRecord, what: &str, exact: bool) -> anyhow::Result<()> {
     if let Some(at) = &turn.redacted_at {
-        let message = format!(
-            "the {what} of turn {} is redacted: its owner erased what the run was told, on {at}",
-            turn.turn_index
+        return refuse(
+            Exit::NoInput,
+            format!(
+                "the {what} of turn {} is redacted: its owner erased what the run was told, on {at}",
+                turn.turn_index
+            ),
+            "digests and numbers of the turn are there still, without --raw",
         );
-        return Err(Failure::new(Exit::NoInput, message)
-            .hint("digests and numbers of the turn are there still, without --raw")
-            .into());
     }
     if let Some(at) = &turn.pruned_at {
-        let message = format!(
-            "the {what} of turn {} was pruned on {at} (`attache gc`)",
-            turn.turn_index
+        return refuse(
+            Exit::NoInput,
+            format!(
+                "the {what} of turn {} was pruned on {at} (`attache gc`)",
+                turn.turn_index
+            ),
+            "a backup from before has it still",
         );
-        return Err(Failure::new(Exit::NoInput, message)
-            .hint("a backup from before has it still")
-            .into());
     }
     let (value, text) = match what {
         "request" => (Some(&turn.request), Some(turn.request_sent())),
@@ -278,8 +285,11 @@ fn show_raw(screen: &Screen, turn: &TurnRecord, what: &str, exact: bool) -> anyh
 fn write_page(context: &CommandContext, file: &Path, page: &str) -> anyhow::Result<()> {
     if file == Path::new("-") {
         if context.json() {
-            let failure = Failure::new(Exit::Usage, "a page on standard output is no JSON value");
-            return Err(failure.hint("leave --json out, or name a file").into());
+            return refuse(
+                Exit::Usage,
+                "a page on standard output is no JSON value",
+                "leave --json out, or name a file",
+            );
         }
         return Ok(context.screen.bytes(page.as_bytes())?);
     }

@@ -4,7 +4,7 @@
 use crate::cli::args::instant;
 use crate::cli::name_catalog;
 use crate::cli::screen::Columns;
-use crate::cli::{CommandContext, Exit, Failure};
+use crate::cli::{CommandContext, Exit, Failure, refuse};
 use crate::config::{self, Config, ConfigErrors, Problem};
 use crate::domain::Timestamp;
 use crate::replay::sweep::{ChangedFile, Effect, Judgement, Sweep, is_config};
@@ -63,22 +63,23 @@ impl SweepCommand {
         let (all, same, unknown) = (judged.len(), count(Effect::Same), count(Effect::Unknown));
         judged.retain(|(_, of)| self.all || of.effect != Effect::Same);
         let changed = all - same - unknown;
-        if context.json() {
-            context.screen.json(&SweepRecord {
+        context.report(
+            &SweepRecord {
                 runs: all,
                 changed,
                 unknown,
                 same,
                 judgements: judged.iter().map(|(_, judgement)| judgement).collect(),
-            })?;
-            return Ok(Exit::Ok);
-        }
-        print_judgements(context, &judged)?;
-        context.screen.line(format!(
-            "{changed} of {} would have been told otherwise, {unknown} not known",
-            plural(all, "run")
-        ))?;
-        Ok(Exit::Ok)
+            },
+            |screen| {
+                print_judgements(context, &judged)?;
+                screen.line(format!(
+                    "{changed} of {} would have been told otherwise, {unknown} not known",
+                    plural(all, "run")
+                ))?;
+                Ok(())
+            },
+        )
     }
 }
 
@@ -164,15 +165,18 @@ fn read(context: &CommandContext, typed: &str) -> Result<ChangedFile, Failure> {
         && !path.starts_with('/')
         && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
     if !is_below {
-        return Err(Failure::new(
+        return refuse(
             Exit::Usage,
             format!("`{path}` is no path below the workspace"),
-        )
-        .hint(CHANGES));
+            CHANGES,
+        );
     }
     if ["data", ".secrets"].contains(&path.split('/').next().unwrap_or_default()) {
-        let message = format!("`{path}` is nothing that a model is told");
-        return Err(Failure::new(Exit::Usage, message).hint(CHANGES));
+        return refuse(
+            Exit::Usage,
+            format!("`{path}` is nothing that a model is told"),
+            CHANGES,
+        );
     }
     let unreadable = |error: std::io::Error| {
         let hint = match error.kind() {
@@ -185,8 +189,11 @@ fn read(context: &CommandContext, typed: &str) -> Result<ChangedFile, Failure> {
     };
     let size = std::fs::metadata(&file).map_err(unreadable)?.len();
     if size > TEXT_BYTES_MAX {
-        let message = format!("`{}` is larger than {TEXT_BYTES_MAX} bytes", file.display());
-        return Err(Failure::new(Exit::NoInput, message).hint("no file that a run reads may be"));
+        return refuse(
+            Exit::NoInput,
+            format!("`{}` is larger than {TEXT_BYTES_MAX} bytes", file.display()),
+            "no file that a run reads may be",
+        );
     }
     Ok(ChangedFile {
         path: path.to_owned(),
@@ -230,8 +237,11 @@ fn check(context: &CommandContext, changes: &[ChangedFile]) -> anyhow::Result<()
             false => is_read(&change.path, &[&today, &config]),
         };
         if !is_known {
-            let message = format!("no run reads `{}` when it begins", change.path);
-            return Err(Failure::new(Exit::Usage, message).hint(CHANGES).into());
+            return refuse(
+                Exit::Usage,
+                format!("no run reads `{}` when it begins", change.path),
+                CHANGES,
+            );
         }
     }
     Ok(())

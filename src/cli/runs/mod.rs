@@ -1,19 +1,25 @@
 //! `attache runs list|show|cancel|retry|answer`: the runs of the personas, and the operator's
 //! actions on them.
 
-mod cancel;
-mod retry;
 mod show;
 
 use super::args::lookup::{find_letter, find_run, no_such_run};
 use super::args::{PageArgs, instant, persona_of};
+use super::process::exit::judge;
 use super::screen::Columns;
-use super::{CommandContext, Exit};
-use crate::domain::{MessageId, RunId, RunState};
+use super::{CommandContext, Exit, Failure};
+use crate::app::Engine;
+use crate::clock::SystemClock;
+use crate::domain::{ErrorClass, MessageId, RunId, RunState};
 use crate::replay::load_run;
-use crate::store::{RunFilter, RunSummary, Store};
+use crate::store::{
+    Cancellation, FailedRuns, OpenError, RunFilter, RunSummary, Store, working_engine,
+};
+use crate::text::plural;
+use clap::ArgGroup;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// List, show, cancel and retry runs, and answer what was filed
 #[derive(clap::Subcommand)]
@@ -48,7 +54,7 @@ pub enum RunsCommand {
         /// The letter's id, the last or first characters of it, or `last` for the newest that is filed
         id: String,
     },
-    Retry(retry::RetryRuns),
+    Retry(RetryRuns),
 }
 
 impl RunsCommand {
@@ -63,7 +69,7 @@ impl RunsCommand {
             Self::Cancel { id } => {
                 let store = context.shared_store().await?;
                 let run = found(&store, &id).await?;
-                cancel::cancel(context, &store, &run).await?;
+                cancel(context, &store, &run).await?;
             }
             Self::Answer { id } => {
                 let store = context.store_of_engine().await?;
@@ -160,4 +166,154 @@ struct AnsweredLetter<'a> {
     message: &'a MessageId,
     run: &'a RunId,
     outcome: &'static str,
+}
+
+pub async fn cancel(context: &CommandContext, store: &Store, run: &RunId) -> anyhow::Result<()> {
+    // Kept to the end: no engine begins in between.
+    let alone = take_over_orphan(context, store, run).await?;
+    // A run that took several engines down is ended by the take-over itself.
+    let ended = match alone {
+        Some(_) => Some(store.run_summary(run).await?.state).filter(|state| state.is_terminal()),
+        None => None,
+    };
+    let (word, sentence) = match ended {
+        Some(state) => (
+            state.as_str(),
+            format!(
+                "run {run} has ended by itself: it is {state}; `attache runs show {run}` says why"
+            ),
+        ),
+        None => match store.request_cancel(run).await? {
+            Cancellation::Done => ("cancelled", format!("cancelled run {run}")),
+            Cancellation::Requested => (
+                "requested",
+                format!("asked the engine to stop run {run}; it does so within about a second"),
+            ),
+        },
+    };
+    if context.json() {
+        return context.screen.json(&ActionOutcome { run, outcome: word });
+    }
+    Ok(context.screen.line(sentence)?)
+}
+
+/// Opens the workspace as an engine does if no engine works on a run that is at work by its row: that puts it back into the queue,
+/// kills what its agents left, and closes its calls. `None`: there is no need.
+///
+/// Errors: an engine cannot be opened, because of its configuration for example.
+async fn take_over_orphan(
+    context: &CommandContext,
+    store: &Store,
+    run: &RunId,
+) -> anyhow::Result<Option<Engine>> {
+    let is_running = store.run_summary(run).await?.state == RunState::Running;
+    if !is_running || working_engine(&context.workspace).is_some() {
+        return Ok(None);
+    }
+    let config = context.config().map_err(|errors| unusable(run, errors))?;
+    match Engine::open(config, Arc::new(SystemClock::new())).await {
+        // One that has just begun is asked.
+        Err(error) if matches!(error.downcast_ref(), Some(OpenError::InUse { .. })) => Ok(None),
+        opened => Ok(Some(opened.map_err(|error| unusable(run, error))?)),
+    }
+}
+
+fn unusable(run: &RunId, error: impl Into<anyhow::Error>) -> Failure {
+    let error = error.into();
+    let message =
+        format!("run {run} was left by an engine that is gone, and none can be opened to end it");
+    let (exit, hint) = judge(&error);
+    let hint = hint
+        .unwrap_or_else(|| "mend what `attache config check` finds, and say it again".to_owned());
+    Failure::new(exit, message).hint(hint).because(error)
+}
+
+/// Queue a failed, cancelled or waiting run for now, or with --failed all that failed
+#[derive(clap::Args)]
+#[command(group = ArgGroup::new("which").args(["id", "failed"]).required(true))]
+pub struct RetryRuns {
+    /// Its id, the last or first characters of it, or `last`
+    id: Option<String>,
+    /// All failed runs; says how many and waits for --yes
+    #[arg(long, conflicts_with = "id")]
+    failed: bool,
+    // Not `requires = "failed"`: clap waives it when an argument that conflicts with it is given.
+    /// Only those that failed with this class
+    #[arg(
+        long,
+        conflicts_with = "id",
+        value_parser = PossibleValuesParser::new(ErrorClass::ALL.iter().map(|class| class.as_str()))
+    )]
+    class: Option<String>,
+    /// Only this persona's
+    #[arg(long, value_name = "ID", conflicts_with = "id")]
+    persona: Option<String>,
+    /// Only those that failed since then, such as `12h`
+    #[arg(long, value_name = "TIME", conflicts_with = "id")]
+    since: Option<String>,
+    /// Do it
+    #[arg(long, conflicts_with = "id")]
+    yes: bool,
+}
+
+impl RetryRuns {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<()> {
+        let store = context.store_of_engine().await?;
+        let Some(id) = &self.id else {
+            return self.failed(context, &store).await;
+        };
+        let run = found(&store, id).await?;
+        store.retry_run(&run).await?;
+        if context.json() {
+            return context.screen.json(&ActionOutcome {
+                run: &run,
+                outcome: "queued",
+            });
+        }
+        let next = "a serving engine takes it within about a second, `attache drain` now";
+        Ok(context.screen.line(format!("queued run {run}; {next}"))?)
+    }
+
+    /// Retries all failed runs at once, such as after an expired key.
+    async fn failed(self, context: &CommandContext, store: &Store) -> anyhow::Result<()> {
+        let which = FailedRuns {
+            class: self.class.and_then(|word| ErrorClass::parse(&word)),
+            persona: persona_of(context, store, self.persona).await?,
+            since: self.since.as_deref().map(instant).transpose()?,
+        };
+        let found = store.failed_runs(&which).await?;
+        let (count, is_meant) = (found.len(), self.yes);
+        let ids = found.clone();
+        let queued = if is_meant && count > 0 {
+            store.retry_runs(found).await?
+        } else {
+            0
+        };
+        if context.json() {
+            return context.screen.json(&RetriedRuns {
+                found: count,
+                queued,
+                runs: ids,
+            });
+        }
+        context.screen.line(match (count, is_meant) {
+            (0, _) => "no run has failed so".to_owned(),
+            (_, false) => format!("{count} failed runs would be queued again; say --yes to do it"),
+            (_, true) => {
+                format!(
+                    "queued {}; a serving engine takes them at once, `attache drain` now",
+                    plural(queued, "run")
+                )
+            }
+        })?;
+        Ok(())
+    }
+}
+
+/// Outcome of retrying all failed runs.
+#[derive(Serialize)]
+struct RetriedRuns {
+    found: usize,
+    queued: usize,
+    runs: Vec<RunId>,
 }

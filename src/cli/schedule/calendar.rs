@@ -1,7 +1,7 @@
 //! `attache schedule calendar`: the coming days and the slots due on each.
 
 use super::{ChosenTasks, ScheduleContext, comes_after, state, timing_of};
-use crate::cli::{Exit, Failure, screen};
+use crate::cli::{Exit, Failure, refuse, screen};
 use crate::domain::{PersonaId, Timestamp};
 use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::StoredResponsibility;
@@ -107,9 +107,11 @@ fn days(
         while let Some(slot) = next.filter(|slot| day_of(*slot) < end) {
             looked_at += 1;
             if looked_at > SLOTS_MAX {
-                let message = format!("more than {SLOTS_MAX} slots are due in {count} days");
-                let hint = "name one responsibility, a persona with --persona ID, or fewer days with --days N";
-                return Err(Failure::new(Exit::Usage, message).hint(hint).into());
+                return refuse(
+                    Exit::Usage,
+                    format!("more than {SLOTS_MAX} slots are due in {count} days"),
+                    "name one responsibility, a persona with --persona ID, or fewer days with --days N",
+                );
             }
             if of_day
                 .first()

@@ -15,7 +15,7 @@ mod validate;
 
 use super::args::persona_of;
 use super::screen::Columns;
-use super::{CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, refuse, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Personas;
 use crate::domain::{PausedBy, PersonaId, ResponsibilityId, RunId, Timestamp};
@@ -173,9 +173,10 @@ impl<'a> ScheduleContext<'a> {
         let names: Vec<String> = rows.iter().map(|row| format!("`{}`", row.name)).collect();
         rows.retain(|row| name.as_ref().is_none_or(|name| is_called(row, name)));
         match name {
-            Some(name) if rows.is_empty() => {
-                let failure = Failure::new(Exit::NoInput, format!("no responsibility `{name}`"));
-                let hint = match names.as_slice() {
+            Some(name) if rows.is_empty() => refuse(
+                Exit::NoInput,
+                format!("no responsibility `{name}`"),
+                match names.as_slice() {
                     [] => "there is none; write one into `personas/ID/responsibilities/NAME.md`"
                         .to_owned(),
                     [first @ .., _] if first.len() >= NAMES_SHOWN => {
@@ -191,9 +192,8 @@ impl<'a> ScheduleContext<'a> {
                         )
                     }
                     names => format!("there are: {}", names.join(", ")),
-                };
-                Err(failure.hint(hint).into())
-            }
+                },
+            ),
             _ => Ok(rows),
         }
     }
@@ -221,9 +221,11 @@ impl<'a> ScheduleContext<'a> {
                 let files: Vec<String> = found
                     .map(|row| format!("`personas/{}/{}`", row.persona, row.file))
                     .collect();
-                let message = format!("{} responsibilities have that name", files.len());
-                let hint = format!("name the file instead: {}", files.join(" or "));
-                Err(Failure::new(Exit::Usage, message).hint(hint).into())
+                refuse(
+                    Exit::Usage,
+                    format!("{} responsibilities have that name", files.len()),
+                    format!("name the file instead: {}", files.join(" or ")),
+                )
             }
         }
     }
@@ -296,7 +298,7 @@ impl<'a> ScheduleContext<'a> {
             persona: &row.persona,
             name: &row.name,
         });
-        self.context.screen.list(
+        self.context.list(
             &slots.collect::<Vec<_>>(),
             &["SLOT", "PERSONA", "NAME"],
             "nothing comes due",
@@ -307,8 +309,7 @@ impl<'a> ScheduleContext<'a> {
                     slot.name.to_owned(),
                 ]
             },
-        )?;
-        Ok(Exit::Ok)
+        )
     }
 
     /// Starts a responsibility now; its schedule stays unchanged.
@@ -361,10 +362,11 @@ impl<'a> ScheduleContext<'a> {
         let resumed = self.scheduler.resume(&before).await?;
         let row = self.again(&before).await?;
         if !resumed && row.paused.is_some() {
-            let message = format!("`{}` changed at this very moment", row.name);
-            return Err(Failure::new(Exit::TryAgain, message)
-                .hint("try again")
-                .into());
+            return refuse(
+                Exit::TryAgain,
+                format!("`{}` changed at this very moment", row.name),
+                "try again",
+            );
         }
         let screen = &self.context.screen;
         if self.context.json() {

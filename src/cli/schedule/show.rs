@@ -31,17 +31,15 @@ pub(super) async fn show(ctx: &ScheduleContext<'_>, of: NamedTask) -> anyhow::Re
         ("on", Some(timing)) => timing.upcoming(comes_after(&row, ctx.clock.now()), SLOTS_SHOWN),
         _ => Vec::new(),
     };
-    if context.json() {
-        context.screen.json(&detail(&row, &next, &last))?;
-        return Ok(Exit::Ok);
-    }
-    context.screen.fields(&fields(&row, &next, &last))?;
-    context.screen.line("")?;
-    context.screen.line(screen::printable(&row.prompt))?;
-    if let Some(error) = &row.error {
-        screen::remark(error);
-    }
-    Ok(Exit::Ok)
+    context.report(&detail(&row, &next, &last), |screen| {
+        screen.fields(&fields(&row, &next, &last))?;
+        screen.line("")?;
+        screen.line(screen::printable(&row.prompt))?;
+        if let Some(error) = &row.error {
+            screen::remark(error);
+        }
+        Ok(())
+    })
 }
 
 /// Prints outcomes of past slots, newest first.

@@ -1,7 +1,7 @@
 //! `attache schedule validate`: reads one responsibility file as the engine would, from any path,
 //! and changes nothing.
 
-use crate::cli::{CommandContext, Exit, Failure, screen};
+use crate::cli::{CommandContext, Exit, Failure, refuse, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Persona};
 use crate::domain::{DeliverTo, PersonaId};
@@ -98,18 +98,11 @@ fn owner<'a>(
     let mut personas = config.personas.iter();
     match (personas.next(), personas.next()) {
         (Some(only), None) => Ok(only),
-        _ => {
-            let failure = Failure::new(
-                Exit::Usage,
-                "the file lies in no persona's folder, so nobody knows whose it is",
-            );
-            Err(failure
-                .hint(format!(
-                    "name the persona with --persona ID; there are: {}",
-                    all()
-                ))
-                .into())
-        }
+        _ => refuse(
+            Exit::Usage,
+            "the file lies in no persona's folder, so nobody knows whose it is",
+            format!("name the persona with --persona ID; there are: {}", all()),
+        ),
     }
 }
 
@@ -120,8 +113,8 @@ fn tell(
     found: &Responsibility,
 ) -> anyhow::Result<Exit> {
     let next = found.upcoming(SystemClock::new().now(), SLOTS_SHOWN);
-    if context.json() {
-        context.screen.json(&ValidResponsibility {
+    context.report(
+        &ValidResponsibility {
             file,
             persona: &persona.id,
             name: &found.name,
@@ -129,26 +122,27 @@ fn tell(
             timezone: found.timezone.name(),
             enabled: found.enabled,
             next: &next,
-        })?;
-        return Ok(Exit::Ok);
-    }
-    let mut fields = vec![
-        ("name", found.name.clone()),
-        ("persona", persona.id.to_string()),
-        (
-            "when",
-            format!("{} ({})", found.timing.formatted(), found.timezone.name()),
-        ),
-    ];
-    fields.extend(next.iter().map(|slot| ("next", slot.clone())));
-    context.screen.fields(&fields)?;
-    if next.is_empty() {
-        screen::remark("it will never be due: its instant has passed");
-    }
-    if !found.enabled {
-        screen::remark("it says `enabled: false`, so none of this happens yet");
-    }
-    Ok(Exit::Ok)
+        },
+        |screen| {
+            let mut fields = vec![
+                ("name", found.name.clone()),
+                ("persona", persona.id.to_string()),
+                (
+                    "when",
+                    format!("{} ({})", found.timing.formatted(), found.timezone.name()),
+                ),
+            ];
+            fields.extend(next.iter().map(|slot| ("next", slot.clone())));
+            screen.fields(&fields)?;
+            if next.is_empty() {
+                screen::remark("it will never be due: its instant has passed");
+            }
+            if !found.enabled {
+                screen::remark("it says `enabled: false`, so none of this happens yet");
+            }
+            Ok(())
+        },
+    )
 }
 
 /// A responsibility file without problems.
