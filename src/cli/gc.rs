@@ -197,7 +197,7 @@ struct RetentionRecord {
 }
 
 /// Prints every kind.
-pub(super) async fn report(
+async fn report(
     context: &CommandContext,
     store: &Store,
     ages: &BTreeMap<&'static str, Duration>,

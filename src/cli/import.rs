@@ -99,7 +99,7 @@ fn named_persona<'c>(config: &'c Config, named: &str) -> anyhow::Result<&'c Pers
 }
 
 fn address(typed: &str) -> anyhow::Result<Address> {
-    Address::parse(typed).map_err(|error| Failure::new(Exit::Usage, error.to_string()).into())
+    Ok(Address::parse(typed).map_err(Failure::usage)?)
 }
 
 fn open(path: &Path, named: Option<String>, letter_bytes_max: usize) -> anyhow::Result<Archive> {

@@ -146,9 +146,7 @@ struct Overrides {
 
 impl Overrides {
     fn read(typed: &Ingest, intake: &dyn LetterIntake, config: &Config) -> anyhow::Result<Self> {
-        let address = |text: &String| {
-            Address::parse(text).map_err(|error| Failure::new(Exit::Usage, error.to_string()))
-        };
+        let address = |text: &String| Address::parse(text).map_err(Failure::usage);
         let rcpt_to: Vec<Address> = typed.to.iter().map(address).collect::<Result<_, _>>()?;
         let is_persona = |to: &&Address| intake.recipient(to).is_ours();
         if let Some(nobody) = rcpt_to.iter().find(|to| !is_persona(to)) {

@@ -94,7 +94,7 @@ pub fn worker(arguments: &[OsString]) -> Option<std::process::ExitCode> {
 /// An email-native persona engine: a letter arrives, a persona answers it
 #[derive(clap::Parser)]
 #[command(version)]
-struct CommandLine {
+struct AttacheArgs {
     /// Workspace to work on [default: the current folder]
     #[arg(long, value_name = "DIR", env = "ATTACHE_WORKSPACE", global = true, help_heading = EVERYWHERE)]
     workspace: Option<PathBuf>,
@@ -448,7 +448,7 @@ fn complained(error: &anyhow::Error, json: bool) -> Exit {
 }
 
 async fn dispatch(matches: &ArgMatches, program: String) -> anyhow::Result<Exit> {
-    let line = CommandLine::from_arg_matches(matches)?;
+    let line = AttacheArgs::from_arg_matches(matches)?;
     let filter = line.log.as_deref().unwrap_or(match line.command {
         AnyCommand::Serve(_) => "info,tokio_cron_scheduler=warn",
         AnyCommand::Upgrade(_) => "attache::store=info,warn",
@@ -522,7 +522,7 @@ async fn dispatch(matches: &ArgMatches, program: String) -> anyhow::Result<Exit>
 
 /// The whole command line, with its commands listed by their groups.
 pub fn command() -> clap::Command {
-    let command = CommandLine::command().mut_subcommand("setup", setup::arguments);
+    let command = AttacheArgs::command().mut_subcommand("setup", setup::arguments);
     let mut listed = String::new();
     for command in command.get_subcommands() {
         let name = command.get_name();

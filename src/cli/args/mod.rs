@@ -47,8 +47,7 @@ pub async fn persona_of(
     let Some(typed) = typed else {
         return Ok(None);
     };
-    let id =
-        PersonaId::parse(&typed).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let id = PersonaId::parse(&typed).map_err(Failure::usage)?;
     let has_folder = context
         .workspace
         .join("personas")

@@ -250,7 +250,7 @@ fn write_schemas(context: &CommandContext) -> anyhow::Result<Exit> {
 
 /// Returns personas for which another model was measured. A database that cannot be read says nothing here: `attache doctor`
 /// reports it.
-pub(super) async fn unused_switches(context: &CommandContext, config: &Config) -> Vec<Problem> {
+async fn unused_switches(context: &CommandContext, config: &Config) -> Vec<Problem> {
     let place = DatabasePlace::of(&context.workspace);
     if !place.is_ok_and(|place| place.is_made()) {
         return Vec::new();

@@ -68,8 +68,7 @@ impl WorkspaceSpec {
     /// Errors: an argument is no domain, address, id or name, or the persona would have an owner's
     /// address.
     fn read(typed: &Init) -> Result<Self, Failure> {
-        let bad = |error: &dyn std::error::Error| Failure::new(Exit::Usage, error.to_string());
-        let persona = PersonaId::parse(&typed.persona).map_err(|error| bad(&error))?;
+        let persona = PersonaId::parse(&typed.persona).map_err(Failure::usage)?;
         let address = Address::parse(&format!("{persona}@{}", typed.domain)).map_err(|_| {
             let message = format!("`{}` is not a mail domain", typed.domain);
             Failure::new(Exit::Usage, message)
@@ -79,7 +78,7 @@ impl WorkspaceSpec {
         let owners: Vec<Address> = owners
             .map(|owner| Address::parse(owner))
             .collect::<Result<_, _>>()
-            .map_err(|error| bad(&error))?;
+            .map_err(Failure::usage)?;
         if owners.iter().any(|owner| owner.key() == address.key()) {
             return refuse(
                 Exit::Usage,
@@ -92,7 +91,7 @@ impl WorkspaceSpec {
             .as_ref()
             .map_or(persona.as_str(), |name| name.trim())
             .to_owned();
-        check_name(&name).map_err(|error| bad(&error))?;
+        check_name(&name).map_err(Failure::usage)?;
         Ok(Self {
             mail_domain: address.domain().to_owned(),
             owners,

@@ -187,7 +187,7 @@ struct ListedMcpTool {
     login: Option<LoginState>,
 }
 
-pub async fn list(context: &CommandContext) -> anyhow::Result<Exit> {
+async fn list(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let config = context.config()?;
     let off = tools_off(context).await?;
@@ -284,7 +284,7 @@ fn tool_state(
     }
 }
 
-pub async fn approve(context: &CommandContext, name: &str, yes: bool) -> anyhow::Result<Exit> {
+async fn approve(context: &CommandContext, name: &str, yes: bool) -> anyhow::Result<Exit> {
     let workspace = context.require_workspace()?;
     let config = context.config()?;
     let server = server_named(&config, name)?;
@@ -459,7 +459,7 @@ struct DoneLogin<'a> {
     renews: bool,
 }
 
-pub async fn login(
+async fn login(
     context: &CommandContext,
     name: &str,
     no_browser: bool,
@@ -559,7 +559,7 @@ fn no_login(error: LoginError) -> Failure {
 }
 
 /// Finds a server by its name.
-pub fn server_named<'c>(config: &'c Config, name: &str) -> Result<&'c McpServer, Failure> {
+fn server_named<'c>(config: &'c Config, name: &str) -> Result<&'c McpServer, Failure> {
     let found = config.mcp.iter().find(|server| server.name == name);
     found.ok_or_else(|| {
         let what = format!("`{MCP_FILE}` names no server `{name}`");
@@ -568,7 +568,7 @@ pub fn server_named<'c>(config: &'c Config, name: &str) -> Result<&'c McpServer,
 }
 
 /// Returns the tools of a server as they are now.
-pub async fn tools_now(server: &McpServer) -> Result<ListedTools, McpFailure> {
+async fn tools_now(server: &McpServer) -> Result<ListedTools, McpFailure> {
     let clock = Arc::new(SystemClock::new());
     let mut session = McpSession::begin(server, clock).await?;
     let listed = session.tools().await;
@@ -577,13 +577,13 @@ pub async fn tools_now(server: &McpServer) -> Result<ListedTools, McpFailure> {
 }
 
 /// Returns the tools that are off; none where there is no database yet.
-pub async fn tools_off(context: &CommandContext) -> anyhow::Result<Vec<McpToolOff>> {
+async fn tools_off(context: &CommandContext) -> anyhow::Result<Vec<McpToolOff>> {
     if !has_database(context)? {
         return Ok(Vec::new());
     }
     Ok(context.shared_store().await?.mcp_tools_off().await?)
 }
 
-pub fn has_database(context: &CommandContext) -> anyhow::Result<bool> {
+fn has_database(context: &CommandContext) -> anyhow::Result<bool> {
     Ok(DatabasePlace::of(context.require_workspace()?)?.is_made())
 }

@@ -36,7 +36,7 @@ const QUERIES_MIN: usize = 5;
     after_help = "With `embeddings` in configs/inference.json it asks that model for the vectors of its questions, and measures by words \
                   alone and with vectors."
 )]
-pub struct BenchMemory {
+pub struct MeasureMemory {
     /// Whose letters are searched
     #[arg(long, value_name = "ID")]
     persona: String,
@@ -70,7 +70,7 @@ struct SearchMeasurement {
     vectors: Option<VectorMeasurement>,
 }
 
-impl BenchMemory {
+impl MeasureMemory {
     pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
         let store = context.shared_store().await?;
         let Some(persona) = persona_of(context, &store, Some(self.persona)).await? else {
@@ -302,7 +302,7 @@ impl VectorMeasurement {
 }
 
 /// Builds the maker of vectors that the configuration names. `is_needed`: an error where it names none.
-pub(super) fn embedder(
+fn embedder(
     context: &CommandContext,
     store: &Store,
     is_needed: bool,
@@ -325,10 +325,7 @@ pub(super) fn embedder(
 }
 
 /// Switches vectors off for a persona.
-pub(super) async fn switch_off(
-    context: &CommandContext,
-    persona: &PersonaStore,
-) -> anyhow::Result<Exit> {
+async fn switch_off(context: &CommandContext, persona: &PersonaStore) -> anyhow::Result<Exit> {
     persona.set_vector_switch(None).await?;
     #[derive(Serialize)]
     struct SwitchedOff {
@@ -343,7 +340,7 @@ pub(super) async fn switch_off(
 }
 
 /// Switches vectors on for a persona, if the measurement says so. The inner error is the refusal.
-pub(super) async fn switch_on(
+async fn switch_on(
     persona: &PersonaStore,
     measured: &mut VectorMeasurement,
 ) -> anyhow::Result<Result<(), Failure>> {
@@ -373,7 +370,7 @@ pub(super) async fn switch_on(
 }
 
 /// Asks the same questions with vectors.
-pub(super) async fn measure_vectors(
+async fn measure_vectors(
     persona: &PersonaStore,
     embedder: &Arc<Embedder>,
     questions: &[MeasuredQuestion],

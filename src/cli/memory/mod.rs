@@ -20,7 +20,7 @@ use serde_json::json;
 /// Read and decide what personas remember of people
 #[derive(clap::Subcommand)]
 pub enum MemoryCommand {
-    List(ListMemory),
+    List(ListEntries),
     /// Show an entry: what it says, the words that it rests on, and what became of it
     Show {
         /// Its id, or the last or first characters of it
@@ -75,7 +75,8 @@ pub enum MemoryCommand {
         #[arg(long, value_name = "ADDRESS")]
         contact: Option<String>,
     },
-    Bench(measure::BenchMemory),
+    #[command(name = "bench")]
+    Measure(measure::MeasureMemory),
 }
 
 impl MemoryCommand {
@@ -88,7 +89,7 @@ impl MemoryCommand {
             Self::Export { persona, contact } => {
                 return export(context, persona, contact).await;
             }
-            Self::Bench(it) => return it.run(context).await,
+            Self::Measure(it) => return it.run(context).await,
             Self::Approve { id, for_everybody } => (id, MemoryAct::Approve { for_everybody }),
             Self::Edit { id, text } => {
                 let text = checked_text(&text)?;
@@ -147,7 +148,7 @@ const EXPORTED_MAX: u32 = 1_000_000;
 
 /// List entries that wait for you, then those in use, the newest first
 #[derive(clap::Args)]
-pub struct ListMemory {
+pub struct ListEntries {
     /// Only this persona's
     #[arg(long, value_name = "ID")]
     persona: Option<String>,
@@ -167,11 +168,11 @@ pub struct ListMemory {
 /// Key of the correspondent that was given.
 pub(super) fn contact_of(typed: Option<String>) -> Result<Option<String>, Failure> {
     let parsed = typed.map(|typed| Address::parse(&typed)).transpose();
-    let address = parsed.map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let address = parsed.map_err(Failure::usage)?;
     Ok(address.map(|address| address.key()))
 }
 
-impl ListMemory {
+impl ListEntries {
     pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
         let store = context.shared_store().await?;
         let status = self.status.and_then(|status| MemoryStatus::parse(&status));
@@ -203,7 +204,7 @@ impl ListMemory {
 }
 
 /// Prints entries with their sources and changes, as JSON lines.
-pub async fn export(
+async fn export(
     context: &CommandContext,
     persona: Option<String>,
     contact: Option<String>,
@@ -243,7 +244,7 @@ fn cells(entry: &MemoryEntry) -> Vec<String> {
 }
 
 /// Returns the owner of an entry, for people.
-pub(super) fn about(entry: &MemoryEntry) -> String {
+fn about(entry: &MemoryEntry) -> String {
     match entry.scope.columns() {
         ("persona", _) => "everybody".to_owned(),
         ("thread", key) => format!("thread {key}"),
@@ -349,7 +350,7 @@ fn fields(entry: &MemoryEntry) -> Vec<(&'static str, String)> {
     ]
 }
 
-pub async fn decide(context: &CommandContext, id: &str, act: MemoryAct) -> anyhow::Result<Exit> {
+async fn decide(context: &CommandContext, id: &str, act: MemoryAct) -> anyhow::Result<Exit> {
     let store = context.store_of_engine().await?;
     let id = found(&store, id).await?.entry.id;
     let changed = match store.change_memory(&id, act, &user()).await {
@@ -373,7 +374,7 @@ pub async fn decide(context: &CommandContext, id: &str, act: MemoryAct) -> anyho
 }
 
 /// Checks a text of the owner.
-pub fn checked_text(typed: &str) -> Result<String, Failure> {
+fn checked_text(typed: &str) -> Result<String, Failure> {
     let line = one_line(typed);
     match line.chars().count() {
         0 => refuse(

@@ -64,6 +64,10 @@ impl Failure {
             source: None,
         }
     }
+    /// A typing error, in the words of what refused it.
+    pub fn usage(error: impl fmt::Display) -> Self {
+        Self::new(Exit::Usage, error.to_string())
+    }
     /// Sets another exit code.
     #[must_use]
     pub fn with(mut self, exit: Exit) -> Self {

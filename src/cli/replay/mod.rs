@@ -143,7 +143,7 @@ struct ForkRow {
 }
 
 /// Prints the forks.
-pub async fn forks(context: &CommandContext) -> anyhow::Result<Exit> {
+async fn forks(context: &CommandContext) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
     let forks = store.forks(LISTED_MAX).await?;
     let rows: Vec<ForkRow> = forks.into_iter().map(fork_row).collect();

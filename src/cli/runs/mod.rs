@@ -168,7 +168,7 @@ struct AnsweredLetter<'a> {
     outcome: &'static str,
 }
 
-pub async fn cancel(context: &CommandContext, store: &Store, run: &RunId) -> anyhow::Result<()> {
+async fn cancel(context: &CommandContext, store: &Store, run: &RunId) -> anyhow::Result<()> {
     // Kept to the end: no engine begins in between.
     let alone = take_over_orphan(context, store, run).await?;
     // A run that took several engines down is ended by the take-over itself.

@@ -64,9 +64,7 @@ async fn alone(context: &CommandContext) -> anyhow::Result<Store> {
 
 async fn erase(context: &CommandContext, asked: &EraseCommand) -> anyhow::Result<Exit> {
     let typed = asked.contact.as_deref().unwrap_or_default();
-    let address = Address::parse(typed)
-        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?
-        .key();
+    let address = Address::parse(typed).map_err(Failure::usage)?.key();
     let what = (address.as_str(), asked.quotes);
     let config = context.config()?;
     let is_dry = asked.dry_run || !asked.yes;
@@ -176,7 +174,7 @@ struct ForecastRecord<'a> {
     interrupted: usize,
 }
 
-pub(super) fn print_forecast(
+fn print_forecast(
     context: &CommandContext,
     (found, interrupted): (&ErasureForecast, usize),
     is_dry: bool,
@@ -256,7 +254,7 @@ fn in_short(found: &ErasureForecast) -> String {
     )
 }
 
-pub(super) fn print_report(context: &CommandContext, report: &ErasureReport) -> anyhow::Result<()> {
+fn print_report(context: &CommandContext, report: &ErasureReport) -> anyhow::Result<()> {
     let screen = &context.screen;
     let rows: Vec<Vec<String>> = report
         .counts

@@ -104,7 +104,7 @@ struct SkillDifference<'s> {
     removed: Vec<&'s str>,
 }
 
-pub fn approve(
+fn approve(
     context: &CommandContext,
     config: &Config,
     found: &[FoundSkill],
@@ -159,7 +159,7 @@ pub fn approve(
 }
 
 /// Finds one skill by its name or its folder.
-pub fn named<'f>(found: &'f [FoundSkill], name: &str) -> anyhow::Result<&'f FoundSkill> {
+fn named<'f>(found: &'f [FoundSkill], name: &str) -> anyhow::Result<&'f FoundSkill> {
     let name = name.trim_end_matches('/');
     let is_it = |skill: &&FoundSkill| skill.folder == name || skill.name == name;
     let all: Vec<&FoundSkill> = found.iter().filter(is_it).collect();
@@ -221,7 +221,7 @@ pub struct FoundSkill {
 }
 
 /// Finds every skill of a workspace, by folder.
-pub fn find(workspace: &Path, pinned: &[PinnedSkill]) -> Vec<FoundSkill> {
+fn find(workspace: &Path, pinned: &[PinnedSkill]) -> Vec<FoundSkill> {
     let mut folders: BTreeSet<String> = folders_below(workspace, SKILLS_FOLDER);
     for persona in names(&workspace.join("personas")) {
         folders.extend(folders_below(

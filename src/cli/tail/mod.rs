@@ -118,7 +118,7 @@ async fn wait(
 }
 
 /// Opens the database without writing into it, unless it has to be made or brought up to date first.
-pub(super) async fn store_to_read(context: &CommandContext) -> anyhow::Result<Store> {
+async fn store_to_read(context: &CommandContext) -> anyhow::Result<Store> {
     let workspace = context.require_workspace()?;
     if DatabasePlace::of(workspace)?.is_made() {
         match Store::open_to_read(workspace, Arc::new(SystemClock::new())).await {
@@ -156,7 +156,7 @@ const SUBJECT_CHARS_MAX: usize = 40;
 const DETAIL_CHARS_MAX: usize = 160;
 
 /// Shows an event: a JSON object, columns on a terminal, tab-separated cells in a pipe.
-pub fn show_line(context: &CommandContext, line: &FeedLine) -> anyhow::Result<()> {
+fn show_line(context: &CommandContext, line: &FeedLine) -> anyhow::Result<()> {
     let screen = &context.screen;
     if context.json() {
         return screen.json_line(line);

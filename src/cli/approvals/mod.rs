@@ -15,9 +15,9 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(clap::Subcommand)]
 pub enum ApprovalsCommand {
     /// List open questions, those that end first
-    List(ApprovalsPage),
+    List(ApprovalsListArgs),
     /// List all questions and what became of them, the newest first
-    History(ApprovalsPage),
+    History(ApprovalsListArgs),
     /// Show a question: what would be done, to whom, and why it is asked
     Show {
         /// Its id, or the last or first characters of it
@@ -57,7 +57,7 @@ pub enum ApprovalsCommand {
 
 /// A page of questions.
 #[derive(clap::Args)]
-pub struct ApprovalsPage {
+pub struct ApprovalsListArgs {
     /// Only this persona's
     #[arg(long, value_name = "ID")]
     persona: Option<String>,
@@ -85,7 +85,7 @@ impl ApprovalsCommand {
 
 async fn list(
     context: &CommandContext,
-    ApprovalsPage { persona, page }: ApprovalsPage,
+    ApprovalsListArgs { persona, page }: ApprovalsListArgs,
     state: Option<ApprovalState>,
 ) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;

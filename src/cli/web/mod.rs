@@ -35,7 +35,9 @@ impl WebCommand {
 fn listener(listeners: &[HttpListener], typed: Option<&str>) -> Result<HttpListener, Failure> {
     let found: Vec<&HttpListener> = listeners
         .iter()
-        .filter(|listener| typed.is_none_or(|typed| listener.address.to_string() == typed))
+        .filter(|listener| {
+            typed.is_none_or(|typed| typed.is_empty() || listener.address.to_string() == typed)
+        })
         .collect();
     let addresses = || {
         let addresses: Vec<String> = listeners

@@ -254,7 +254,7 @@ struct DnsRecord {
 /// Placeholder for the token of a delivery in an envelope sender, of equal length.
 const TOKEN: &str = "000000000000000check";
 
-pub async fn check(context: &CommandContext) -> anyhow::Result<Exit> {
+async fn check(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let checked = way_out(&context.config()?, Obstacle::remedy).await?;
     context.report(

@@ -98,10 +98,7 @@ struct UpgradeReport<'a> {
     next: String,
 }
 
-pub(super) async fn check(
-    context: &CommandContext,
-    from: Option<&PathBuf>,
-) -> anyhow::Result<Exit> {
+async fn check(context: &CommandContext, from: Option<&PathBuf>) -> anyhow::Result<Exit> {
     let workspace = context.require_workspace()?;
     let database = match from {
         Some(file) => std::path::absolute(file)?,

@@ -246,7 +246,7 @@ fn with_rules(context: &CommandContext, file: &str) -> anyhow::Result<Config> {
     Ok(load_snapshot(&workspace, &names, &snapshot)?)
 }
 
-pub async fn preview_rules(
+async fn preview_rules(
     context: &CommandContext,
     days: u32,
     rules: Option<String>,
@@ -297,7 +297,7 @@ fn rule_row(rule: &str, effects: &RuleEffects) -> Vec<String> {
     std::iter::once(rule.to_owned()).chain(counts).collect()
 }
 
-pub async fn test_run(
+async fn test_run(
     context: &CommandContext,
     run: &str,
     call: Option<String>,

@@ -114,7 +114,7 @@ fn from_stdin() -> anyhow::Result<String> {
 }
 
 /// Shows what became of a question, as far as `view` has not shown it.
-pub fn report_answer(
+fn report_answer(
     context: &CommandContext,
     asked: &AskedRun,
     view: &mut AnswerView<'_>,

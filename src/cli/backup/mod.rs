@@ -217,7 +217,7 @@ fn require_room(database: &Path, copy: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) async fn verify(context: &CommandContext, path: &Path) -> anyhow::Result<Exit> {
+async fn verify(context: &CommandContext, path: &Path) -> anyhow::Result<Exit> {
     let path = std::path::absolute(path)?;
     let checking = keeping::check(&path);
     let verdict = progress::turning(context, "looking it over", checking).await;
@@ -295,7 +295,7 @@ const COPIED: [&str; 5] = [
     "data/workspaces",
 ];
 
-pub(super) async fn back_up_whole(context: &CommandContext, folder: &Path) -> anyhow::Result<Exit> {
+async fn back_up_whole(context: &CommandContext, folder: &Path) -> anyhow::Result<Exit> {
     let workspace = context.require_workspace()?;
     let absolute = std::path::absolute(folder).context("no such path")?;
     // Without the slash at its end the name of the folder is its last part.
@@ -341,7 +341,7 @@ pub(super) async fn back_up_whole(context: &CommandContext, folder: &Path) -> an
 }
 
 /// Notes a backup; it exists even when its disk accepts nothing more of the database.
-pub(super) async fn note_backup(store: &Store, made: &Path, bytes: u64, broken: &[&str]) {
+async fn note_backup(store: &Store, made: &Path, bytes: u64, broken: &[&str]) {
     let path = made.display().to_string();
     let end = BackupEnd {
         path: path.clone(),

@@ -287,12 +287,11 @@ fn create(
     address: Option<String>,
 ) -> anyhow::Result<Exit> {
     let config = context.config()?;
-    let bad = |error: &dyn std::error::Error| Failure::new(Exit::Usage, error.to_string());
-    let id = PersonaId::parse(id).map_err(|error| bad(&error))?;
-    check_name(name).map_err(|error| bad(&error))?;
+    let id = PersonaId::parse(id).map_err(Failure::usage)?;
+    check_name(name).map_err(Failure::usage)?;
     let typed = address.as_deref().unwrap_or(id.as_str());
     let address = Address::parse_in(typed, &config.gateway.mail_domain);
-    let address = address.map_err(|error| bad(&error))?;
+    let address = address.map_err(Failure::usage)?;
     check_free(&config, &address)?;
     let personas = context.workspace.join("personas");
     let folder = personas.join(id.as_str());
@@ -444,7 +443,7 @@ pub struct RestoreFile {
     dry_run: bool,
 }
 
-pub async fn list_versions(
+async fn list_versions(
     context: &CommandContext,
     id: &str,
     file: Option<String>,

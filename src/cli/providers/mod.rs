@@ -497,7 +497,7 @@ fn find<'a>(seats: &'a [Seat], name: &str) -> Result<&'a Seat, Failure> {
     })
 }
 
-pub async fn test(
+async fn test(
     context: &CommandContext,
     config: &Config,
     id: &str,
@@ -574,7 +574,7 @@ pub async fn test(
 /// Makes the first call of a test: a text.
 ///
 /// Errors: the provider's words with what to do.
-pub(super) async fn say_a_word(
+async fn say_a_word(
     config: &Config,
     seat: &Seat,
     provider: &dyn Provider,
