@@ -5,8 +5,8 @@
 
 use super::init::sample;
 use super::screen::{self, quoted};
-use super::web::login;
-use super::{Command, CommandContext, Exit, Failure, name_catalog, replay, serve};
+use super::web;
+use super::{CommandContext, Exit, Failure, name_catalog, refuse, replay, serve};
 use crate::app::{Engine, NodeRoles};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ListenAddress};
@@ -20,8 +20,6 @@ use crate::store::{RunFilter, Store};
 use crate::text::plural;
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context as _, bail};
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use futures_util::future::BoxFuture;
 use lettre::address::Envelope;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use serde::Serialize;
@@ -47,42 +45,25 @@ const KEPT: usize = 5;
 const WORK_TIMEOUT: Duration = Duration::from_secs(30);
 const GLANCE: Duration = Duration::from_millis(5);
 
-pub struct Demo;
-
-impl Command for Demo {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("demo")
-            .about("See it work in seconds: no key, no network, no setup")
-            .arg(
-                Arg::new("serve")
-                    .long("serve")
-                    .action(ArgAction::SetTrue)
-                    .help("Keep the workspace open afterwards, with pages in a browser"),
-            )
-            .arg(
-                Arg::new("address")
-                    .long("address")
-                    .value_name("ADDRESS")
-                    .requires("serve")
-                    .value_parser(value_parser!(SocketAddr))
-                    .default_value("127.0.0.1:8025")
-                    .help("Address of the pages"),
-            )
-            .long_about(
-                "Makes a sample workspace below `data/demo/`, starts an engine on it, sends it a letter over SMTP, lets a scripted model \
-                 answer it, waits for a scheduled task, and executes both runs once more over their records. Exit code 0 means that \
-                 every claim was checked.",
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        let address = args.get_one::<SocketAddr>("address").copied();
-        let pages = address.filter(|_| args.get_flag("serve"));
-        Box::pin(async move { demo(context, pages).await })
-    }
+/// See it work in seconds: no key, no network, no setup
+#[derive(clap::Args)]
+#[command(
+    long_about = "Makes a sample workspace below `data/demo/`, starts an engine on it, sends it a letter over SMTP, lets a scripted model \
+                  answer it, waits for a scheduled task, and executes both runs once more over their records. Exit code 0 means that \
+                  every claim was checked."
+)]
+pub struct Demo {
+    /// Keep the workspace open afterwards, with pages in a browser
+    #[arg(long)]
+    serve: bool,
+    /// Address of the pages
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        requires = "serve",
+        default_value = "127.0.0.1:8025"
+    )]
+    address: SocketAddr,
 }
 
 /// Outcome of the demo.
@@ -120,31 +101,33 @@ fn claim(what: impl Into<String>, holds: bool) -> DemoClaim {
     }
 }
 
-async fn demo(context: &CommandContext, pages: Option<SocketAddr>) -> anyhow::Result<Exit> {
-    let clock = Arc::new(SystemClock::new());
-    let workspace = make(&context.workspace, &*clock).map_err(|source| {
-        let place = context.workspace.join("data/demo");
-        let failure = Failure::new(
-            Exit::CannotCreate,
-            format!("cannot write below `{}`", place.display()),
-        );
-        failure
-            .hint("name a folder that can be written to with --workspace DIR")
-            .because(source)
-    })?;
-    let record = play(workspace, clock).await?;
-    match context.json() {
-        true => context.screen.json(&record)?,
-        false => tell(context, &record)?,
-    }
-    match pages {
-        _ if !record.holds => {
-            let failure = Failure::new(Exit::Failed, "the demo did not do what it claims");
-            let hint = "please report it, with the lines that say FAILED";
-            Err(failure.hint(hint).into())
+impl Demo {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let clock = Arc::new(SystemClock::new());
+        let workspace = make(&context.workspace, &*clock).map_err(|source| {
+            let place = context.workspace.join("data/demo");
+            let failure = Failure::new(
+                Exit::CannotCreate,
+                format!("cannot write below `{}`", place.display()),
+            );
+            failure
+                .hint("name a folder that can be written to with --workspace DIR")
+                .because(source)
+        })?;
+        let record = play(workspace, clock).await?;
+        match context.json() {
+            true => context.screen.json(&record)?,
+            false => tell(context, &record)?,
         }
-        Some(address) => serve_pages(context, record.workspace, address).await,
-        None => Ok(Exit::Ok),
+        match self.serve {
+            _ if !record.holds => refuse(
+                Exit::Failed,
+                "the demo did not do what it claims",
+                "please report it, with the lines that say FAILED",
+            ),
+            true => serve_pages(context, record.workspace, self.address).await,
+            false => Ok(Exit::Ok),
+        }
     }
 }
 
@@ -428,13 +411,11 @@ async fn serve_pages(
     address: SocketAddr,
 ) -> anyhow::Result<Exit> {
     if address.port() == 0 || !address.ip().is_loopback() {
-        let failure = Failure::new(
+        return refuse(
             Exit::Usage,
             format!("`{address}` is no address for the demo"),
+            "name one of this machine, such as 127.0.0.1:8026",
         );
-        return Err(failure
-            .hint("name one of this machine, such as 127.0.0.1:8026")
-            .into());
     }
     let path = workspace.join(GATEWAY);
     let text = std::fs::read_to_string(&path).context(GATEWAY)?;
@@ -451,11 +432,11 @@ async fn serve_pages(
     };
     let config = here.config()?;
     let listener = config.gateway.http_listeners.first();
-    let link = login::code(&here, listener.context("the demo has no pages")?).await?;
+    let link = web::code(&here, listener.context("the demo has no pages")?).await?;
     screen::remark(&format!(
         "open {} within {} seconds; `{} --workspace {} web login` makes another link, and Ctrl-C ends it all",
         link.url,
-        login::SECONDS,
+        web::SECONDS,
         quoted(&context.program),
         quoted(&here.workspace.display().to_string()),
     ));

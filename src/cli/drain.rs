@@ -2,18 +2,14 @@
 //! and workspaces without a server.
 
 use super::screen::progress;
-use super::{Command, CommandContext, Exit};
+use super::{CommandContext, Exit};
 use crate::app::{Drained, Engine};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{RunId, RunState, Timestamp};
 use crate::store::{DeliveryFilter, DeliveryState, RunFilter, RunSummary, Store};
-use clap::ArgMatches;
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
-
-pub struct Drain;
 
 /// Maximum number of failed runs that are reported one by one.
 const FAILURES_SHOWN_MAX: u32 = 20;
@@ -22,22 +18,7 @@ const MAILS_COUNTED_MAX: u32 = 10_000;
 /// Interval at which the progress line reads the queue.
 const GLANCE: Duration = Duration::from_millis(200);
 
-impl Command for Drain {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("drain").about(
-            "Work off the runs and mails that are due, then end; exit code 1 if a run failed",
-        )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        _args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move { drain(context).await })
-    }
-}
-
-async fn drain(context: &CommandContext) -> anyhow::Result<Exit> {
+pub async fn drain(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let clock = Arc::new(SystemClock::new());
     let began = clock.now();

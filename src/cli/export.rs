@@ -6,14 +6,12 @@
 //! JSON object a line; `persona/` is its folder: text, memory, knowledge, responsibilities.
 
 use super::screen::progress;
-use super::{Command, CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 use crate::domain::PersonaId;
 use crate::store::sqlite::backup;
 use crate::store::views::export::ExportSnapshot;
 use crate::text::plural;
 use anyhow::Context as _;
-use clap::{Arg, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
@@ -21,55 +19,36 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-pub struct Export;
+/// Write what belongs to a persona as mail files, JSON lines and plain files
+#[derive(clap::Subcommand)]
+pub enum Export {
+    /// Write everything of one persona into a new folder
+    Persona {
+        /// Whose
+        id: String,
+        /// The folder; it must not exist yet
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Write everything of every persona into a new folder, one folder each
+    All {
+        /// The folder; it must not exist yet
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+}
+
+impl Export {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        match self {
+            Self::Persona { id, folder } => export(context, &id, &folder).await,
+            Self::All { folder } => export_all(context, &folder).await,
+        }
+    }
+}
 
 /// Maximum depth of folders of a persona that are copied.
 const DEPTH_MAX: usize = 32;
-
-impl Command for Export {
-    fn clap(&self) -> clap::Command {
-        let persona = clap::Command::new("persona")
-            .about("Write everything of one persona into a new folder")
-            .arg(Arg::new("id").value_name("ID").required(true).help("Whose"))
-            .arg(folder());
-        let all = clap::Command::new("all")
-            .about("Write everything of every persona into a new folder, one folder each")
-            .arg(folder());
-        clap::Command::new("export")
-            .about("Write what belongs to a persona as mail files, JSON lines and plain files")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(persona)
-            .subcommand(all)
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let Some((name, args)) = args.subcommand() else {
-                return Ok(Exit::Usage);
-            };
-            match (name, args.get_one::<PathBuf>("folder")) {
-                ("persona", Some(folder)) => {
-                    let id = args.get_one::<String>("id").map_or("", String::as_str);
-                    export(context, id, folder).await
-                }
-                ("all", Some(folder)) => export_all(context, folder).await,
-                _ => Ok(Exit::Usage),
-            }
-        })
-    }
-}
-
-fn folder() -> Arg {
-    Arg::new("folder")
-        .value_name("DIR")
-        .required(true)
-        .value_parser(clap::value_parser!(PathBuf))
-        .help("The folder; it must not exist yet")
-}
 
 fn make(folder: &Path) -> Result<(), Failure> {
     let made = DirBuilder::new().mode(0o700).create(folder);
@@ -101,21 +80,13 @@ async fn export_all(context: &CommandContext, folder: &Path) -> anyhow::Result<E
                 continue;
             };
             let own = folder.join(&id);
-            let (mails, rows, files) = export_one(context, &mut copy, &persona, &own).await?;
-            done.push((id, mails, rows, files));
+            done.push(export_one(context, &mut copy, &persona, &own).await?);
         }
         anyhow::Ok(done)
     };
     let written = written.await;
     fs::remove_file(&snapshot).context("the snapshot cannot be removed")?;
-    let done = written?;
-    let record = |(persona, mails, rows, files): &(String, u64, u64, u64)| ExportRecord {
-        persona: persona.clone(),
-        mails: *mails,
-        rows: *rows,
-        files: *files,
-    };
-    let records: Vec<ExportRecord> = done.iter().map(record).collect();
+    let records = written?;
     if context.json() {
         context.screen.json(&records)?;
     }
@@ -141,13 +112,13 @@ async fn take_snapshot(
     Ok(ExportSnapshot::open(snapshot).await?)
 }
 
-/// Writes one persona into a new folder; returns the numbers of mails, rows and files.
+/// Writes one persona into a new folder; returns their numbers.
 async fn export_one(
     context: &CommandContext,
     copy: &mut ExportSnapshot,
     persona: &PersonaId,
     folder: &Path,
-) -> anyhow::Result<(u64, u64, u64)> {
+) -> anyhow::Result<ExportRecord> {
     if !folder.exists() {
         make(folder)?;
     }
@@ -156,11 +127,16 @@ async fn export_one(
     let writing = write(copy, persona, folder);
     let (mails, rows) = progress::turning(context, "writing mails and rows", writing).await?;
     let files = context.workspace.join("personas").join(persona.as_str());
-    let copied = match files.is_dir() {
+    let files = match files.is_dir() {
         true => copy_folder(&files, &folder.join("persona"), DEPTH_MAX)?,
         false => 0,
     };
-    Ok((mails, rows, copied))
+    Ok(ExportRecord {
+        persona: persona.to_string(),
+        mails,
+        rows,
+        files,
+    })
 }
 
 async fn export(context: &CommandContext, id: &str, folder: &Path) -> anyhow::Result<Exit> {
@@ -179,18 +155,8 @@ async fn export(context: &CommandContext, id: &str, folder: &Path) -> anyhow::Re
     };
     let written = written.await;
     fs::remove_file(&snapshot).context("the snapshot cannot be removed")?;
-    let (mails, rows, files) = written?;
-    let record = ExportRecord {
-        persona: id.to_owned(),
-        mails,
-        rows,
-        files,
-    };
-    match context.json() {
-        true => context.screen.json(&record)?,
-        false => record.print(context, folder)?,
-    }
-    Ok(Exit::Ok)
+    let record = written?;
+    context.report(&record, |_| Ok(record.print(context, folder)?))
 }
 
 /// Writes mails and rows; returns their numbers.

@@ -5,110 +5,87 @@
 //! Deletes only kinds for which an age was given, and nothing that an open row still needs;
 //! `store/gc.rs` describes each kind and the rows that are never deleted.
 
-mod report;
-
 use super::args::instant;
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, refuse, screen};
+use crate::config::spell;
 use crate::domain::Timestamp;
 use crate::replay::fork;
 use crate::store::gc::{KINDS, Pruned, PrunedKind};
-use crate::store::{Store, give_up_spare_room};
+use crate::store::{RetentionPass, Store, give_up_spare_room};
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub struct Gc;
-
-impl Command for Gc {
-    fn clap(&self) -> clap::Command {
-        let kinds = KINDS
-            .iter()
-            .map(|kind| format!("{:12} {}\n", kind.name, kind.says))
-            .collect::<String>();
-        clap::Command::new("gc")
-            .about("Throw away what is old: recorded requests, raw letters, bytes of mails that were sent")
-            .after_help(format!("Kinds:\n{kinds}"))
-            .arg(
-                Arg::new("older-than")
-                    .long("older-than")
-                    .value_name("AGE")
-                    .required_unless_present_any(["configured", "report"])
-                    .help("Only what is older: `90d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z"),
-            )
-            .arg(
-                Arg::new("kind")
-                    .long("kind")
-                    .value_name("KIND")
-                    .action(ArgAction::Append)
-                    .value_delimiter(',')
-                    .value_parser(PossibleValuesParser::new(KINDS.iter().map(|kind| kind.name)))
-                    .help("Only this kind; may be given again [default: all]"),
-            )
-            .arg(
-                Arg::new("configured")
-                    .long("configured")
-                    .action(ArgAction::SetTrue)
-                    .conflicts_with_all(["older-than", "kind"])
-                    .help("Each kind by its age in `retention` of configs/keeping.json, as the engine does it by itself"),
-            )
-            .arg(
-                Arg::new("report")
-                    .long("report")
-                    .action(ArgAction::SetTrue)
-                    .conflicts_with_all(["older-than", "kind", "configured", "dry-run"])
-                    .help("Only say when the engine last went over each kind, and what went"),
-            )
-            .arg(
-                Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Only say what would go"),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(prune_kind(context, args))
-    }
+/// Throw away what is old: recorded requests, raw letters, bytes of mails that were sent
+#[derive(clap::Args)]
+#[command(after_help = format!(
+    "Kinds:\n{}",
+    KINDS.iter().map(|kind| format!("{:12} {}\n", kind.name, kind.says)).collect::<String>()
+))]
+pub struct Gc {
+    /// Only what is older: `90d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z
+    #[arg(long, value_name = "AGE", required_unless_present_any = ["configured", "report"])]
+    older_than: Option<String>,
+    /// Only this kind; may be given again [default: all]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(KINDS.iter().map(|kind| kind.name))
+    )]
+    kind: Vec<String>,
+    /// Each kind by its age in `retention` of configs/keeping.json, as the engine does it by itself
+    #[arg(long, conflicts_with_all = ["older_than", "kind"])]
+    configured: bool,
+    /// Only say when the engine last went over each kind, and what went
+    #[arg(long, conflicts_with_all = ["older_than", "kind", "configured", "dry_run"])]
+    report: bool,
+    /// Only say what would go
+    #[arg(long)]
+    dry_run: bool,
 }
 
-async fn prune_kind(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    if give_up_spare_room(context.require_workspace()?) {
-        screen::remark(
-            "the disk is full: the spare room of `data` is given up, so that rows can be deleted",
-        );
-    }
-    let store = context.shared_store().await?;
-    let ages = match args.contains_id("older-than") {
-        true => BTreeMap::new(),
-        false => configured(context)?,
-    };
-    if args.get_flag("report") {
-        return report::report(context, &store, &ages).await;
-    }
-    let dry = args.get_flag("dry-run");
-    let done = match args.get_one::<String>("older-than") {
-        Some(age) => {
-            let before = instant(age)?;
-            require_past(before, store.clock().now(), age)?;
-            let wanted = named(args).map(|kind| (kind, before));
-            prune_all(context, &store, wanted, dry).await?
+impl Gc {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        if give_up_spare_room(context.require_workspace()?) {
+            screen::remark(
+                "the disk is full: the spare room of `data` is given up, so that rows can be deleted",
+            );
         }
-        None => {
-            let now = store.clock().now();
-            let aged = |kind: &'static PrunedKind| Some((kind, now.minus(*ages.get(kind.name)?)));
-            prune_all(context, &store, KINDS.iter().filter_map(aged), dry).await?
+        let store = context.shared_store().await?;
+        let ages = match self.older_than {
+            Some(_) => BTreeMap::new(),
+            None => configured(context)?,
+        };
+        if self.report {
+            return report(context, &store, &ages).await;
         }
-    };
-    if !dry {
-        while store.redact_ended_runs().await? > 0 {}
-        let rows: u64 = done.iter().map(|(_, _, pruned)| pruned.rows).sum();
-        store.note_maintenance("gc", format!("{rows} rows")).await?;
+        let dry = self.dry_run;
+        let done = match &self.older_than {
+            Some(age) => {
+                let before = instant(age)?;
+                require_past(before, store.clock().now(), age)?;
+                let is_named = |kind: &&PrunedKind| {
+                    self.kind.is_empty() || self.kind.iter().any(|name| name == kind.name)
+                };
+                let wanted = KINDS.iter().filter(is_named).map(|kind| (kind, before));
+                prune_all(context, &store, wanted, dry).await?
+            }
+            None => {
+                let now = store.clock().now();
+                let aged =
+                    |kind: &'static PrunedKind| Some((kind, now.minus(*ages.get(kind.name)?)));
+                prune_all(context, &store, KINDS.iter().filter_map(aged), dry).await?
+            }
+        };
+        if !dry {
+            while store.redact_ended_runs().await? > 0 {}
+            let rows: u64 = done.iter().map(|(_, _, pruned)| pruned.rows).sum();
+            store.note_maintenance("gc", format!("{rows} rows")).await?;
+        }
+        print(context, &done, dry)
     }
-    print(context, &done, dry)
 }
 
 /// A kind with the instant before which its rows go, and what went.
@@ -121,19 +98,6 @@ fn configured(context: &CommandContext) -> anyhow::Result<BTreeMap<&'static str,
         .into_iter()
         .filter_map(|(kind, age)| Some((kind, age?)));
     Ok(aged.collect())
-}
-
-/// Returns the kinds that were named; all without a name.
-fn named(args: &ArgMatches) -> impl Iterator<Item = &'static PrunedKind> + use<> {
-    let named: Vec<String> = args
-        .get_many::<String>("kind")
-        .into_iter()
-        .flatten()
-        .cloned()
-        .collect();
-    KINDS
-        .iter()
-        .filter(move |kind| named.is_empty() || named.iter().any(|name| name == kind.name))
 }
 
 async fn prune_all(
@@ -198,9 +162,11 @@ fn require_past(before: Timestamp, now: Timestamp, typed: &str) -> Result<(), Fa
     if before <= now {
         return Ok(());
     }
-    let message = format!("`{typed}` is in the future, and everything is older");
-    Err(Failure::new(Exit::Usage, message)
-        .hint("name an age, such as `90d`, or a day that is over"))
+    refuse(
+        Exit::Usage,
+        format!("`{typed}` is in the future, and everything is older"),
+        "name an age, such as `90d`, or a day that is over",
+    )
 }
 
 /// Outcome of a pruning.
@@ -219,4 +185,57 @@ struct PrunedRecord {
     before: Timestamp,
     rows: u64,
     bytes: u64,
+}
+
+/// A kind with its age and its last pass.
+#[derive(Serialize)]
+struct RetentionRecord {
+    kind: &'static str,
+    /// `null`: it stays.
+    age: Option<String>,
+    last: Option<RetentionPass>,
+}
+
+/// Prints every kind.
+async fn report(
+    context: &CommandContext,
+    store: &Store,
+    ages: &BTreeMap<&'static str, Duration>,
+) -> anyhow::Result<Exit> {
+    let mut kinds = Vec::new();
+    for kind in KINDS {
+        kinds.push(RetentionRecord {
+            kind: kind.name,
+            age: ages.get(kind.name).copied().map(spell),
+            last: store.retention_pass(kind.name).await?,
+        });
+    }
+    context.report(&kinds, |screen| {
+        let rows: Vec<Vec<String>> = kinds.iter().map(RetentionRecord::cells).collect();
+        screen.table(
+            &["KIND", "AGE", "LAST PASS", "ROWS", "BYTES", "ROWS IN ALL"],
+            &rows,
+        )?;
+        Ok(())
+    })
+}
+
+impl RetentionRecord {
+    fn cells(&self) -> Vec<String> {
+        let age = self.age.clone().unwrap_or_else(|| "stays".to_owned());
+        let mut cells = vec![self.kind.to_owned(), age];
+        match &self.last {
+            None => cells.extend(["never", "0", "0", "0"].map(str::to_owned)),
+            Some(pass) => cells.extend([
+                match pass.finished {
+                    Some(finished) => finished.to_string(),
+                    None => "at work".to_owned(),
+                },
+                pass.pass_rows.to_string(),
+                pass.pass_bytes.to_string(),
+                pass.total_rows.to_string(),
+            ]),
+        }
+        cells
+    }
 }

@@ -1,103 +1,78 @@
 //! `attache halt` and `attache resume`: the kill switch, beside a working engine or without one.
 
-use super::args::{persona_of, text};
-use super::{Command, CommandContext, Exit, screen};
+use super::args::persona_of;
+use super::{CommandContext, Exit, screen};
 use crate::domain::PersonaId;
 use crate::store::PersonaHalt;
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
 
-pub struct HaltCommand;
+/// Stop all runs and their mail, or one persona's, until `attache resume`
+#[derive(clap::Args)]
+#[command(
+    after_help = "Letters are still taken and wait; so do scheduled runs. A run at work is stopped within a second and goes on \
+                  where it was. A mail that a server is being given goes out; notices to the owner do, too."
+)]
+pub struct HaltCommand {
+    /// Only this persona
+    #[arg(long, value_name = "ID")]
+    persona: Option<String>,
+    /// Kept with it, for whoever asks later
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Only show what is halted
+    #[arg(long, conflicts_with_all = ["persona", "reason"])]
+    list: bool,
+}
 
-impl Command for HaltCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("halt")
-            .about("Stop all runs and their mail, or one persona's, until `attache resume`")
-            .after_help(
-                "Letters are still taken and wait; so do scheduled runs. A run at work is stopped within a second and goes on \
-                 where it was. A mail that a server is being given goes out; notices to the owner do, too.",
-            )
-            .arg(persona_arg("Only this persona"))
-            .arg(
-                Arg::new("reason")
-                    .long("reason")
-                    .value_name("TEXT")
-                    .help("Kept with it, for whoever asks later"),
-            )
-            .arg(
-                Arg::new("list")
-                    .long("list")
-                    .action(ArgAction::SetTrue)
-                    .conflicts_with_all(["persona", "reason"])
-                    .help("Only show what is halted"),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let store = context.store_of_engine().await?;
-            if args.get_flag("list") {
-                return show(context, &store.halts().await?);
-            }
-            let persona = persona_of(context, &store, args).await?;
-            let is_new = store.halt(persona.as_ref(), text(args, "reason")).await?;
-            show(context, &store.halts().await?)?;
-            if !context.json() {
-                let persona = option_of(persona.as_ref());
-                let next = format!("`attache resume{persona}` lets work go on");
-                screen::remark(if is_new {
-                    &next
-                } else {
-                    "it was halted before"
-                });
-            }
-            Ok(Exit::Ok)
-        })
+impl HaltCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let store = context.store_of_engine().await?;
+        if self.list {
+            return show(context, &store.halts().await?);
+        }
+        let persona = persona_of(context, &store, self.persona).await?;
+        let reason = self.reason.unwrap_or_default();
+        let is_new = store.halt(persona.as_ref(), &reason).await?;
+        show(context, &store.halts().await?)?;
+        if !context.json() {
+            let persona = option_of(persona.as_ref());
+            let next = format!("`attache resume{persona}` lets work go on");
+            screen::remark(if is_new {
+                &next
+            } else {
+                "it was halted before"
+            });
+        }
+        Ok(Exit::Ok)
     }
 }
 
-pub struct ResumeCommand;
-
-impl Command for ResumeCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("resume")
-            .about("Lift what `attache halt` stopped")
-            .arg(persona_arg("Only this persona's halt"))
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let store = context.store_of_engine().await?;
-            let persona = persona_of(context, &store, args).await?;
-            let was_halted = store.lift_halt(persona.as_ref()).await?;
-            let left = store.halts().await?;
-            show(context, &left)?;
-            if !context.json() && !was_halted {
-                let remark = match left.first() {
-                    Some(other) => format!(
-                        "there was no such halt; `attache resume{}` lifts what is shown",
-                        option_of(other.persona.as_ref())
-                    ),
-                    None => "nothing was halted".to_owned(),
-                };
-                screen::remark(&remark);
-            }
-            Ok(Exit::Ok)
-        })
-    }
+/// Lift what `attache halt` stopped
+#[derive(clap::Args)]
+pub struct ResumeCommand {
+    /// Only this persona's halt
+    #[arg(long, value_name = "ID")]
+    persona: Option<String>,
 }
 
-fn persona_arg(help: &'static str) -> Arg {
-    Arg::new("persona")
-        .long("persona")
-        .value_name("ID")
-        .help(help)
+impl ResumeCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let store = context.store_of_engine().await?;
+        let persona = persona_of(context, &store, self.persona).await?;
+        let was_halted = store.lift_halt(persona.as_ref()).await?;
+        let left = store.halts().await?;
+        show(context, &left)?;
+        if !context.json() && !was_halted {
+            let remark = match left.first() {
+                Some(other) => format!(
+                    "there was no such halt; `attache resume{}` lifts what is shown",
+                    option_of(other.persona.as_ref())
+                ),
+                None => "nothing was halted".to_owned(),
+            };
+            screen::remark(&remark);
+        }
+        Ok(Exit::Ok)
+    }
 }
 
 /// The option that names the persona in a command; empty for every persona.
@@ -106,17 +81,15 @@ fn option_of(persona: Option<&PersonaId>) -> String {
 }
 
 fn show(context: &CommandContext, halts: &[PersonaHalt]) -> anyhow::Result<Exit> {
-    if context.json() {
-        context.screen.json(&halts)?;
-        return Ok(Exit::Ok);
-    }
-    for halt in halts {
-        context.screen.line(sentence(halt))?;
-    }
-    if halts.is_empty() {
-        context.screen.line("nothing is halted")?;
-    }
-    Ok(Exit::Ok)
+    context.report(&halts, |screen| {
+        for halt in halts {
+            screen.line(sentence(halt))?;
+        }
+        if halts.is_empty() {
+            screen.line("nothing is halted")?;
+        }
+        Ok(())
+    })
 }
 
 /// `every persona is halted since …: REASON`, for a person.

@@ -2,7 +2,7 @@
 //! starts and no sender is answered. Works beside a running engine, and again after it was killed.
 
 use super::screen::progress;
-use super::{Command, CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 use crate::config::{Config, Persona};
 use crate::domain::{Address, Letter, PersonaId, Via};
 use crate::gateway::ingress::archive::{Archive, ArchiveEntry, Format};
@@ -12,9 +12,7 @@ use crate::gateway::intake::history::Archived;
 use crate::gateway::intake_contract::{LetterIntake, Refusal};
 use crate::store::{ArchivedWay, StoreError};
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
 use futures_util::stream;
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -24,7 +22,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-pub struct Import;
+/// Take an archive of letters as a persona's history, without answering any
+#[derive(clap::Args)]
+pub struct Import {
+    /// An mbox file, a Maildir, a folder of .eml files, or one .eml file
+    path: PathBuf,
+    /// Whose history it is
+    #[arg(long, value_name = "ID")]
+    persona: String,
+    /// How the letters lie on disk [default: what it looks like]
+    #[arg(long, value_parser = PossibleValuesParser::new(Format::ALL.map(Format::as_str)))]
+    format: Option<String>,
+    /// Letters from this address are the persona's own, too; may be given several times
+    #[arg(long, value_name = "ADDRESS")]
+    mailbox_owner: Vec<String>,
+}
 
 /// Maximum letters stored concurrently: they share commits.
 const BURST_LETTERS_MAX: usize = 256;
@@ -34,48 +46,6 @@ const BURST_BYTES_MAX: usize = 32 * 1024 * 1024;
 const BREATH: Duration = Duration::from_millis(15);
 /// Maximum number of refused letters that are named one by one.
 const REFUSED_NAMED_MAX: usize = 20;
-
-impl Command for Import {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("import")
-            .about("Take an archive of letters as a persona's history, without answering any")
-            .arg(
-                Arg::new("path")
-                    .value_name("PATH")
-                    .required(true)
-                    .value_parser(clap::value_parser!(PathBuf))
-                    .help("An mbox file, a Maildir, a folder of .eml files, or one .eml file"),
-            )
-            .arg(
-                Arg::new("persona")
-                    .long("persona")
-                    .value_name("ID")
-                    .required(true)
-                    .help("Whose history it is"),
-            )
-            .arg(
-                Arg::new("format")
-                    .long("format")
-                    .value_name("FORMAT")
-                    .value_parser(PossibleValuesParser::new(Format::ALL.map(Format::as_str)))
-                    .help("How the letters lie on disk [default: what it looks like]"),
-            )
-            .arg(
-                Arg::new("owner")
-                    .long("mailbox-owner")
-                    .value_name("ADDRESS")
-                    .action(ArgAction::Append)
-                    .help("Letters from this address are the persona's own, too; may be given several times"),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move { import(context, args).await })
-    }
-}
 
 /// Outcomes of the letters so far.
 #[derive(Default)]
@@ -89,35 +59,35 @@ struct ImportTally {
     named: Vec<(String, String)>,
 }
 
-async fn import(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    context.require_workspace()?;
-    let config = Arc::new(context.config()?);
-    let persona = named_persona(&config, args)?;
-    let owners: Vec<Address> = args
-        .get_many::<String>("owner")
-        .into_iter()
-        .flatten()
-        .map(|typed| address(typed))
-        .collect::<Result<_, _>>()?;
-    let archive = open(args, config.limits.letter_bytes_max)?;
-    let store = context.shared_store().await?;
-    let intake = Intake::new(store, config.clone(), Arc::new(Notify::new()))?;
-    // By bytes, because the number of letters in an mbox is unknown beforehand.
-    let bar = progress::bytes(context, archive.total_bytes);
-    let mut tally = ImportTally::default();
-    let ended = file_all(archive, &intake, persona, &owners, &bar, &mut tally).await;
-    bar.finish_and_clear();
-    tell(context, &tally)?;
-    ended?;
-    Ok(if tally.refused.is_empty() {
-        Exit::Ok
-    } else {
-        Exit::BadData
-    })
+impl Import {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        context.require_workspace()?;
+        let config = Arc::new(context.config()?);
+        let persona = named_persona(&config, &self.persona)?;
+        let owners: Vec<Address> = self
+            .mailbox_owner
+            .iter()
+            .map(|typed| address(typed))
+            .collect::<Result<_, _>>()?;
+        let archive = open(&self.path, self.format, config.limits.letter_bytes_max)?;
+        let store = context.shared_store().await?;
+        let intake = Intake::new(store, config.clone(), Arc::new(Notify::new()))?;
+        // By bytes, because the number of letters in an mbox is unknown beforehand.
+        let bar = progress::bytes(context, archive.total_bytes);
+        let mut tally = ImportTally::default();
+        let ended = file_all(archive, &intake, persona, &owners, &bar, &mut tally).await;
+        bar.finish_and_clear();
+        tell(context, &tally)?;
+        ended?;
+        Ok(if tally.refused.is_empty() {
+            Exit::Ok
+        } else {
+            Exit::BadData
+        })
+    }
 }
 
-fn named_persona<'c>(config: &'c Config, args: &ArgMatches) -> anyhow::Result<&'c Persona> {
-    let named = args.get_one::<String>("persona").map_or("", String::as_str);
+fn named_persona<'c>(config: &'c Config, named: &str) -> anyhow::Result<&'c Persona> {
     let found = PersonaId::parse(named)
         .ok()
         .and_then(|id| config.personas.get(&id));
@@ -129,13 +99,10 @@ fn named_persona<'c>(config: &'c Config, args: &ArgMatches) -> anyhow::Result<&'
 }
 
 fn address(typed: &str) -> anyhow::Result<Address> {
-    Address::parse(typed).map_err(|error| Failure::new(Exit::Usage, error.to_string()).into())
+    Ok(Address::parse(typed).map_err(Failure::usage)?)
 }
 
-fn open(args: &ArgMatches, letter_bytes_max: usize) -> anyhow::Result<Archive> {
-    let path = args
-        .get_one::<PathBuf>("path")
-        .map_or(Path::new(""), PathBuf::as_path);
+fn open(path: &Path, named: Option<String>, letter_bytes_max: usize) -> anyhow::Result<Archive> {
     let unreadable = |source: std::io::Error| {
         Failure::new(
             Exit::NoInput,
@@ -143,10 +110,9 @@ fn open(args: &ArgMatches, letter_bytes_max: usize) -> anyhow::Result<Archive> {
         )
         .because(source)
     };
-    let named = args.get_one::<String>("format").map(String::as_str);
     let named = Format::ALL
         .into_iter()
-        .find(|format| Some(format.as_str()) == named);
+        .find(|format| Some(format.as_str()) == named.as_deref());
     let format = match named {
         Some(format) => format,
         None => Format::guess(path).map_err(unreadable)?,

@@ -1,15 +1,13 @@
 //! `attache ingest FILE…|-`: letters from files, through the same intake as every other letter.
 //! Works beside a running engine.
 
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, refuse, screen};
 use crate::config::{Config, Persona};
 use crate::domain::mail::filed;
 use crate::domain::{Address, Letter, Via};
 use crate::gateway::ingress::folder::{envelope_for_file, letters_of_mbox, with_crlf};
 use crate::gateway::intake::Intake;
 use crate::gateway::intake_contract::{Accepted, CopyOutcome, LetterIntake, Refusal};
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use std::io::Read;
@@ -17,7 +15,19 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-pub struct Ingest;
+/// Take letters from files, as if they had come by mail
+#[derive(clap::Args)]
+pub struct Ingest {
+    /// Files with one letter each, or `-` for standard input
+    #[arg(value_name = "FILE", required = true, action = clap::ArgAction::Set)]
+    files: Vec<String>,
+    /// Deliver to this persona instead of whom the letter names; may be given several times
+    #[arg(long, value_name = "ADDRESS")]
+    to: Vec<String>,
+    /// Envelope sender instead of the letter's own; `<>` is none
+    #[arg(long, value_name = "ADDRESS")]
+    from: Option<String>,
+}
 
 /// Argument for standard input.
 const STDIN: &str = "-";
@@ -25,38 +35,6 @@ const STDIN: &str = "-";
 const NAMED_MAX: usize = 8;
 /// Number of files above which a terminal gets a progress bar.
 const FILES_WITHOUT_BAR: usize = 5;
-
-impl Command for Ingest {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("ingest")
-            .about("Take letters from files, as if they had come by mail")
-            .arg(
-                Arg::new("files")
-                    .value_name("FILE")
-                    .required(true)
-                    .num_args(1..)
-                    .help("Files with one letter each, or `-` for standard input"),
-            )
-            .arg(
-                Arg::new("to").long("to").value_name("ADDRESS").action(ArgAction::Append).help(
-                    "Deliver to this persona instead of whom the letter names; may be given several times",
-                ),
-            )
-            .arg(
-                Arg::new("from")
-                    .long("from")
-                    .value_name("ADDRESS")
-                    .help("Envelope sender instead of the letter's own; `<>` is none"),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move { ingest(context, args).await })
-    }
-}
 
 /// Outcome of one file.
 #[derive(Serialize)]
@@ -89,72 +67,74 @@ struct CopyReport {
     remedy: Option<String>,
 }
 
-async fn ingest(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    // As below: an unmounted disk is no reason for a mail server to return the letter.
-    context
-        .require_workspace()
-        .map_err(|failure| failure.with(Exit::TryAgain))?;
-    // A mail server that calls us for each letter must keep it and retry: that is `EX_TEMPFAIL`.
-    let config = context.config().map_err(|errors| {
-        Failure::new(
-            Exit::TryAgain,
-            "the configuration is wrong, so no letter can be taken",
-        )
-        .hint("mend it, check it with `attache config check`, and give the letter again")
-        .because(errors)
-    })?;
-    let config = Arc::new(config);
-    let store = context.store_of_engine().await.map_err(|error| {
-        Failure::new(
-            Exit::TryAgain,
-            "the database cannot be used, so no letter can be taken",
-        )
-        .because(error)
-    })?;
-    // No worker in this process waits for runs; a serving engine reads its table every second.
-    let intake = Intake::new(store, config.clone(), Arc::new(Notify::new()));
-    let intake = intake.map_err(|error| {
-        Failure::new(
-            Exit::TryAgain,
-            "senders cannot be verified, so no letter can be taken",
-        )
-        .because(error)
-    })?;
-    let overrides = Overrides::read(args, &intake, &config)?;
-    let files: Vec<&String> = args.get_many("files").into_iter().flatten().collect();
-    if files.iter().filter(|file| file.as_str() == STDIN).count() > 1 {
-        return Err(Failure::new(Exit::Usage, "standard input can be read once only").into());
-    }
-    let bar = match files.len() > FILES_WITHOUT_BAR && !context.json() {
-        true => ProgressBar::new(files.len() as u64),
-        false => ProgressBar::hidden(),
-    };
-    let (mut reports, mut result) = (Vec::new(), Ok(()));
-    for file in files {
-        let report = take(file, &intake, &config, &overrides).await;
-        // Every letter is taken, also when the output of the first cannot be written.
-        if !context.json() && result.is_ok() {
-            result = bar.suspend(|| context.screen.line(report.sentence()));
-            let remedies = report.copies.iter().filter_map(|copy| copy.remedy.as_ref());
-            bar.suspend(|| remedies.for_each(|remedy| screen::hint(remedy)));
+impl Ingest {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        // As below: an unmounted disk is no reason for a mail server to return the letter.
+        context
+            .require_workspace()
+            .map_err(|failure| failure.with(Exit::TryAgain))?;
+        // A mail server that calls us for each letter must keep it and retry: that is `EX_TEMPFAIL`.
+        let config = context.config().map_err(|errors| {
+            Failure::new(
+                Exit::TryAgain,
+                "the configuration is wrong, so no letter can be taken",
+            )
+            .hint("mend it, check it with `attache config check`, and give the letter again")
+            .because(errors)
+        })?;
+        let config = Arc::new(config);
+        let store = context.store_of_engine().await.map_err(|error| {
+            Failure::new(
+                Exit::TryAgain,
+                "the database cannot be used, so no letter can be taken",
+            )
+            .because(error)
+        })?;
+        // No worker in this process waits for runs; a serving engine reads its table every second.
+        let intake = Intake::new(store, config.clone(), Arc::new(Notify::new()));
+        let intake = intake.map_err(|error| {
+            Failure::new(
+                Exit::TryAgain,
+                "senders cannot be verified, so no letter can be taken",
+            )
+            .because(error)
+        })?;
+        let overrides = Overrides::read(&self, &intake, &config)?;
+        let files = &self.files;
+        if files.iter().filter(|file| *file == STDIN).count() > 1 {
+            return Err(Failure::new(Exit::Usage, "standard input can be read once only").into());
         }
-        bar.inc(1);
-        reports.push(report);
+        let bar = match files.len() > FILES_WITHOUT_BAR && !context.json() {
+            true => ProgressBar::new(files.len() as u64),
+            false => ProgressBar::hidden(),
+        };
+        let (mut reports, mut result) = (Vec::new(), Ok(()));
+        for file in files {
+            let report = take(file, &intake, &config, &overrides).await;
+            // Every letter is taken, also when the output of the first cannot be written.
+            if !context.json() && result.is_ok() {
+                result = bar.suspend(|| context.screen.line(report.sentence()));
+                let remedies = report.copies.iter().filter_map(|copy| copy.remedy.as_ref());
+                bar.suspend(|| remedies.for_each(|remedy| screen::hint(remedy)));
+            }
+            bar.inc(1);
+            reports.push(report);
+        }
+        bar.finish_and_clear();
+        if context.json() {
+            context.screen.json(&reports)?;
+        }
+        result?;
+        let any = |outcome| reports.iter().any(|report| report.outcome == outcome);
+        // A mail server that pipes letters into this command retries those that end with 75, and
+        // returns the rest.
+        Ok(match (any("refused"), any("deferred")) {
+            (true, _) if reports.iter().any(|report| report.is_missing) => Exit::NoInput,
+            (true, _) => Exit::BadData,
+            (false, true) => Exit::TryAgain,
+            (false, false) => Exit::Ok,
+        })
     }
-    bar.finish_and_clear();
-    if context.json() {
-        context.screen.json(&reports)?;
-    }
-    result?;
-    let any = |outcome| reports.iter().any(|report| report.outcome == outcome);
-    // A mail server that pipes letters into this command retries those that end with 75, and
-    // returns the rest.
-    Ok(match (any("refused"), any("deferred")) {
-        (true, _) if reports.iter().any(|report| report.is_missing) => Exit::NoInput,
-        (true, _) => Exit::BadData,
-        (false, true) => Exit::TryAgain,
-        (false, false) => Exit::Ok,
-    })
 }
 
 /// Envelope fields given on the command line.
@@ -165,25 +145,18 @@ struct Overrides {
 }
 
 impl Overrides {
-    fn read(args: &ArgMatches, intake: &dyn LetterIntake, config: &Config) -> anyhow::Result<Self> {
-        let address = |text: &String| {
-            Address::parse(text).map_err(|error| Failure::new(Exit::Usage, error.to_string()))
-        };
-        let rcpt_to: Vec<Address> = args
-            .get_many("to")
-            .into_iter()
-            .flatten()
-            .map(address)
-            .collect::<Result<_, _>>()?;
+    fn read(typed: &Ingest, intake: &dyn LetterIntake, config: &Config) -> anyhow::Result<Self> {
+        let address = |text: &String| Address::parse(text).map_err(Failure::usage);
+        let rcpt_to: Vec<Address> = typed.to.iter().map(address).collect::<Result<_, _>>()?;
         let is_persona = |to: &&Address| intake.recipient(to).is_ours();
         if let Some(nobody) = rcpt_to.iter().find(|to| !is_persona(to)) {
-            let failure = Failure::new(
+            return refuse(
                 Exit::NoInput,
                 format!("no persona has the address `{nobody}`"),
+                there(config),
             );
-            return Err(failure.hint(there(config)).into());
         }
-        let mail_from = match args.get_one::<String>("from") {
+        let mail_from = match &typed.from {
             None => None,
             Some(null) if null == "<>" => Some(None),
             Some(typed) => Some(Some(address(typed)?)),

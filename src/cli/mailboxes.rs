@@ -3,52 +3,39 @@
 //! `list` reads the database, also beside a running engine; `check` asks the servers and changes
 //! nothing there.
 
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, refuse, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{ImapMailbox, MailTls};
 use crate::domain::Timestamp;
 use crate::gateway::ingress::imap::{self, MailboxProbe};
 use crate::store::{MailboxHealth, RefusedLetter};
-use clap::{Arg, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
 
-pub struct MailboxesCommand;
+/// Show how the IMAP mailboxes fare, and check that they can be read
+#[derive(clap::Subcommand)]
+pub enum MailboxesCommand {
+    /// List mailboxes: last good fetch, letters still to come, letters refused, what is wrong
+    List,
+    /// Log in to mailboxes and look at their folders, changing nothing
+    Check {
+        /// Only this one
+        name: Option<String>,
+    },
+}
+
+impl MailboxesCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        match self {
+            Self::List => list(context).await,
+            Self::Check { name } => check(context, name.as_ref()).await,
+        }
+    }
+}
 
 /// Maximum number of refused letters that `list --json` shows of each mailbox.
 const REFUSED_SHOWN_MAX: u32 = 100;
-
-impl Command for MailboxesCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("mailboxes")
-            .about("Show how the IMAP mailboxes fare, and check that they can be read")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(clap::Command::new("list").about(
-                "List mailboxes: last good fetch, letters still to come, letters refused, what is wrong",
-            ))
-            .subcommand(
-                clap::Command::new("check")
-                    .about("Log in to mailboxes and look at their folders, changing nothing")
-                    .arg(Arg::new("name").value_name("NAME").help("Only this one")),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            match args.subcommand() {
-                Some(("list", _)) => list(context).await,
-                Some((_, args)) => check(context, args.get_one::<String>("name")).await,
-                None => Ok(Exit::Usage),
-            }
-        })
-    }
-}
 
 async fn list(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
@@ -64,22 +51,18 @@ async fn list(context: &CommandContext) -> anyhow::Result<Exit> {
         values.push(record(mailbox, health.as_ref(), refused, now));
         lines.push(as_line(mailbox, health.as_ref(), now));
     }
-    if context.json() {
-        context.screen.json(&values)?;
-        return Ok(Exit::Ok);
-    }
-    let headings = &[
-        "MAILBOX",
-        "SOURCE",
-        "LAST FETCH",
-        "BACKLOG",
-        "REFUSED",
-        "WRONG",
-    ];
-    context
-        .screen
-        .listing(headings, &lines, "no mailbox is configured")?;
-    Ok(Exit::Ok)
+    context.report(&values, |screen| {
+        let headings = &[
+            "MAILBOX",
+            "SOURCE",
+            "LAST FETCH",
+            "BACKLOG",
+            "REFUSED",
+            "WRONG",
+        ];
+        screen.listing(headings, &lines, "no mailbox is configured")?;
+        Ok(())
+    })
 }
 
 fn as_line(mailbox: &ImapMailbox, health: Option<&MailboxHealth>, now: Timestamp) -> Vec<String> {
@@ -183,10 +166,11 @@ async fn check(context: &CommandContext, name: Option<&String>) -> anyhow::Resul
     let named = |mailbox: &&ImapMailbox| name.is_none_or(|name| mailbox.name == *name);
     let mailboxes: Vec<&ImapMailbox> = config.gateway.mailboxes.iter().filter(named).collect();
     if let (Some(name), []) = (name, mailboxes.as_slice()) {
-        let failure = Failure::new(Exit::NoInput, format!("no mailbox `{name}`"));
-        return Err(failure
-            .hint("`attache mailboxes list` shows their names")
-            .into());
+        return refuse(
+            Exit::NoInput,
+            format!("no mailbox `{name}`"),
+            "`attache mailboxes list` shows their names",
+        );
     }
     if mailboxes.is_empty() {
         screen::remark("there is no mailbox: name one in `mailboxes` of configs/gateway.json");
@@ -223,10 +207,11 @@ pub(super) async fn probe(workspace: &Path, mailbox: &ImapMailbox) -> Result<Str
     let said = |probed| format!("`{}` {}", source(mailbox), probe_text(mailbox, probed));
     match probed {
         Ok(probe) => Ok(said(Ok(&probe))),
-        Err(error) => {
-            let failure = Failure::new(Exit::Unavailable, said(Err(&error.in_words())));
-            Err(failure.hint(error.remedy()))
-        }
+        Err(error) => refuse(
+            Exit::Unavailable,
+            said(Err(&error.in_words())),
+            error.remedy(),
+        ),
     }
 }
 

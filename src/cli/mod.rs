@@ -63,7 +63,7 @@ mod args;
 pub use crate::runs::preflight::name_catalog;
 pub use doctor::WorkspaceExaminer;
 pub use init::sample;
-pub use process::exit::{Exit, Failure};
+pub use process::exit::{Exit, Failure, refuse};
 pub use process::protection::protect;
 
 use crate::clock::SystemClock;
@@ -71,9 +71,10 @@ use crate::config::{Config, ConfigErrors};
 use crate::extract;
 use crate::shell;
 use crate::store::{DatabasePlace, OpenError, Store, archive_refusal, refuse_leftovers};
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
-use screen::{Screen, Unwritten};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use futures_util::future::LocalBoxFuture;
+use screen::{Columns, Screen, Unwritten};
+use serde::Serialize;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -90,105 +91,135 @@ pub fn worker(arguments: &[OsString]) -> Option<std::process::ExitCode> {
     }
 }
 
-/// Every command, in the groups and the order of `--help`.
-static COMMANDS: &[(&str, &[&dyn Command])] = &[
-    (
-        "Start",
-        &[
-            &demo::Demo,
-            &setup::SetupCommand,
-            &init::Init,
-            &config::ConfigCommand,
-            &serve::Serve,
-            &ask::Ask,
-            &chat::Chat,
-            &web::WebCommand,
-        ],
-    ),
-    (
-        "Every day",
-        &[
-            &status::StatusCommand,
-            &threads::ThreadsCommand,
-            &approvals::ApprovalsCommand,
-            &drafts::DraftsCommand,
-            &notices::NoticesCommand,
-            &outbox::OutboxCommand,
-            &memory::MemoryCommand,
-            &schedule::ScheduleCommand,
-            &halt::HaltCommand,
-            &halt::ResumeCommand,
-        ],
-    ),
-    (
-        "Look back",
-        &[
-            &runs::RunsCommand,
-            &replay::ReplayCommand,
-            &tail::TailCommand,
-            &usage::UsageCommand,
-        ],
-    ),
-    (
-        "Personas and what they may do",
-        &[
-            &persona::PersonaCommand,
-            &workspace::WorkspaceCommand,
-            &providers::ProvidersCommand,
-            &policy::PolicyCommand,
-            &hooks::HooksCommand,
-            &tools::ToolsCommand,
-            &skills::SkillsCommand,
-            &mcp::McpCommand,
-        ],
-    ),
-    (
-        "Operate",
-        &[
-            &doctor::Doctor,
-            &reload::Reload,
-            &nodes::NodesCommand,
-            &mailboxes::MailboxesCommand,
-            &webhooks::WebhooksCommand,
-            &ingest::Ingest,
-            &import::Import,
-            &migrate::MigrateCommand,
-            &drain::Drain,
-            &backup::Backup,
-            &restore::RestoreCommand,
-            &upgrade::UpgradeCommand,
-            &export::Export,
-            &gc::Gc,
-            &erase::EraseCommand,
-            &packaging::Completions,
-            &packaging::Man,
-        ],
-    ),
+/// An email-native persona engine: a letter arrives, a persona answers it
+#[derive(clap::Parser)]
+#[command(version)]
+struct AttacheArgs {
+    /// Workspace to work on [default: the current folder]
+    #[arg(long, value_name = "DIR", env = "ATTACHE_WORKSPACE", global = true, help_heading = EVERYWHERE)]
+    workspace: Option<PathBuf>,
+    /// Print one JSON value instead of text
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    json: bool,
+    /// Begin lists in a pipe with the names of their columns
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    header: bool,
+    /// Log lines to show on stderr, such as `info` or `attache::gateway=debug,warn`
+    #[arg(long, value_name = "FILTER", env = "ATTACHE_LOG", global = true, help_heading = EVERYWHERE)]
+    log: Option<String>,
+    /// Shape of log lines [default: text]
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"], global = true, help_heading = EVERYWHERE)]
+    log_format: Option<String>,
+    #[command(subcommand)]
+    command: AnyCommand,
+}
+
+/// Heading of the options that every command takes, so that a command's own options stand together.
+const EVERYWHERE: &str = "Everywhere";
+
+// Every command, in the order of `--help`. Fields are flags, and their comments are the help. A command prints through
+// [`CommandContext::screen`] only (a closed pipe must not panic) and respects `--json` there. It returns errors as values:
+// [`Failure`] where an exit code or a hint is known, any other error with anyhow context. To add one, copy `gc.rs`, add `mod x;`,
+// a variant here, and its arm in `dispatch`.
+#[derive(clap::Subcommand)]
+enum AnyCommand {
+    // Start
+    Demo(demo::Demo),
+    /// Ask for domain, ways in and out and model, check each at its server, and write the workspace
+    Setup,
+    Init(init::Init),
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    Serve(serve::Serve),
+    Ask(ask::Ask),
+    Chat(chat::Chat),
+    #[command(subcommand)]
+    Web(web::WebCommand),
+    // Every day
+    /// Say whether an engine serves, what waits, what failed and what it costs today; exits with 3 when none serves, or its database does not answer
+    #[command(
+        after_help = "It looks and changes nothing. `attache doctor` examines the installation."
+    )]
+    Status,
+    #[command(subcommand)]
+    Threads(threads::ThreadsCommand),
+    #[command(subcommand)]
+    Approvals(approvals::ApprovalsCommand),
+    #[command(subcommand)]
+    Drafts(drafts::DraftsCommand),
+    #[command(subcommand)]
+    Notices(notices::NoticesCommand),
+    #[command(subcommand)]
+    Outbox(outbox::OutboxCommand),
+    #[command(subcommand)]
+    Memory(memory::MemoryCommand),
+    #[command(subcommand)]
+    Schedule(schedule::ScheduleCommand),
+    Halt(halt::HaltCommand),
+    Resume(halt::ResumeCommand),
+    // Look back
+    #[command(subcommand)]
+    Runs(runs::RunsCommand),
+    Replay(replay::ReplayCommand),
+    Tail(tail::TailCommand),
+    Usage(usage::UsageCommand),
+    // Personas and what they may do
+    #[command(subcommand)]
+    Persona(persona::PersonaCommand),
+    #[command(subcommand)]
+    Workspace(workspace::WorkspaceCommand),
+    #[command(subcommand)]
+    Providers(providers::ProvidersCommand),
+    #[command(subcommand)]
+    Policy(policy::PolicyCommand),
+    #[command(subcommand)]
+    Hooks(hooks::HooksCommand),
+    #[command(subcommand)]
+    Tools(tools::ToolsCommand),
+    #[command(subcommand)]
+    Skills(skills::SkillsCommand),
+    #[command(subcommand)]
+    Mcp(mcp::McpCommand),
+    // Operate
+    Doctor(doctor::Doctor),
+    /// Let the engine that works here read its configuration again, now
+    #[command(
+        after_help = "It does so by itself within seconds after an edit; this command asks at once (SIGHUP) and says what became of \
+                      it. A faulty file leaves what was good before in force: then each problem is printed, and the exit code is 65. \
+                      It is 69 without an engine, and 75 when that does not answer within half a minute. \
+                      Work that has begun goes on with what it began with."
+    )]
+    Reload,
+    #[command(subcommand)]
+    Nodes(nodes::NodesCommand),
+    #[command(subcommand)]
+    Mailboxes(mailboxes::MailboxesCommand),
+    #[command(subcommand)]
+    Webhooks(webhooks::WebhooksCommand),
+    Ingest(ingest::Ingest),
+    Import(import::Import),
+    Migrate(migrate::MigrateCommand),
+    /// Work off the runs and mails that are due, then end; exit code 1 if a run failed
+    Drain,
+    Backup(backup::Backup),
+    Restore(restore::RestoreCommand),
+    Upgrade(upgrade::UpgradeCommand),
+    #[command(subcommand)]
+    Export(export::Export),
+    Gc(gc::Gc),
+    Erase(erase::EraseCommand),
+    Completions(packaging::Completions),
+    Man(packaging::Man),
+}
+
+/// The groups of `--help`, each with its first command.
+const GROUPS: &[(&str, &str)] = &[
+    ("demo", "Start"),
+    ("status", "Every day"),
+    ("runs", "Look back"),
+    ("persona", "Personas and what they may do"),
+    ("doctor", "Operate"),
 ];
-
-fn commands() -> impl Iterator<Item = &'static dyn Command> {
-    COMMANDS.iter().flat_map(|(_, group)| group.iter().copied())
-}
-
-/// One command of `attache`.
-///
-/// Implementations are unit structs. Print through [`CommandContext::screen`] only (a closed pipe must not
-/// panic) and respect `--json` there; return errors as values: [`Failure`] where an exit code or a
-/// hint is known, any other error with anyhow context. To add a command, copy `gc.rs`, add
-/// `mod x;` and a line in [`COMMANDS`].
-pub trait Command: Sync {
-    /// Builds its name, help and arguments. The caller adds global arguments.
-    fn clap(&self) -> clap::Command;
-    /// Filter of log lines when neither `--log` nor `ATTACHE_LOG` is given.
-    fn default_log(&self) -> &'static str {
-        "warn"
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>>;
-}
 
 /// Values that every command may use.
 pub struct CommandContext {
@@ -212,6 +243,29 @@ impl CommandContext {
     /// Reports whether stdout is a terminal.
     pub fn terminal(&self) -> bool {
         self.screen.is_terminal()
+    }
+    /// Prints a value as JSON, or as text without `--json`.
+    pub fn report(
+        &self,
+        value: &impl Serialize,
+        text: impl FnOnce(&Screen) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Exit> {
+        match self.json() {
+            true => self.screen.json(value)?,
+            false => text(&self.screen)?,
+        }
+        Ok(Exit::Ok)
+    }
+    /// Prints a listing, as [`Screen::list`] does.
+    pub fn list<'c, T: Serialize>(
+        &self,
+        items: &[T],
+        columns: impl Into<Columns<'c>>,
+        nothing: &str,
+        row: impl Fn(&T) -> Vec<String>,
+    ) -> anyhow::Result<Exit> {
+        self.screen.list(items, columns, nothing, row)?;
+        Ok(Exit::Ok)
     }
     /// Refuses a folder that is no workspace, so that a typing error creates no empty database, and one in which a restore did
     /// not end, whose files may be some of those that it is to have.
@@ -241,25 +295,32 @@ impl CommandContext {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 let message = format!("`{}` cannot be opened: {error}", self.workspace.display());
                 let owner = self.workspace.metadata().map(|folder| folder.uid());
-                let hint = match owner {
-                    Ok(uid) => {
-                        format!("it belongs to the user with the number {uid}: work as that user")
-                    }
-                    Err(_) => "`ls -ld` on the folders above it shows whose they are".to_owned(),
-                };
-                return Err(Failure::new(Exit::Workspace, message).hint(hint));
+                return refuse(
+                    Exit::Workspace,
+                    message,
+                    match owner {
+                        Ok(uid) => {
+                            format!(
+                                "it belongs to the user with the number {uid}: work as that user"
+                            )
+                        }
+                        Err(_) => {
+                            "`ls -ld` on the folders above it shows whose they are".to_owned()
+                        }
+                    },
+                );
             }
             _ => {}
         }
         self.refuse_half_restored()?;
-        let message = format!(
-            "`{}` is not a workspace: it has no folder `configs`",
-            self.workspace.display()
-        );
-        Err(Failure::new(Exit::Workspace, message)
-            .hint(
-                "make one with `attache init DIR --domain DOMAIN --owner ADDRESS`, or name one with --workspace DIR",
-            ))
+        refuse(
+            Exit::Workspace,
+            format!(
+                "`{}` is not a workspace: it has no folder `configs`",
+                self.workspace.display()
+            ),
+            "make one with `attache init DIR --domain DOMAIN --owner ADDRESS`, or name one with --workspace DIR",
+        )
     }
     /// Returns the file of the database, for what copies or replaces it.
     ///
@@ -269,10 +330,11 @@ impl CommandContext {
         if let Some(file) = place.file() {
             return Ok(file.to_owned());
         }
-        let message = format!("the database is no file: it is {}", place.shown());
-        Err(Failure::new(Exit::Usage, message)
-            .hint("copy it with the tools of PostgreSQL, such as `pg_dump` and pgBackRest, and the folders of the workspace beside it")
-            .into())
+        refuse(
+            Exit::Usage,
+            format!("the database is no file: it is {}", place.shown()),
+            "copy it with the tools of PostgreSQL, such as `pg_dump` and pgBackRest, and the folders of the workspace beside it",
+        )
     }
 
     /// Opens the database beside a running engine, for listings and requests.
@@ -386,103 +448,93 @@ fn complained(error: &anyhow::Error, json: bool) -> Exit {
 }
 
 async fn dispatch(matches: &ArgMatches, program: String) -> anyhow::Result<Exit> {
-    let (name, args) = matches.subcommand().unwrap_or(("", matches));
-    let Some(command) = commands().find(|command| command.clap().get_name() == name) else {
-        return Err(Failure::new(Exit::Usage, format!("no command `{name}`")).into());
-    };
-    let filter = matches
-        .get_one::<String>("log")
-        .map_or(command.default_log(), String::as_str);
-    let json_logs = matches
-        .get_one::<String>("log-format")
-        .is_some_and(|format| format == "json");
+    let line = AttacheArgs::from_arg_matches(matches)?;
+    let filter = line.log.as_deref().unwrap_or(match line.command {
+        AnyCommand::Serve(_) => "info,tokio_cron_scheduler=warn",
+        AnyCommand::Upgrade(_) => "attache::store=info,warn",
+        // A resolver that is not reached is told in the report.
+        AnyCommand::Setup => "error",
+        _ => "warn",
+    });
+    let json_logs = line.log_format.is_some_and(|format| format == "json");
     let _flush = process::logging::start(filter, json_logs)?;
-    let named = matches
-        .get_one::<PathBuf>("workspace")
-        .map_or(Path::new("."), PathBuf::as_path);
-    let workspace = std::path::absolute(named)
+    let workspace = std::path::absolute(line.workspace.unwrap_or_else(|| ".".into()))
         .map_err(|source| Failure::new(Exit::Usage, "no such workspace path").because(source))?;
     let context = CommandContext {
         workspace,
         program,
-        screen: Arc::new(
-            Screen::stdout(matches.get_flag("json")).with_header(matches.get_flag("header")),
-        ),
+        screen: Arc::new(Screen::stdout(line.json).with_header(line.header)),
     };
+    let (name, args) = matches.subcommand().unwrap_or(("", matches));
     tracing::debug!(command = name, workspace = %context.workspace.display(), "command starts");
-    command.run(&context, args).await
+    // The futures are large: each is boxed.
+    let work: LocalBoxFuture<'_, anyhow::Result<Exit>> = match line.command {
+        AnyCommand::Demo(it) => Box::pin(it.run(&context)),
+        AnyCommand::Setup => Box::pin(setup::setup(&context, args)),
+        AnyCommand::Init(it) => Box::pin(it.run(&context)),
+        AnyCommand::Config(it) => Box::pin(it.run(&context)),
+        AnyCommand::Serve(it) => Box::pin(it.run(&context)),
+        AnyCommand::Ask(it) => Box::pin(it.run(&context)),
+        AnyCommand::Chat(it) => Box::pin(it.run(&context)),
+        AnyCommand::Web(it) => Box::pin(it.run(&context)),
+        AnyCommand::Status => Box::pin(status::status(&context)),
+        AnyCommand::Threads(it) => Box::pin(it.run(&context)),
+        AnyCommand::Approvals(it) => Box::pin(it.run(&context)),
+        AnyCommand::Drafts(it) => Box::pin(it.run(&context)),
+        AnyCommand::Notices(it) => Box::pin(it.run(&context)),
+        AnyCommand::Outbox(it) => Box::pin(it.run(&context)),
+        AnyCommand::Memory(it) => Box::pin(it.run(&context)),
+        AnyCommand::Schedule(it) => Box::pin(it.run(&context)),
+        AnyCommand::Halt(it) => Box::pin(it.run(&context)),
+        AnyCommand::Resume(it) => Box::pin(it.run(&context)),
+        AnyCommand::Runs(it) => Box::pin(it.run(&context)),
+        AnyCommand::Replay(it) => Box::pin(it.run(&context)),
+        AnyCommand::Tail(it) => Box::pin(it.run(&context)),
+        AnyCommand::Usage(it) => Box::pin(it.run(&context)),
+        AnyCommand::Persona(it) => Box::pin(it.run(&context)),
+        AnyCommand::Workspace(it) => Box::pin(it.run(&context)),
+        AnyCommand::Providers(it) => Box::pin(it.run(&context)),
+        AnyCommand::Policy(it) => Box::pin(it.run(&context)),
+        AnyCommand::Hooks(it) => Box::pin(it.run(&context)),
+        AnyCommand::Tools(it) => Box::pin(it.run(&context)),
+        AnyCommand::Skills(it) => Box::pin(it.run(&context)),
+        AnyCommand::Mcp(it) => Box::pin(it.run(&context)),
+        AnyCommand::Doctor(it) => Box::pin(it.run(&context)),
+        AnyCommand::Reload => Box::pin(reload::reload(&context)),
+        AnyCommand::Nodes(it) => Box::pin(it.run(&context)),
+        AnyCommand::Mailboxes(it) => Box::pin(it.run(&context)),
+        AnyCommand::Webhooks(it) => Box::pin(it.run(&context)),
+        AnyCommand::Ingest(it) => Box::pin(it.run(&context)),
+        AnyCommand::Import(it) => Box::pin(it.run(&context)),
+        AnyCommand::Migrate(it) => Box::pin(it.run(&context)),
+        AnyCommand::Drain => Box::pin(drain::drain(&context)),
+        AnyCommand::Backup(it) => Box::pin(it.run(&context)),
+        AnyCommand::Restore(it) => Box::pin(it.run(&context)),
+        AnyCommand::Upgrade(it) => Box::pin(it.run(&context)),
+        AnyCommand::Export(it) => Box::pin(it.run(&context)),
+        AnyCommand::Gc(it) => Box::pin(it.run(&context)),
+        AnyCommand::Erase(it) => Box::pin(it.run(&context)),
+        AnyCommand::Completions(it) => Box::pin(it.run(&context)),
+        AnyCommand::Man(it) => Box::pin(it.run(&context)),
+    };
+    work.await
 }
 
-/// The whole command line, for parsing and for `--help`.
+/// The whole command line, with its commands listed by their groups.
 pub fn command() -> clap::Command {
-    clap::Command::new("attache")
-        .about("An email-native persona engine: a letter arrives, a persona answers it")
-        .version(env!("CARGO_PKG_VERSION"))
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .args(global_args())
-        .subcommands(commands().map(Command::clap))
-        .help_template(format!(
-            "{{about}}\n\n{{usage-heading}} {{usage}}\n{}\nOptions:\n{{options}}",
-            listed()
-        ))
-}
-
-/// Lists the commands by their groups.
-fn listed() -> String {
-    let mut text = String::new();
-    for (group, commands) in COMMANDS {
-        text.push_str(&format!("\n{group}:\n"));
-        for command in *commands {
-            let command = command.clap();
-            let about = command.get_about().map(ToString::to_string);
-            let name = command.get_name();
-            text.push_str(&format!("  {name:11}  {}\n", about.unwrap_or_default()));
+    let command = AttacheArgs::command().mut_subcommand("setup", setup::arguments);
+    let mut listed = String::new();
+    for command in command.get_subcommands() {
+        let name = command.get_name();
+        if let Some((group, _)) = GROUPS.iter().find(|(_, first)| *first == name) {
+            listed.push_str(&format!("\n{group}:\n"));
         }
+        let about = command.get_about().map(ToString::to_string);
+        listed.push_str(&format!("  {name:11}  {}\n", about.unwrap_or_default()));
     }
-    text
-}
-
-/// Heading of the options that every command takes, so that a command's own options stand together.
-const EVERYWHERE: &str = "Everywhere";
-
-fn global_args() -> [Arg; 5] {
-    [
-        Arg::new("workspace")
-            .long("workspace")
-            .value_name("DIR")
-            .env("ATTACHE_WORKSPACE")
-            .value_parser(clap::value_parser!(PathBuf))
-            .global(true)
-            .help_heading(EVERYWHERE)
-            .help("Workspace to work on [default: the current folder]"),
-        Arg::new("json")
-            .long("json")
-            .action(ArgAction::SetTrue)
-            .global(true)
-            .help_heading(EVERYWHERE)
-            .help("Print one JSON value instead of text"),
-        Arg::new("header")
-            .long("header")
-            .action(ArgAction::SetTrue)
-            .global(true)
-            .help_heading(EVERYWHERE)
-            .help("Begin lists in a pipe with the names of their columns"),
-        Arg::new("log")
-            .long("log")
-            .value_name("FILTER")
-            .env("ATTACHE_LOG")
-            .global(true)
-            .help_heading(EVERYWHERE)
-            .help("Log lines to show on stderr, such as `info` or `attache::gateway=debug,warn`"),
-        Arg::new("log-format")
-            .long("log-format")
-            .value_name("FORMAT")
-            .value_parser(["text", "json"])
-            .global(true)
-            .help_heading(EVERYWHERE)
-            .help("Shape of log lines [default: text]"),
-    ]
+    command.help_template(format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n{listed}\nOptions:\n{{options}}"
+    ))
 }
 
 #[cfg(test)]

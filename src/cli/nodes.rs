@@ -1,48 +1,27 @@
 //! `attache nodes list|drain`: the engines that work on one database, and their orderly end.
 
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, refuse, screen};
 use crate::store::{NodeRecord, Store, working_engine};
-use clap::{Arg, ArgMatches};
-use futures_util::future::BoxFuture;
 
-pub struct NodesCommand;
+/// List the engines that share a database on PostgreSQL, and have one end in order
+#[derive(clap::Subcommand)]
+pub enum NodesCommand {
+    /// List nodes: where they are, what they do, and for how long the server holds them alive
+    List,
+    /// Have a node take nothing more, end its work and stop; the others go on
+    Drain {
+        /// Its number, or its host where that is one node's, as `list` shows them
+        node: String,
+    },
+}
 
-impl Command for NodesCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("nodes")
-            .about("List the engines that share a database on PostgreSQL, and have one end in order")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(clap::Command::new("list").about(
-                "List nodes: where they are, what they do, and for how long the server holds them alive",
-            ))
-            .subcommand(
-                clap::Command::new("drain")
-                    .about("Have a node take nothing more, end its work and stop; the others go on")
-                    .arg(
-                        Arg::new("node")
-                            .value_name("NODE")
-                            .required(true)
-                            .help("Its number, or its host where that is one node's, as `list` shows them"),
-                    ),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let store = context.store_of_engine().await?;
-            match args.subcommand() {
-                Some(("list", _)) => list(context, &store).await,
-                Some((_, args)) => {
-                    let named = args.get_one::<String>("node");
-                    drain(context, &store, named.map_or("", String::as_str)).await
-                }
-                None => Ok(Exit::Usage),
-            }
-        })
+impl NodesCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let store = context.store_of_engine().await?;
+        match self {
+            Self::List => list(context, &store).await,
+            Self::Drain { node } => drain(context, &store, &node).await,
+        }
     }
 }
 
@@ -59,10 +38,7 @@ async fn list(context: &CommandContext, store: &Store) -> anyhow::Result<Exit> {
         "WORKSPACE",
     ]);
     let columns = columns.optional(&["CLOCK", "PID", "ROLES"]);
-    context
-        .screen
-        .list(&nodes, columns, "no node is at work", as_line)?;
-    Ok(Exit::Ok)
+    context.list(&nodes, columns, "no node is at work", as_line)
 }
 
 fn as_line(node: &NodeRecord) -> Vec<String> {
@@ -105,23 +81,26 @@ async fn drain(context: &CommandContext, store: &Store, named: &str) -> anyhow::
     let node = match meant.as_slice() {
         [node] => *node,
         [] => {
-            let failure = Failure::new(Exit::NoInput, format!("no node `{named}`"));
-            return Err(failure.hint("`attache nodes list` shows them").into());
+            return refuse(
+                Exit::NoInput,
+                format!("no node `{named}`"),
+                "`attache nodes list` shows them",
+            );
         }
         several => {
-            let says = format!("`{named}` has {} nodes", several.len());
-            let failure = Failure::new(Exit::NoInput, says);
-            return Err(failure
-                .hint("name one by its number, as `attache nodes list` shows it")
-                .into());
+            return refuse(
+                Exit::NoInput,
+                format!("`{named}` has {} nodes", several.len()),
+                "name one by its number, as `attache nodes list` shows it",
+            );
         }
     };
     if node.lease_ms.is_none() {
-        let says = "the engine of a database in a file ends by a signal";
-        let failure = Failure::new(Exit::Failed, says);
-        return Err(failure
-            .hint(format!("`kill {}`, or `systemctl stop attache`", node.pid))
-            .into());
+        return refuse(
+            Exit::Failed,
+            "the engine of a database in a file ends by a signal",
+            format!("`kill {}`, or `systemctl stop attache`", node.pid),
+        );
     }
     store.ask_node_to_drain(node.epoch).await?;
     if !context.json() {

@@ -1,68 +1,44 @@
 //! `attache notices list|show`: notices sent to the owner by mail, and pending ones.
 
-use super::args::number;
 use super::screen::Columns;
-use super::{Command, CommandContext, Exit, Failure};
-use crate::store::{ListPage, Notified, Store, StoreError};
-use clap::{Arg, ArgMatches, value_parser};
-use futures_util::future::BoxFuture;
+use super::{CommandContext, Exit, Failure};
+use crate::store::{ListPage, NoticeFold, Notified, Store, StoreError};
+use clap::value_parser;
 
-pub struct NoticesCommand;
+/// List and show what went wrong, whether or not the owner was notified by mail
+#[derive(clap::Subcommand)]
+pub enum NoticesCommand {
+    /// List causes with their events as the mails fold them, the newest first
+    List {
+        /// Show so many lines at most
+        #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+    },
+    /// Show the events of a cause, or one of them
+    Show {
+        /// A cause as `list` shows it, or the id of one notice, or the last or first characters of it
+        #[arg(value_name = "CAUSE|ID")]
+        which: String,
+        /// Show so many events at most, the newest
+        #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+    },
+}
 
-impl Command for NoticesCommand {
-    fn clap(&self) -> clap::Command {
-        let limit = |help: &'static str| {
-            Arg::new("limit")
-                .long("limit")
-                .value_name("N")
-                .value_parser(value_parser!(u32).range(1..=10_000))
-                .default_value("50")
-                .help(help)
-        };
-        let which = Arg::new("which").value_name("CAUSE|ID").required(true).help(
-            "A cause as `list` shows it, or the id of one notice, or the last or first characters of it",
-        );
-        clap::Command::new("notices")
-            .about("List and show what went wrong, whether or not the owner was notified by mail")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(
-                clap::Command::new("list")
-                    .about("List causes with their events as the mails fold them, the newest first")
-                    .arg(limit("Show so many lines at most")),
-            )
-            .subcommand(
-                clap::Command::new("show")
-                    .about("Show the events of a cause, or one of them")
-                    .arg(which)
-                    .arg(limit("Show so many events at most, the newest")),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let Some((command, args)) = args.subcommand() else {
-                return Ok(Exit::Usage);
-            };
-            let store = context.shared_store().await?;
-            match command {
-                "list" => list(context, &store, number(args, "limit")).await?,
-                _ => show(context, &store, args).await?,
-            }
-            Ok(Exit::Ok)
-        })
+impl NoticesCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let store = context.shared_store().await?;
+        match self {
+            Self::List { limit } => list(context, &store, limit).await?,
+            Self::Show { which, limit } => show(context, &store, &which, limit).await?,
+        }
+        Ok(Exit::Ok)
     }
 }
 
 async fn list(context: &CommandContext, store: &Store, limit: u32) -> anyhow::Result<()> {
     let folds = store.list_notices(ListPage::first(limit)).await?;
-    if context.json() {
-        return context.screen.json(&folds);
-    }
-    let rows = folds.iter().map(|fold| {
+    let row = |fold: &NoticeFold| {
         let (notified_at, delivery) = notified_cells(fold.notified.as_ref());
         vec![
             fold.cause.clone(),
@@ -74,24 +50,25 @@ async fn list(context: &CommandContext, store: &Store, limit: u32) -> anyhow::Re
             fold.delivery_state.clone().unwrap_or_default(),
             fold.summary.clone(),
         ]
-    });
+    };
     let headings = [
         "CAUSE", "EVENTS", "FIRST", "LAST", "NOTIFIED", "DELIVERY", "MAIL", "NEWEST",
     ];
     let columns = Columns::of(&headings)
         .main("CAUSE")
         .optional(&["FIRST", "DELIVERY", "NOTIFIED", "MAIL", "EVENTS"]);
-    Ok(context
+    context
         .screen
-        .listing(columns, &rows.collect::<Vec<_>>(), "there is no notice")?)
+        .list(&folds, columns, "there is no notice", row)
 }
 
-async fn show(context: &CommandContext, store: &Store, args: &ArgMatches) -> anyhow::Result<()> {
-    let which = args
-        .get_one::<String>("which")
-        .map(String::as_str)
-        .unwrap_or_default();
-    let limit = usize::try_from(number(args, "limit")).unwrap_or(usize::MAX);
+async fn show(
+    context: &CommandContext,
+    store: &Store,
+    which: &str,
+    limit: u32,
+) -> anyhow::Result<()> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut events = store.notices_of_cause(which, limit).await?;
     if events.is_empty() {
         let one = store.find_notice(which).await;

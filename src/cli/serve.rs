@@ -3,7 +3,7 @@
 use super::doctor::WorkspaceExaminer;
 use super::process::addresses::unbound_hint;
 use super::process::other::is_stopped;
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, refuse, screen};
 use crate::app::{self, Engine, NodeRole, NodeRoles, service_manager};
 use crate::clock::SystemClock;
 use crate::config::{Config, ListenAddress};
@@ -12,8 +12,6 @@ use crate::gateway::notices::Notices;
 use crate::store::{give_up_spare_room, keep_spare_room, working_engine};
 use crate::text::plural;
 use anyhow::Context as _;
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -28,40 +26,29 @@ const ADDRESS_PAUSE: Duration = Duration::from_millis(100);
 /// Further signals within this time of the first count as one request.
 const ONE_WISH: Duration = Duration::from_secs(1);
 
-pub struct Serve;
+/// Take letters, run schedules, answer and send, until SIGTERM or SIGINT
+#[derive(clap::Args)]
+pub struct Serve {
+    /// Replace the engine that has this workspace, for one that hangs: nobody asks it, and it can store nothing more
+    #[arg(long)]
+    take_over: bool,
+    /// Do only a part of the work, where several engines share a database on PostgreSQL; without it, everything
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_parser = NodeRole::ALL.map(|(name, _)| name),
+        action = clap::ArgAction::Set
+    )]
+    roles: Option<Vec<String>>,
+}
 
-impl Command for Serve {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("serve")
-            .about("Take letters, run schedules, answer and send, until SIGTERM or SIGINT")
-            .arg(Arg::new("take-over").long("take-over").action(ArgAction::SetTrue).help(
-                "Replace the engine that has this workspace, for one that hangs: nobody asks it, and it can store nothing more",
-            ))
-            .arg(
-                Arg::new("roles")
-                    .long("roles")
-                    .value_name("ROLES")
-                    .value_delimiter(',')
-                    .value_parser(NodeRole::ALL.map(|(name, _)| name))
-                    .help("Do only a part of the work, where several engines share a database on PostgreSQL; without it, everything"),
-            )
-    }
-    fn default_log(&self) -> &'static str {
-        // The ticker logs its own life cycle at `info`, which is of no use to an operator.
-        "info,tokio_cron_scheduler=warn"
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let roles = match args.get_many::<String>("roles") {
-                Some(names) => NodeRoles::of(names.map(String::as_str)),
-                None => NodeRoles::all(),
-            };
-            serve(context, args.get_flag("take-over"), roles).await
-        })
+impl Serve {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let roles = match &self.roles {
+            Some(names) => NodeRoles::of(names.iter().map(String::as_str)),
+            None => NodeRoles::all(),
+        };
+        serve(context, self.take_over, roles).await
     }
 }
 
@@ -117,8 +104,7 @@ pub(super) async fn serve(
     tokio::select! {
         served = serving => served.map(|()| Exit::Ok),
         () = signals.another() => {
-            let failure = Failure::new(Exit::Failed, "stopped by a second signal, without waiting for running work");
-            Err(failure.hint("nothing is lost: the next start goes on where this one stopped").into())
+            refuse(Exit::Failed, "stopped by a second signal, without waiting for running work", "nothing is lost: the next start goes on where this one stopped")
         }
     }
 }
@@ -143,12 +129,13 @@ fn refuse_stopped(context: &CommandContext, config: &Config) -> Result<(), Failu
     if !is_stopped(&pid) || !keeps {
         return Ok(());
     }
-    let says =
-        format!("process {pid} works on this workspace, is stopped, and keeps its addresses");
-    let hint = format!(
-        "`kill -9 {pid}` ends it, then `attache serve` goes on where it was; nothing was changed"
-    );
-    Err(Failure::new(Exit::Workspace, says).hint(hint))
+    refuse(
+        Exit::Workspace,
+        format!("process {pid} works on this workspace, is stopped, and keeps its addresses"),
+        format!(
+            "`kill -9 {pid}` ends it, then `attache serve` goes on where it was; nothing was changed"
+        ),
+    )
 }
 
 /// Binds the listeners; with `take_over` it retries, because a replaced engine notices within a

@@ -2,68 +2,49 @@
 
 use super::args::instant;
 use super::screen::Columns;
-use super::{Command, CommandContext, Exit};
+use super::{CommandContext, Exit};
 use crate::clock::{Clock, SystemClock};
 use crate::config::dollars;
 use crate::domain::Timestamp;
 use crate::store::{AccountLine, BudgetRecord, Store, UsageBy, UsageSince, UsageSum};
 use crate::text::plural;
-use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
-use futures_util::future::BoxFuture;
+use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 
-pub struct UsageCommand;
+/// Show what calls used and cost, and what may still be spent
+#[derive(clap::Args)]
+pub struct UsageCommand {
+    /// Only calls since then: `30m`, `24h`, `7d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z
+    #[arg(long, value_name = "TIME", default_value = "30d")]
+    since: String,
+    /// Sum up by this
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "day",
+        value_parser = PossibleValuesParser::new(UsageBy::ALL.iter().map(|by| by.as_str()))
+    )]
+    by: String,
+    /// Show every budget instead: spent, reserved for calls in flight, left, and where it was set
+    #[arg(long)]
+    budgets: bool,
+}
+
+impl UsageCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let store = context.shared_store().await?;
+        if self.budgets {
+            budgets(context, &store).await?;
+            return Ok(Exit::Ok);
+        }
+        let by = UsageBy::parse(&self.by).unwrap_or(UsageBy::Day);
+        sums(context, &store, instant(&self.since)?, by).await?;
+        Ok(Exit::Ok)
+    }
+}
 
 /// Maximum lines of one listing.
 const LINES_MAX: usize = 1000;
-
-impl Command for UsageCommand {
-    fn clap(&self) -> clap::Command {
-        let words = PossibleValuesParser::new(UsageBy::ALL.iter().map(|by| by.as_str()));
-        clap::Command::new("usage")
-            .about("Show what calls used and cost, and what may still be spent")
-            .arg(
-                Arg::new("since")
-                    .long("since")
-                    .value_name("TIME")
-                    .default_value("30d")
-                    .help("Only calls since then: `30m`, `24h`, `7d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z"),
-            )
-            .arg(
-                Arg::new("by")
-                    .long("by")
-                    .value_name("WHAT")
-                    .value_parser(words)
-                    .default_value("day")
-                    .help("Sum up by this"),
-            )
-            .arg(Arg::new("budgets").long("budgets").action(ArgAction::SetTrue).help(
-                "Show every budget instead: spent, reserved for calls in flight, left, and where it was set",
-            ))
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let store = context.shared_store().await?;
-            if args.get_flag("budgets") {
-                budgets(context, &store).await?;
-                return Ok(Exit::Ok);
-            }
-            let since = args
-                .get_one::<String>("since")
-                .map_or("30d", String::as_str);
-            let by = args
-                .get_one::<String>("by")
-                .and_then(|word| UsageBy::parse(word))
-                .unwrap_or(UsageBy::Day);
-            sums(context, &store, instant(since)?, by).await?;
-            Ok(Exit::Ok)
-        })
-    }
-}
 
 async fn sums(
     context: &CommandContext,

@@ -1,7 +1,7 @@
 //! Runs, forks, threads and letters by what a person types: an id, a piece of it, or `last`.
 
 use crate::cli::screen::one_line;
-use crate::cli::{Exit, Failure};
+use crate::cli::{Exit, Failure, refuse};
 use crate::domain::mail::filed;
 use crate::domain::{MessageId, RunId, ThreadId};
 use crate::replay::{RunRecord, load_run};
@@ -32,10 +32,11 @@ pub async fn named(store: &Store, id: &str) -> anyhow::Result<Named> {
                 if id == LAST {
                     return Err(no_such_run(store, of_runs).await);
                 }
-                let message = format!("no run and no thread `{id}`");
-                Err(Failure::new(Exit::NoInput, message)
-                    .hint(id_hint("`attache runs list`"))
-                    .into())
+                refuse(
+                    Exit::NoInput,
+                    format!("no run and no thread `{id}`"),
+                    id_hint("`attache runs list`"),
+                )
             }
             (StoreError::Missing { .. }, Err(of_threads)) => Err(of_threads.into()),
             _ => Err(of_runs.into()),
@@ -86,10 +87,11 @@ pub async fn run_of(store: &Store, id: &str, done: &str) -> anyhow::Result<RunId
     match store.find_fork(id).await {
         Ok(fork) if matches!(error, StoreError::Missing { .. }) => {
             let of = store.run_of_fork(&fork).await?;
-            let message = format!("`{id}` is a fork, and only runs can be {done}");
-            let hint =
-                format!("it was forked from run {of}; `attache replay show {fork}` shows it");
-            Err(Failure::new(Exit::Usage, message).hint(hint).into())
+            refuse(
+                Exit::Usage,
+                format!("`{id}` is a fork, and only runs can be {done}"),
+                format!("it was forked from run {of}; `attache replay show {fork}` shows it"),
+            )
         }
         _ => Err(no_such_run(store, error).await),
     }

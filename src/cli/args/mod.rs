@@ -3,51 +3,36 @@
 pub mod in_force;
 pub mod lookup;
 
-use super::{CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, Failure, refuse};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{Address, PersonaId, Timestamp};
 use crate::store::Store;
-use clap::{Arg, ArgMatches, value_parser};
+use clap::value_parser;
 use std::time::Duration;
 
 /// Earliest instant that is accepted.
 const THE_FIRST: &str = "1970-01-01T00:00:00Z";
 
-/// Argument for an id, or a prefix or suffix of it.
-pub fn id_arg() -> Arg {
-    Arg::new("id")
-        .value_name("ID")
-        .required(true)
-        .help("Its id, or the last or first characters of it")
+/// The page of a listing.
+#[derive(clap::Args)]
+pub struct PageArgs {
+    /// Only this persona's
+    #[arg(long, value_name = "ID")]
+    pub persona: Option<String>,
+    /// Show so many at most
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: u32,
+    /// Pass over so many first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub offset: u32,
 }
 
-/// Arguments for the persona, the limit and the offset of a listing.
-pub fn page_args() -> [Arg; 3] {
-    let number = |name: &'static str, default: &'static str| {
-        Arg::new(name)
-            .long(name)
-            .value_name("N")
-            .value_parser(value_parser!(u32))
-            .default_value(default)
-    };
-    [
-        Arg::new("persona")
-            .long("persona")
-            .value_name("ID")
-            .help("Only this persona's"),
-        number("limit", "50").help("Show so many at most"),
-        number("offset", "0").help("Pass over so many first"),
-    ]
-}
-
-/// Argument for the most entries of a listing without pages.
-pub fn limit_arg() -> Arg {
-    Arg::new("limit")
-        .long("limit")
-        .value_name("N")
-        .value_parser(value_parser!(u32).range(1..=10_000))
-        .default_value("50")
-        .help("Show so many at most")
+/// The most entries of a listing without pages.
+#[derive(clap::Args)]
+pub struct LimitArg {
+    /// Show so many at most
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..=10_000))]
+    pub limit: u32,
 }
 
 /// The persona given by `--persona`; one whose folder was removed still has its rows.
@@ -57,23 +42,23 @@ pub fn limit_arg() -> Arg {
 pub async fn persona_of(
     context: &CommandContext,
     store: &Store,
-    args: &ArgMatches,
+    typed: Option<String>,
 ) -> anyhow::Result<Option<PersonaId>> {
-    let Some(typed) = args.get_one::<String>("persona") else {
+    let Some(typed) = typed else {
         return Ok(None);
     };
-    let id =
-        PersonaId::parse(typed).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let id = PersonaId::parse(&typed).map_err(Failure::usage)?;
     let has_folder = context
         .workspace
         .join("personas")
         .join(id.as_str())
         .is_dir();
     if !has_folder && !store.knows_persona(&id).await? {
-        let failure = Failure::new(Exit::NoInput, format!("no persona `{id}`"));
-        return Err(failure
-            .hint("`attache persona list` shows who lives here")
-            .into());
+        return refuse(
+            Exit::NoInput,
+            format!("no persona `{id}`"),
+            "`attache persona list` shows who lives here",
+        );
     }
     Ok(Some(id))
 }
@@ -83,18 +68,6 @@ pub fn user() -> String {
     format!("uid {}", rustix::process::getuid().as_raw())
 }
 
-/// Value of a number argument that has a default.
-pub fn number(args: &ArgMatches, name: &str) -> u32 {
-    args.get_one::<u32>(name).copied().unwrap_or_default()
-}
-
-/// Value of a text argument; empty when it was not given.
-pub fn text<'a>(args: &'a ArgMatches, name: &str) -> &'a str {
-    args.get_one::<String>(name)
-        .map(String::as_str)
-        .unwrap_or_default()
-}
-
 /// Parses the address of one correspondent. Errors: it is none, or a pattern as the lists of the configuration have them.
 pub fn correspondent(typed: &str) -> Result<Address, Failure> {
     let address = Address::parse(typed).map_err(|_| {
@@ -102,20 +75,13 @@ pub fn correspondent(typed: &str) -> Result<Address, Failure> {
             .hint("write it as in `anna@guest.example`")
     })?;
     match address.key().contains('*') {
-        true => Err(Failure::new(
+        true => refuse(
             Exit::Usage,
             format!("`{typed}` is a pattern and no address"),
-        )
-        .hint("name one address; only lists of the configuration know patterns")),
+            "name one address; only lists of the configuration know patterns",
+        ),
         false => Ok(address),
     }
-}
-
-/// Value of an argument that names an instant, as [`instant`] parses it.
-pub fn instant_of(args: &ArgMatches, name: &str) -> Result<Option<Timestamp>, Failure> {
-    args.get_one::<String>(name)
-        .map(|typed| instant(typed))
-        .transpose()
 }
 
 /// Parses `24h` (an age), a day in UTC (its beginning), or an instant.

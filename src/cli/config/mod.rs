@@ -1,78 +1,56 @@
 //! `attache config check|show|schema`: the problems, the effective values and the permitted keys of
 //! the configuration.
 
-pub(in crate::cli) mod vectors;
 mod summary;
 
-use super::args::in_force::{self, NotInForce};
+use super::args::in_force;
+use super::args::in_force::NotInForce;
 use super::process::exit::of_open;
-use super::{Command, CommandContext, Exit, Failure, name_catalog, screen};
+use super::{CommandContext, Exit, Failure, name_catalog, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigErrors, Problem, effective, load_beside_secrets, schema};
 use crate::gateway::ingress::smtp::ListenerFactory;
-use crate::runs::preflight::{self, ScheduleRequirements};
+use crate::runs::preflight;
+use crate::runs::preflight::ScheduleRequirements;
+use crate::scheduler::Asks;
 use crate::scheduler::schedule_file::WorkspaceNames;
-use crate::scheduler::{self, Asks};
-use crate::store::DatabasePlace;
+use crate::store::{DatabasePlace, Store, VectorSwitch};
 use crate::text::with_causes;
-use crate::tools;
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
+use crate::{scheduler, tools};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use summary::Summary;
 
-pub struct ConfigCommand;
+/// Check and show the configuration
+#[derive(clap::Subcommand)]
+pub enum ConfigCommand {
+    /// List everything that is wrong, warn of what is surely unmeant, and sum up; exit code 65 if anything is wrong
+    Check {
+        /// Exit with 65 for warnings too
+        #[arg(long)]
+        strict: bool,
+    },
+    /// Show the effective settings by file, defaults included, secrets left out
+    Show,
+    /// Print the JSON Schema of a configuration file, or of all of them
+    Schema {
+        #[arg(value_parser = schema::KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>())]
+        file: Option<String>,
+        /// Write them to `configs/schema/` of the workspace instead
+        #[arg(long, conflicts_with = "file")]
+        write: bool,
+    },
+}
 
-impl Command for ConfigCommand {
-    fn clap(&self) -> clap::Command {
-        let kinds = schema::KINDS.iter().map(|kind| kind.name);
-        clap::Command::new("config")
-            .about("Check and show the configuration")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(
-                clap::Command::new("check")
-                    .about("List everything that is wrong, warn of what is surely unmeant, and sum up; exit code 65 if anything is wrong")
-                    .arg(
-                        Arg::new("strict")
-                            .long("strict")
-                            .action(ArgAction::SetTrue)
-                            .help("Exit with 65 for warnings too"),
-                    ),
-            )
-            .subcommand(
-                clap::Command::new("show")
-                    .about("Show the effective settings by file, defaults included, secrets left out"),
-            )
-            .subcommand(
-                clap::Command::new("schema")
-                    .about("Print the JSON Schema of a configuration file, or of all of them")
-                    .arg(Arg::new("file").value_name("FILE").value_parser(kinds.collect::<Vec<_>>()))
-                    .arg(
-                        Arg::new("write")
-                            .long("write")
-                            .action(ArgAction::SetTrue)
-                            .conflicts_with("file")
-                            .help("Write them to `configs/schema/` of the workspace instead"),
-                    ),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            match args.subcommand() {
-                Some(("check", args)) => check(context, args.get_flag("strict")).await,
-                Some(("show", _)) => show(context),
-                Some(("schema", args)) if args.get_flag("write") => write_schemas(context),
-                Some(("schema", args)) => print_schema(context, args.get_one::<String>("file")),
-                _ => Ok(Exit::Usage),
-            }
-        })
+impl ConfigCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        match self {
+            Self::Check { strict } => check(context, strict).await,
+            Self::Show => show(context),
+            Self::Schema { write: true, .. } => write_schemas(context),
+            Self::Schema { file, .. } => print_schema(context, file),
+        }
     }
 }
 
@@ -101,7 +79,7 @@ impl CheckReport {
         if let Ok(config) = config {
             let (more, found) = beyond_the_files(&config);
             (problems, warnings) = (ordered([problems, more].concat()), found);
-            warnings.extend(vectors::unused_switches(context, &config).await);
+            warnings.extend(unused_switches(context, &config).await);
             let now = SystemClock::new().now();
             summary = problems.is_empty().then(|| Summary::of(&config, now));
         }
@@ -206,19 +184,17 @@ fn ordered(found: Vec<Problem>) -> Vec<Problem> {
 fn show(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let files = effective(&context.config()?);
-    if context.json() {
-        context.screen.json(&files)?;
-        return Ok(Exit::Ok);
-    }
-    for (file, settings) in &files {
-        context.screen.heading(file)?;
-        let mut lines = Vec::new();
-        flatten(String::new(), settings, &mut lines);
-        for (path, value) in lines {
-            context.screen.line(format!("  {path} = {value}"))?;
+    context.report(&files, |screen| {
+        for (file, settings) in &files {
+            screen.heading(file)?;
+            let mut lines = Vec::new();
+            flatten(String::new(), settings, &mut lines);
+            for (path, value) in lines {
+                screen.line(format!("  {path} = {value}"))?;
+            }
         }
-    }
-    Ok(Exit::Ok)
+        Ok(())
+    })
 }
 
 /// Appends one `path = value` line per setting; lists stay whole.
@@ -239,8 +215,8 @@ fn flatten(path: String, value: &Value, lines: &mut Vec<(String, String)>) {
     }
 }
 
-fn print_schema(context: &CommandContext, name: Option<&String>) -> anyhow::Result<Exit> {
-    let named = |kind: &&schema::ConfigFileKind| name.is_some_and(|name| name == kind.name);
+fn print_schema(context: &CommandContext, name: Option<String>) -> anyhow::Result<Exit> {
+    let named = |kind: &&schema::ConfigFileKind| name.as_deref() == Some(kind.name);
     match schema::KINDS.iter().find(named) {
         Some(kind) => context.screen.json(&(kind.schema)())?,
         None => {
@@ -270,4 +246,39 @@ fn write_schemas(context: &CommandContext) -> anyhow::Result<Exit> {
             .line(format!("configs/schema/{}.json", kind.name))?;
     }
     Ok(Exit::Ok)
+}
+
+/// Returns personas for which another model was measured. A database that cannot be read says nothing here: `attache doctor`
+/// reports it.
+async fn unused_switches(context: &CommandContext, config: &Config) -> Vec<Problem> {
+    let place = DatabasePlace::of(&context.workspace);
+    if !place.is_ok_and(|place| place.is_made()) {
+        return Vec::new();
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let Ok(store) = Store::open_to_read(&context.workspace, clock).await else {
+        return Vec::new();
+    };
+    let switches = store.vector_switches().await.unwrap_or_default();
+    store.close().await;
+    let current = config.inference.embeddings.as_ref();
+    let current = current.map(|of| (of.provider.clone(), of.vector_model()));
+    let problem = |(persona, switch): (String, VectorSwitch)| {
+        let is_current = current.as_ref().is_some_and(|(provider, model)| {
+            (provider, model) == (&switch.provider, &switch.model)
+        });
+        let named = current.as_ref().map(|(_, model)| format!("`{model}`"));
+        let named = named.unwrap_or_else(|| "no model".to_owned());
+        let message = format!(
+            "vectors of `{persona}` were measured with `{}`, and the configuration names {named}: its searches go by words alone",
+            switch.model
+        );
+        let place = ("configs/inference.json", "/embeddings");
+        let problem = config.snapshot.problem_at(place.0, place.1, message);
+        let hint = format!(
+            "`attache memory bench --persona {persona} --switch-on` measures again, `--switch-off` forgets it"
+        );
+        (!is_current).then(|| problem.hint(hint))
+    };
+    switches.into_iter().filter_map(problem).collect()
 }

@@ -29,7 +29,7 @@ mod records;
 
 use super::config::CheckReport;
 use super::screen::{Screen, progress};
-use super::{Command, CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, refuse};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ImapMailbox};
 use crate::domain::Timestamp;
@@ -38,7 +38,6 @@ use crate::store::audit::{Audit, AuditScope};
 use crate::store::{DatabasePlace, EngineAtWork, engine_at_work};
 use crate::text::plural;
 use anyhow::Context as _;
-use clap::{Arg, ArgAction, ArgMatches};
 use database::DatabaseState;
 use finding::{ExaminedArea, FindingSeverity, InstallFinding};
 use futures_util::future::{BoxFuture, join};
@@ -49,14 +48,45 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-pub struct Doctor;
+/// Examine the installation and its records, and say what to do; exits with 1 when there is a fault
+#[derive(clap::Args)]
+#[command(
+    after_help = "It looks and changes nothing, beside a serving engine too; without --online nothing leaves this machine. \
+                  A fault does not work, or loses mail; a warning works, and will not for long."
+)]
+pub struct Doctor {
+    /// Only the records: every check of the database
+    #[arg(long)]
+    audit: bool,
+    /// Without reading every page and hashing all mail
+    #[arg(long)]
+    quick: bool,
+    /// Also that nothing is left open: holds after `attache drain`, while no engine serves
+    #[arg(long)]
+    at_rest: bool,
+    /// Also ask others: log in to the mail server and mailboxes, ask providers for their models and name servers for your records
+    #[arg(long)]
+    online: bool,
+    /// Take the rights of other users from files below `data` and `personas`; nothing else is changed
+    #[arg(long)]
+    fix: bool,
+}
 
-/// What a person asked for.
-struct DoctorArgs {
-    scope: AuditScope,
-    only_records: bool,
-    is_online: bool,
-    fixes: bool,
+impl Doctor {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        context.find_workspace()?;
+        match self.audit {
+            true => audit(context, self.scope()).await,
+            false => examine(context, &self).await,
+        }
+    }
+
+    fn scope(&self) -> AuditScope {
+        AuditScope {
+            bytes: !self.quick,
+            at_rest: self.at_rest,
+        }
+    }
 }
 
 /// Result of an examination, as `--json` prints it.
@@ -72,69 +102,19 @@ struct DoctorRecord<'a> {
     records: Option<AuditRecord<'a>>,
 }
 
-impl Command for Doctor {
-    fn clap(&self) -> clap::Command {
-        let flag = |name, help| {
-            Arg::new(name)
-                .long(name)
-                .action(ArgAction::SetTrue)
-                .help(help)
-        };
-        clap::Command::new("doctor")
-            .about("Examine the installation and its records, and say what to do; exits with 1 when there is a fault")
-            .after_help(
-                "It looks and changes nothing, beside a serving engine too; without --online nothing leaves this machine. \
-                 A fault does not work, or loses mail; a warning works, and will not for long.",
-            )
-            .arg(flag("audit", "Only the records: every check of the database"))
-            .arg(flag("quick", "Without reading every page and hashing all mail"))
-            .arg(flag(
-                "at-rest",
-                "Also that nothing is left open: holds after `attache drain`, while no engine serves",
-            ))
-            .arg(flag(
-                "online",
-                "Also ask others: log in to the mail server and mailboxes, ask providers for their models and name servers for your records",
-            ))
-            .arg(flag(
-                "fix",
-                "Take the rights of other users from files below `data` and `personas`; nothing else is changed",
-            ))
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        let wanted = DoctorArgs {
-            scope: AuditScope {
-                bytes: !args.get_flag("quick"),
-                at_rest: args.get_flag("at-rest"),
-            },
-            only_records: args.get_flag("audit"),
-            is_online: args.get_flag("online"),
-            fixes: args.get_flag("fix"),
-        };
-        Box::pin(async move {
-            context.find_workspace()?;
-            match wanted.only_records {
-                true => audit(context, &wanted).await,
-                false => examine(context, &wanted).await,
-            }
-        })
-    }
-}
-
 /// Examines the records alone, and the room for more of them.
-async fn audit(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Result<Exit> {
+async fn audit(context: &CommandContext, scope: AuditScope) -> anyhow::Result<Exit> {
     let place = DatabasePlace::of(&context.workspace)?;
     place.refuse_leftovers()?;
     if !place.is_made() {
-        let failure = Failure::new(Exit::NoInput, "there is no database yet");
-        return Err(failure.hint("the first start of an engine makes it").into());
+        return refuse(
+            Exit::NoInput,
+            "there is no database yet",
+            "the first start of an engine makes it",
+        );
     }
     let state = DatabaseState::of(&context.workspace, &[]).await;
-    let made = make_audit(context, wanted.scope, &state).await?;
+    let made = make_audit(context, scope, &state).await?;
     let engine = engine_at_work(&context.workspace).map(|engine| engine.pid);
     let findings = &made.findings;
     if context.json() {
@@ -179,10 +159,10 @@ async fn make_audit(
 }
 
 /// Examines the installation, and its records where they can be read.
-async fn examine(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Result<Exit> {
+async fn examine(context: &CommandContext, wanted: &Doctor) -> anyhow::Result<Exit> {
     let mut modes = modes::gather(&context.workspace);
     let mut mended = Vec::new();
-    if wanted.fixes {
+    if wanted.fix {
         mended = modes::mend(&context.workspace, &modes).context("not every mode can be mended")?;
         modes = modes::gather(&context.workspace);
     }
@@ -192,7 +172,7 @@ async fn examine(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Resul
     let database = DatabaseState::of(&context.workspace, mailboxes(config)).await;
     let mut areas = installation(context, engine.as_ref(), &database).await;
     areas.push(modes::examine(&modes));
-    if !wanted.is_online {
+    if !wanted.online {
         areas.push(servers::recorded(&database, engine.is_some()));
     } else {
         let asking = join(
@@ -203,7 +183,7 @@ async fn examine(context: &CommandContext, wanted: &DoctorArgs) -> anyhow::Resul
         areas.extend(<[ExaminedArea; 2]>::from(asked));
     }
     let made = match database {
-        DatabaseState::Opened { .. } => Some(make_audit(context, wanted.scope, &database).await?),
+        DatabaseState::Opened { .. } => Some(make_audit(context, wanted.scope(), &database).await?),
         _ => None,
     };
     let checks = areas.iter().map(|area| area.checks).sum();

@@ -4,7 +4,7 @@
 use super::clock::{ServerClock, compare};
 use super::database::DatabaseState;
 use super::finding::{ExaminedArea, FindingArea, FindingSeverity, InstallFinding};
-use crate::cli::outbox::check;
+use crate::cli::outbox;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::gateway::failing::FailingServer;
@@ -122,7 +122,7 @@ fn finding(server: &RefusingServer) -> InstallFinding {
 
 async fn outbound(config: &Config) -> Option<RefusingServer> {
     let transport = config.gateway.outbound.as_ref()?;
-    let (what, remedy) = match check::probe(config, transport).await {
+    let (what, remedy) = match outbox::probe(config, transport).await {
         Ok(Ok(_)) => return None,
         Ok(Err(obstacle)) => (
             format!(

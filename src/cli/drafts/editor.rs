@@ -1,6 +1,6 @@
 //! The text of a draft as a file: its subject in the first line, then an empty line, then the body in Markdown.
 
-use crate::cli::{Exit, Failure};
+use crate::cli::{Exit, Failure, refuse};
 use crate::config::environment;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -58,9 +58,11 @@ pub fn edited(folder: &Path, id: &str, text: &str) -> Result<String, Failure> {
         .into_iter()
         .find_map(|name| environment(name).filter(|program| !program.trim().is_empty()));
     let Some(program) = named else {
-        let message = "neither `VISUAL` nor `EDITOR` names a program";
-        return Err(Failure::new(Exit::Usage, message)
-            .hint("set one, or give the new text with `--file FILE` (`-` is standard input)"));
+        return refuse(
+            Exit::Usage,
+            "neither `VISUAL` nor `EDITOR` names a program",
+            "set one, or give the new text with `--file FILE` (`-` is standard input)",
+        );
     };
     let file = folder.join(format!("draft-{id}.md"));
     let outcome = write(&file, text).and_then(|()| run(&program, &file));

@@ -2,125 +2,107 @@
 
 mod editor;
 
-use super::args::{id_arg, limit_arg, number, persona_of, text, user};
+use super::args::{LimitArg, persona_of, user};
 use super::screen::{self, Columns};
-use super::{Command, CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, Failure, refuse};
 use crate::domain::{ApprovalState, Timestamp};
 use crate::runs::approvals::edit::{NewText, edit};
 use crate::store::{
     ApprovalVerdict, ApprovalView, DecisionOutcome, DraftRecord, NewDecision, SEND_LATER_MAX, Store,
 };
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde_json::json;
 
-pub struct DraftsCommand;
+/// Read, edit, send or discard mails that a persona wrote for you to send
+#[derive(clap::Subcommand)]
+pub enum DraftsCommand {
+    /// List drafts that wait, the newest first
+    List {
+        /// Only this persona's
+        #[arg(long, value_name = "ID")]
+        persona: Option<String>,
+        /// Also drafts that were sent, discarded or not sent in time
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        page: LimitArg,
+    },
+    /// Show a draft: whom it would go to, its text, and what it was before edits
+    Show {
+        /// Its id, or the last or first characters of it
+        id: String,
+    },
+    /// Edit subject and text of a draft in the program that VISUAL or EDITOR names
+    Edit {
+        /// Its id, or the last or first characters of it
+        id: String,
+        /// Take the new text from this file, or from standard input for `-`, in place of an editor; a first line `Subject: …` is
+        /// its subject
+        #[arg(long, value_name = "FILE")]
+        file: Option<String>,
+        /// Send it as edited
+        #[arg(long)]
+        send: bool,
+    },
+    /// Send a draft, exactly as shown
+    Send {
+        /// Its id, or the last or first characters of it
+        id: String,
+        /// Send only if this is the digest of the draft, as `show` prints it
+        #[arg(long, value_name = "SHA256")]
+        hash: Option<String>,
+        /// Send it then, such as 2026-12-24T09:00:00+01:00, at most 30 days ahead; `attache outbox cancel` calls it back
+        #[arg(long, value_name = "TIME")]
+        at: Option<String>,
+    },
+    /// Discard a draft
+    Discard {
+        /// Its id, or the last or first characters of it
+        id: String,
+        /// Reason, for the record
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+}
 
-impl Command for DraftsCommand {
-    fn clap(&self) -> clap::Command {
-        let listing = clap::Command::new("list")
-            .about("List drafts that wait, the newest first")
-            .arg(
-                Arg::new("persona")
-                    .long("persona")
-                    .value_name("ID")
-                    .help("Only this persona's"),
-            )
-            .arg(
-                Arg::new("all")
-                    .long("all")
-                    .action(ArgAction::SetTrue)
-                    .help("Also drafts that were sent, discarded or not sent in time"),
-            )
-            .arg(limit_arg());
-        let hash = Arg::new("hash")
-            .long("hash")
-            .value_name("SHA256")
-            .help("Send only if this is the digest of the draft, as `show` prints it");
-        let at = Arg::new("at").long("at").value_name("TIME").help(
-            "Send it then, such as 2026-12-24T09:00:00+01:00, at most 30 days ahead; `attache outbox cancel` calls it back",
-        );
-        clap::Command::new("drafts")
-            .about("Read, edit, send or discard mails that a persona wrote for you to send")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(listing)
-            .subcommand(
-                clap::Command::new("show")
-                    .about(
-                        "Show a draft: whom it would go to, its text, and what it was before edits",
-                    )
-                    .arg(id_arg()),
-            )
-            .subcommand(edit_command())
-            .subcommand(
-                clap::Command::new("send")
-                    .about("Send a draft, exactly as shown")
-                    .arg(id_arg())
-                    .arg(hash)
-                    .arg(at),
-            )
-            .subcommand(
-                clap::Command::new("discard")
-                    .about("Discard a draft")
-                    .arg(id_arg())
-                    .arg(
-                        Arg::new("reason")
-                            .long("reason")
-                            .value_name("TEXT")
-                            .help("Reason, for the record"),
-                    ),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let Some((command, args)) = args.subcommand() else {
-                return Ok(Exit::Usage);
-            };
-            match command {
-                "list" => list(context, args).await,
-                "show" => show(context, args).await,
-                "edit" => edit_draft(context, args).await,
-                "send" => decide(context, args, ApprovalVerdict::Approve).await,
-                _ => decide(context, args, ApprovalVerdict::Reject).await,
+impl DraftsCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        match self {
+            Self::List { persona, all, page } => list(context, persona, all, page.limit).await,
+            Self::Show { id } => show(context, &id).await,
+            Self::Edit { id, file, send } => edit_draft(context, &id, file, send).await,
+            Self::Send { id, hash, at } => send(context, &id, hash, at).await,
+            Self::Discard { id, reason } => {
+                let store = context.store_of_engine().await?;
+                let record = found(&store, &id).await?;
+                let words = reason.unwrap_or_default();
+                decided(
+                    context,
+                    &store,
+                    &record,
+                    ApprovalVerdict::Reject,
+                    words,
+                    None,
+                )
+                .await
             }
-        })
+        }
     }
 }
 
-fn edit_command() -> clap::Command {
-    let file = Arg::new("file").long("file").value_name("FILE").help(
-        "Take the new text from this file, or from standard input for `-`, in place of an editor; a first line `Subject: …` is \
-         its subject",
-    );
-    let send = Arg::new("send").long("send").action(ArgAction::SetTrue);
-    clap::Command::new("edit")
-        .about("Edit subject and text of a draft in the program that VISUAL or EDITOR names")
-        .arg(id_arg())
-        .arg(file)
-        .arg(send.help("Send it as edited"))
-}
-
-async fn list(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn list(
+    context: &CommandContext,
+    persona: Option<String>,
+    all: bool,
+    limit: u32,
+) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let persona = persona_of(context, &store, args).await?;
-    let state = (!args.get_flag("all")).then_some(ApprovalState::Open);
-    let limit = number(args, "limit");
+    let persona = persona_of(context, &store, persona).await?;
+    let state = (!all).then_some(ApprovalState::Open);
     let found = store.drafts(state, persona.as_ref(), limit).await?;
-    if context.json() {
-        context.screen.json(&found)?;
-        return Ok(Exit::Ok);
-    }
-    let rows: Vec<Vec<String>> = found.iter().map(cells).collect();
     let columns = Columns::of(&["ID", "PERSONA", "STATE", "WRITTEN", "ENDS", "TO", "SUBJECT"])
         .main("SUBJECT")
         .optional(&["WRITTEN", "ENDS"]);
-    context.screen.listing(columns, &rows, "no draft waits")?;
-    Ok(Exit::Ok)
+    context.list(&found, columns, "no draft waits", cells)
 }
 
 fn cells(view: &ApprovalView) -> Vec<String> {
@@ -156,9 +138,9 @@ fn state_of(view: &ApprovalView) -> &'static str {
     }
 }
 
-async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn show(context: &CommandContext, id: &str) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let record = found(&store, text(args, "id")).await?;
+    let record = found(&store, id).await?;
     let view = &record.view;
     if context.json() {
         let content = &record.mail.content;
@@ -204,10 +186,15 @@ async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exi
     Ok(Exit::Ok)
 }
 
-async fn edit_draft(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn edit_draft(
+    context: &CommandContext,
+    id: &str,
+    file: Option<String>,
+    send: bool,
+) -> anyhow::Result<Exit> {
     let config = context.config()?;
     let store = context.store_of_engine().await?;
-    let record = found(&store, text(args, "id")).await?;
+    let record = found(&store, id).await?;
     if record.view.state != ApprovalState::Open {
         let message = format!(
             "`{}` is no draft that waits: {}",
@@ -217,8 +204,8 @@ async fn edit_draft(context: &CommandContext, args: &ArgMatches) -> anyhow::Resu
         return Err(Failure::new(Exit::Failed, message).into());
     }
     let (subject, old) = (&record.mail.content.subject, &record.mail.content.text_body);
-    let file = match args.get_one::<String>("file") {
-        Some(path) => editor::read(path)?,
+    let file = match file {
+        Some(path) => editor::read(&path)?,
         None => {
             let folder = context.workspace.join("data");
             editor::edited(&folder, &record.view.id, &editor::written(subject, old))?
@@ -240,54 +227,56 @@ async fn edit_draft(context: &CommandContext, args: &ArgMatches) -> anyhow::Resu
         store.edit_draft(&record.view.id, edit).await?;
     }
     let record = store.draft(&record.view.id).await?;
-    if args.get_flag("send") {
+    if send {
         let hash = Some(record.view.sha256.clone());
         return decided(
             context,
             &store,
             &record,
-            (ApprovalVerdict::Approve, "", hash),
+            ApprovalVerdict::Approve,
+            String::new(),
+            hash,
         )
         .await;
     }
-    if context.json() {
-        context.screen.json(&json!({
+    context.report(
+        &json!({
             "id": record.view.id, "edited": is_changed, "sha256": record.view.sha256,
-        }))?;
-    } else {
-        let what = match is_changed {
-            true => "edited; it still waits",
-            false => "not changed",
-        };
-        context.screen.line(format!("{}: {what}", record.view.id))?;
-    }
-    Ok(Exit::Ok)
+        }),
+        |screen| {
+            let what = match is_changed {
+                true => "edited; it still waits",
+                false => "not changed",
+            };
+            screen.line(format!("{}: {what}", record.view.id))?;
+            Ok(())
+        },
+    )
 }
 
-async fn decide(
+async fn send(
     context: &CommandContext,
-    args: &ArgMatches,
-    verdict: ApprovalVerdict,
+    id: &str,
+    mut hash: Option<String>,
+    at: Option<String>,
 ) -> anyhow::Result<Exit> {
     let store = context.store_of_engine().await?;
-    let record = found(&store, text(args, "id")).await?;
-    let (words, mut hash) = match verdict {
-        ApprovalVerdict::Approve => ("", args.get_one::<String>("hash").cloned()),
-        _ => (text(args, "reason"), None),
-    };
-    let at = match verdict {
-        ApprovalVerdict::Approve => args.get_one::<String>("at"),
-        _ => None,
-    };
-    let record = match at {
-        Some(typed) if hash.as_ref().is_none_or(|hash| *hash == record.view.sha256) => {
-            let record = dated(context, &store, &record, typed).await?;
-            hash = Some(record.view.sha256.clone());
-            record
-        }
-        _ => record,
-    };
-    decided(context, &store, &record, (verdict, words, hash)).await
+    let mut record = found(&store, id).await?;
+    if let Some(typed) = at
+        && hash.as_ref().is_none_or(|hash| *hash == record.view.sha256)
+    {
+        record = dated(context, &store, &record, &typed).await?;
+        hash = Some(record.view.sha256.clone());
+    }
+    decided(
+        context,
+        &store,
+        &record,
+        ApprovalVerdict::Approve,
+        String::new(),
+        hash,
+    )
+    .await
 }
 
 /// Gives a draft the instant at which it is to leave. Its bytes have another date then, so it is an edit.
@@ -325,14 +314,16 @@ async fn decided(
     context: &CommandContext,
     store: &Store,
     record: &DraftRecord,
-    (verdict, words, sha256): (ApprovalVerdict, &str, Option<String>),
+    verdict: ApprovalVerdict,
+    words: String,
+    sha256: Option<String>,
 ) -> anyhow::Result<Exit> {
     let id = &record.view.id;
     let decision = NewDecision {
         verdict,
         by: user(),
         via: "cli",
-        words: words.to_owned(),
+        words,
         evidence_json: "{}".to_owned(),
         sha256,
     };
@@ -357,12 +348,11 @@ async fn decided(
             let message = format!("`{id}` does not wait any more: {}{at}", state_of(&view));
             Err(Failure::new(Exit::Failed, message).into())
         }
-        DecisionOutcome::OtherBytes | DecisionOutcome::NotFitting => {
-            let message = format!("`{id}` is another draft than this digest's");
-            Err(Failure::new(Exit::Failed, message)
-                .hint("`attache drafts show` prints it as it is now, with its sha256")
-                .into())
-        }
+        DecisionOutcome::OtherBytes | DecisionOutcome::NotFitting => refuse(
+            Exit::Failed,
+            format!("`{id}` is another draft than this digest's"),
+            "`attache drafts show` prints it as it is now, with its sha256",
+        ),
     }
 }
 
@@ -377,13 +367,15 @@ async fn found(store: &Store, typed: &str) -> anyhow::Result<DraftRecord> {
     }
     match records.len() {
         1 => Ok(records.remove(0)),
-        0 => Err(Failure::new(Exit::NoInput, format!("no draft `{typed}`"))
-            .hint("`attache drafts list --all` lists all of them")
-            .into()),
-        _ => Err(
-            Failure::new(Exit::NoInput, format!("several drafts end with `{typed}`"))
-                .hint("type more of the id")
-                .into(),
+        0 => refuse(
+            Exit::NoInput,
+            format!("no draft `{typed}`"),
+            "`attache drafts list --all` lists all of them",
+        ),
+        _ => refuse(
+            Exit::NoInput,
+            format!("several drafts end with `{typed}`"),
+            "type more of the id",
         ),
     }
 }

@@ -1,88 +1,58 @@
 //! `attache erase --contact ADDRESS`: what a person wrote goes from every row and file, and a signed report says so.
 
-mod print;
-
 use super::args::user;
-use super::backup::refusal::refusal;
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::backup::refusal;
+use super::{CommandContext, Exit, Failure, refuse, screen};
 use crate::clock::SystemClock;
 use crate::domain::Address;
-use crate::keeping::{self, ErasureReport, KeepingError};
-use crate::store::Store;
-use clap::{Arg, ArgAction, ArgGroup, ArgMatches};
-use futures_util::future::BoxFuture;
+use crate::keeping;
+use crate::keeping::{ERASURE_REPORTS, ErasureForecast, ErasureReport, KeepingError, NamedBackup};
+use crate::store::{QuotingMessage, Store};
+use crate::text::plural;
+use clap::ArgGroup;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub struct EraseCommand;
+/// Erase what a person wrote, from every row and file, and sign a report of it
+#[derive(clap::Args)]
+#[command(
+    after_help = "Goes: letters of all addresses of the person with attachments, whole threads in which nobody else wrote, mails that went \
+                  to nobody else, answers to their letters, memory, summaries, records of every run that was told of them, approvals and \
+                  drafts, earlier versions of files. Rows stay without words, with instant, address and digest, so that threads and sums hold.\n\n\
+                  Stays unless --quotes: what others wrote that quotes the person; the report lists it. Backups, exports and what providers \
+                  keep are not touched; the report names the backups here. The engine must be stopped: the file is written anew.",
+    group = ArgGroup::new("what").args(["contact", "resume", "verify"]).required(true)
+)]
+pub struct EraseCommand {
+    /// Address of the person; aliases of `attache memory alias` are followed
+    #[arg(long, value_name = "ADDRESS")]
+    contact: Option<String>,
+    /// Finish erasures that were interrupted
+    #[arg(long)]
+    resume: bool,
+    /// Say whether this workspace signed the report, and nothing was changed in it
+    #[arg(long, value_name = "REPORT")]
+    verify: Option<PathBuf>,
+    /// Letters and mails of others that quote the person lose their words, too
+    #[arg(long, requires = "contact")]
+    quotes: bool,
+    /// Only say what would go
+    #[arg(long, requires = "contact")]
+    dry_run: bool,
+    /// Do it
+    #[arg(long, requires = "contact")]
+    yes: bool,
+}
 
-impl Command for EraseCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("erase")
-            .about("Erase what a person wrote, from every row and file, and sign a report of it")
-            .after_help(
-                "Goes: letters of all addresses of the person with attachments, whole threads in which nobody else wrote, mails that went \
-                 to nobody else, answers to their letters, memory, summaries, records of every run that was told of them, approvals and \
-                 drafts, earlier versions of files. Rows stay without words, with instant, address and digest, so that threads and sums hold.\n\n\
-                 Stays unless --quotes: what others wrote that quotes the person; the report lists it. Backups, exports and what providers \
-                 keep are not touched; the report names the backups here. The engine must be stopped: the file is written anew.",
-            )
-            .arg(
-                Arg::new("contact")
-                    .long("contact")
-                    .value_name("ADDRESS")
-                    .help("Address of the person; aliases of `attache memory alias` are followed"),
-            )
-            .arg(
-                Arg::new("resume")
-                    .long("resume")
-                    .action(ArgAction::SetTrue)
-                    .help("Finish erasures that were interrupted"),
-            )
-            .arg(
-                Arg::new("verify")
-                    .long("verify")
-                    .value_name("REPORT")
-                    .value_parser(clap::value_parser!(PathBuf))
-                    .help("Say whether this workspace signed the report, and nothing was changed in it"),
-            )
-            .arg(
-                Arg::new("quotes")
-                    .long("quotes")
-                    .action(ArgAction::SetTrue)
-                    .requires("contact")
-                    .help("Letters and mails of others that quote the person lose their words, too"),
-            )
-            .arg(
-                Arg::new("dry-run")
-                    .long("dry-run")
-                    .action(ArgAction::SetTrue)
-                    .requires("contact")
-                    .help("Only say what would go"),
-            )
-            .arg(
-                Arg::new("yes")
-                    .long("yes")
-                    .action(ArgAction::SetTrue)
-                    .requires("contact")
-                    .help("Do it"),
-            )
-            .group(ArgGroup::new("what").args(["contact", "resume", "verify"]).required(true))
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            if let Some(report) = args.get_one::<PathBuf>("verify") {
-                return verify(context, report).await;
-            }
-            if args.get_flag("resume") {
-                return resume(context).await;
-            }
-            erase(context, args).await
-        })
+impl EraseCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        match &self.verify {
+            Some(report) => verify(context, report).await,
+            None if self.resume => resume(context).await,
+            None => erase(context, &self).await,
+        }
     }
 }
 
@@ -92,14 +62,12 @@ async fn alone(context: &CommandContext) -> anyhow::Result<Store> {
     Ok(Store::open(workspace, Arc::new(SystemClock::new())).await?)
 }
 
-async fn erase(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let typed = args.get_one::<String>("contact").map_or("", String::as_str);
-    let address = Address::parse(typed)
-        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?
-        .key();
-    let what = (address.as_str(), args.get_flag("quotes"));
+async fn erase(context: &CommandContext, asked: &EraseCommand) -> anyhow::Result<Exit> {
+    let typed = asked.contact.as_deref().unwrap_or_default();
+    let address = Address::parse(typed).map_err(Failure::usage)?.key();
+    let what = (address.as_str(), asked.quotes);
     let config = context.config()?;
-    let is_dry = args.get_flag("dry-run") || !args.get_flag("yes");
+    let is_dry = asked.dry_run || !asked.yes;
     let store = match is_dry {
         true => context.shared_store().await?,
         false => alone(context).await?,
@@ -116,13 +84,14 @@ async fn erase(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Ex
         if interrupted > 0 {
             return Err(unfinished().into());
         }
-        let failure = Failure::new(Exit::NoInput, "nothing of this person is there");
-        let hint =
-            "`attache threads list` shows correspondents; what was erased before has no words left";
-        return Err(failure.hint(hint).into());
+        return refuse(
+            Exit::NoInput,
+            "nothing of this person is there",
+            "`attache threads list` shows correspondents; what was erased before has no words left",
+        );
     }
     if is_dry {
-        print::forecast(context, (&found, interrupted), args.get_flag("dry-run"))?;
+        print_forecast(context, (&found, interrupted), asked.dry_run)?;
         return Ok(Exit::Ok);
     }
     if !found.scope.open.is_empty() {
@@ -163,7 +132,7 @@ async fn resume(context: &CommandContext) -> anyhow::Result<Exit> {
 fn finished(context: &CommandContext, report: &ErasureReport) -> anyhow::Result<Exit> {
     match context.json() {
         true => context.screen.json(report)?,
-        false => print::report(context, report)?,
+        false => print_report(context, report)?,
     }
     Ok(match report.is_rewritten {
         true => Exit::Ok,
@@ -178,13 +147,174 @@ async fn verify(context: &CommandContext, path: &std::path::Path) -> anyhow::Res
         let message = "this workspace did not sign the report, or it was changed since";
         return Err(Failure::new(Exit::BadData, message).into());
     }
-    if context.json() {
-        context.screen.json(&report)?;
-    } else {
-        context.screen.line(format!(
+    context.report(&report, |screen| {
+        Ok(screen.line(format!(
             "signed by this workspace: the erasure {}, finished at {}",
             report.id, report.finished_at
+        ))?)
+    })
+}
+
+/// What would go, as `--json` prints it.
+#[derive(Serialize)]
+struct ForecastRecord<'a> {
+    dry_run: bool,
+    addresses: usize,
+    counts: BTreeMap<String, u64>,
+    memory_entries: usize,
+    held_letters: u64,
+    files_changed: &'a [String],
+    files_removed: &'a [String],
+    files_left: &'a [String],
+    quoting: Vec<&'a QuotingMessage>,
+    quoting_held: Vec<&'a QuotingMessage>,
+    still_open: &'a [String],
+    backups: &'a [NamedBackup],
+    /// Erasures that were begun before and are not finished.
+    interrupted: usize,
+}
+
+fn print_forecast(
+    context: &CommandContext,
+    (found, interrupted): (&ErasureForecast, usize),
+    is_dry: bool,
+) -> anyhow::Result<()> {
+    let scope = &found.scope;
+    if context.json() {
+        return context.screen.json(&ForecastRecord {
+            dry_run: true,
+            addresses: scope.addresses.len(),
+            counts: scope.counts(),
+            memory_entries: found.memory,
+            held_letters: found.scope.held.len() as u64,
+            files_changed: &found.files.changed,
+            files_removed: &found.files.removed,
+            files_left: &found.files.left,
+            quoting: scope.quoting.iter().collect(),
+            quoting_held: scope.quoting_held.iter().collect(),
+            still_open: &scope.open,
+            backups: &found.backups,
+            interrupted,
+        });
+    }
+    let screen = &context.screen;
+    screen.line(format!("would be erased: {}", in_short(found)))?;
+    for (what, files) in [
+        ("would lose lines", &found.files.changed),
+        ("would be removed", &found.files.removed),
+        ("quotes and stays", &found.files.left),
+    ] {
+        for file in files {
+            screen.line(format!("{what}: {file}"))?;
+        }
+    }
+    for QuotingMessage { id, persona } in &scope.quoting {
+        screen.line(format!(
+            "quotes and stays without --quotes: message {id} of {persona}"
         ))?;
     }
-    Ok(Exit::Ok)
+    held_that_stay(context, &scope.quoting_held)?;
+    for id in &scope.open {
+        screen.line(format!("still open, and in the way: {id}"))?;
+    }
+    backups(context, &found.backups)?;
+    if interrupted > 0 {
+        screen.line(
+            "an erasure was interrupted: `attache erase --resume` finishes it, and comes first",
+        )?;
+    }
+    screen.line(match is_dry {
+        true => "nothing was changed",
+        false => "nothing was changed; say --yes to do it",
+    })?;
+    Ok(())
+}
+
+/// Counts what would go.
+fn in_short(found: &ErasureForecast) -> String {
+    let scope = &found.scope;
+    let held = match found.scope.held.len() {
+        0 => String::new(),
+        held => format!(", {}", plural(held, "held letter")),
+    };
+    format!(
+        "{} of {}, {} in all, {}, the records of {}, {} of memory{held}",
+        plural(scope.letters.len(), "letter"),
+        match scope.addresses.len() {
+            1 => "1 address".to_owned(),
+            count => format!("{count} addresses"),
+        },
+        plural(scope.messages.len(), "message"),
+        plural(scope.whole_threads.len(), "whole thread"),
+        plural(scope.runs.len(), "run"),
+        match found.memory {
+            1 => "1 entry".to_owned(),
+            count => format!("{count} entries"),
+        },
+    )
+}
+
+fn print_report(context: &CommandContext, report: &ErasureReport) -> anyhow::Result<()> {
+    let screen = &context.screen;
+    let rows: Vec<Vec<String>> = report
+        .counts
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(kind, count)| vec![kind.clone(), count.to_string()])
+        .collect();
+    screen.table(&["ERASED", "COUNT"], &rows)?;
+    for QuotingMessage { id, persona } in &report.quoting {
+        screen.line(format!("quotes and stays: message {id} of {persona}"))?;
+    }
+    held_that_stay(context, &report.quoting_held)?;
+    for (what, files) in [
+        ("lost lines", &report.files_changed),
+        ("was removed", &report.files_removed),
+        ("quotes and stays", &report.files_left),
+    ] {
+        for file in files {
+            screen.line(format!("{what}: {file}"))?;
+        }
+    }
+    if report.remains.is_none() {
+        screen.line("it was interrupted, and not searched again for words of the person")?;
+    }
+    for (place, rows) in report.remains.iter().flatten() {
+        screen.line(format!(
+            "words still stand in {} of {place}",
+            plural(*rows, "row")
+        ))?;
+    }
+    backups(context, &report.backups)?;
+    if !report.is_rewritten {
+        screen.line("the file was not written anew: another program uses it; end it, and say `attache erase --resume`")?;
+    }
+    screen.line(format!(
+        "report: {ERASURE_REPORTS}/{}.json, signed",
+        report.id
+    ))?;
+    Ok(())
+}
+
+fn held_that_stay<'a>(
+    context: &CommandContext,
+    letters: impl IntoIterator<Item = &'a QuotingMessage>,
+) -> anyhow::Result<()> {
+    for QuotingMessage { id, persona } in letters {
+        context.screen.line(format!(
+            "quotes or names and stays: held letter {id} to {persona}"
+        ))?;
+    }
+    Ok(())
+}
+
+fn backups(context: &CommandContext, backups: &[NamedBackup]) -> anyhow::Result<()> {
+    for backup in backups {
+        context.screen.line(format!(
+            "holds it still: {}; it goes {}",
+            backup.path.display(),
+            backup.goes
+        ))?;
+    }
+    Ok(())
 }

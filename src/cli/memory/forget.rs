@@ -1,111 +1,125 @@
 //! `attache memory forget`: erases entries, what derives from them, and the records of runs that hold their text.
 
-use super::entries;
-use super::list::{contact_arg, contact_of};
+use super::{contact_of, entries};
 use crate::cli::args::lookup::find_letter;
-use crate::cli::args::{instant_of, persona_of, user};
-use crate::cli::{CommandContext, Exit, Failure};
-use crate::domain::PersonaId;
+use crate::cli::args::{instant, persona_of, user};
+use crate::cli::{CommandContext, Exit, refuse};
 use crate::store::{ErasedMemory, MemoryFilter, RemainingText, Store, working_engine};
 use crate::text::{plural, visible};
-use clap::{Arg, ArgAction, ArgGroup, ArgMatches};
+use clap::ArgGroup;
 
 /// Most entries of one erasure.
 const ENTRIES_MAX: u32 = 100_000;
 /// Most entries that are shown before they go.
 const SHOWN_MAX: usize = 20;
 
-pub fn clap() -> clap::Command {
-    clap::Command::new("forget")
-        .about("Erase entries for good: their text, and the recorded requests and answers that hold it")
-        .after_help(
-            "Digests stay, so `attache replay verify` says that a run was redacted. Letters, mails that were sent, backups, exports and \
-             the logs of model providers are not changed: the report says where the text still stands here.",
-        )
-        .arg(
-            Arg::new("id")
-                .long("id")
-                .value_name("ID")
-                .num_args(1..)
-                .action(ArgAction::Append)
-                .help("These entries, by id or the end of one"),
-        )
-        .arg(contact_arg().help("All entries about this correspondent, in every state"))
-        .arg(
-            Arg::new("message")
-                .long("message")
-                .value_name("ID")
-                .help("All entries that rest on this letter, in every state"),
-        )
-        .arg(
-            Arg::new("since")
-                .long("since")
-                .value_name("TIME")
-                .help("All entries written since this day or instant, in every state"),
-        )
-        .arg(
-            Arg::new("persona")
-                .long("persona")
-                .value_name("ID")
-                .help("Only this persona's"),
-        )
-        .arg(
-            Arg::new("dry-run")
-                .long("dry-run")
-                .action(ArgAction::SetTrue)
-                .help("Only say what would go"),
-        )
-        .arg(
-            Arg::new("yes")
-                .long("yes")
-                .action(ArgAction::SetTrue)
-                .help("Do it, where --contact or --since name more than one entry"),
-        )
-        .group(ArgGroup::new("which").args(["id", "contact", "message", "since"]).required(true))
+/// Erase entries for good: their text, and the recorded requests and answers that hold it
+#[derive(clap::Args)]
+#[command(
+    after_help = "Digests stay, so `attache replay verify` says that a run was redacted. Letters, mails that were sent, backups, exports and \
+                  the logs of model providers are not changed: the report says where the text still stands here.",
+    group = ArgGroup::new("which").args(["id", "contact", "message", "since"]).required(true)
+)]
+pub struct ForgetMemory {
+    /// These entries, by id or the end of one
+    #[arg(long, num_args = 1..)]
+    id: Vec<String>,
+    /// All entries about this correspondent, in every state
+    #[arg(long, value_name = "ADDRESS")]
+    contact: Option<String>,
+    /// All entries that rest on this letter, in every state
+    #[arg(long, value_name = "ID")]
+    message: Option<String>,
+    /// All entries written since this day or instant, in every state
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only this persona's
+    #[arg(long, value_name = "ID")]
+    persona: Option<String>,
+    /// Only say what would go
+    #[arg(long)]
+    dry_run: bool,
+    /// Do it, where --contact or --since name more than one entry
+    #[arg(long)]
+    yes: bool,
 }
 
-pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let store = context.store_of_engine().await?;
-    let ids = match args.get_many::<String>("id") {
-        Some(pieces) => {
+impl ForgetMemory {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let store = context.store_of_engine().await?;
+        let is_wide = self.contact.is_some() || self.since.is_some();
+        let (is_dry, is_meant) = (self.dry_run, self.yes);
+        let ids = self.entries(context, &store).await?;
+        if is_dry || (is_wide && !is_meant) {
+            let found = store.erasable_memory(&ids).await?;
+            if is_dry || found.entries > 1 {
+                return foretell(context, &found, is_dry);
+            }
+        }
+        let runs_ended = redact_ended(&store).await?;
+        let mut erased = ErasedMemory {
+            runs_ended,
+            ..store.erase_memory(&ids, &user()).await?
+        };
+        let mut exit = Exit::Ok;
+        // Beside an engine the file would be held for as long as it is written.
+        if working_engine(&context.workspace).is_none() {
+            match store.rewrite_file().await {
+                Ok(is_rewritten) => erased.is_rewritten = is_rewritten,
+                // The entries are gone all the same, and only this report says where they still stand.
+                Err(error) => {
+                    erased.not_rewritten = Some(error.to_string());
+                    exit = Exit::TryAgain;
+                }
+            }
+        }
+        match context.json() {
+            true => context.screen.json(&erased)?,
+            false => report(context, &erased)?,
+        }
+        Ok(exit)
+    }
+
+    /// Returns the entries that are named, rest on a letter, were written since an instant, or are about a correspondent.
+    async fn entries(self, context: &CommandContext, store: &Store) -> anyhow::Result<Vec<String>> {
+        if !self.id.is_empty() {
             let mut ids = Vec::new();
-            for piece in pieces {
-                ids.push(super::found(&store, piece).await?.entry.id);
+            for piece in &self.id {
+                ids.push(super::found(store, piece).await?.entry.id);
             }
-            ids
+            return Ok(ids);
         }
-        None => chosen(context, &store, args).await?,
-    };
-    let is_wide = args.contains_id("contact") || args.contains_id("since");
-    let (is_dry, is_meant) = (args.get_flag("dry-run"), args.get_flag("yes"));
-    if is_dry || (is_wide && !is_meant) {
-        let found = store.erasable_memory(&ids).await?;
-        if is_dry || found.entries > 1 {
-            return foretell(context, &found, is_dry);
+        let persona = persona_of(context, store, self.persona).await?;
+        let (ids, none) = if let Some(letter) = &self.message {
+            let letter = find_letter(store, letter).await?;
+            let ids = store.memory_of_message(&letter, persona.as_ref()).await?;
+            (ids, "there is no entry that rests on this letter")
+        } else if let Some(since) = &self.since {
+            let ids = store
+                .memory_since(instant(since)?, persona.as_ref())
+                .await?;
+            (ids, "there is no entry that was written since then")
+        } else {
+            let filter = MemoryFilter {
+                after: None,
+                persona,
+                status: None,
+                contact: contact_of(self.contact)?,
+                limit: ENTRIES_MAX,
+            };
+            let found = store.memory_entries(&filter).await?;
+            let ids = found.into_iter().map(|entry| entry.id).collect();
+            (ids, "there is no entry about this correspondent")
+        };
+        match ids.is_empty() {
+            true => refuse(
+                Exit::NoInput,
+                none,
+                "`attache memory list --all` shows entries, and `attache memory show` what each rests on",
+            ),
+            false => Ok(ids),
         }
     }
-    let runs_ended = redact_ended(&store).await?;
-    let mut erased = ErasedMemory {
-        runs_ended,
-        ..store.erase_memory(&ids, &user()).await?
-    };
-    let mut exit = Exit::Ok;
-    // Beside an engine the file would be held for as long as it is written.
-    if working_engine(&context.workspace).is_none() {
-        match store.rewrite_file().await {
-            Ok(is_rewritten) => erased.is_rewritten = is_rewritten,
-            // The entries are gone all the same, and only this report says where they still stand.
-            Err(error) => {
-                erased.not_rewritten = Some(error.to_string());
-                exit = Exit::TryAgain;
-            }
-        }
-    }
-    match context.json() {
-        true => context.screen.json(&erased)?,
-        false => report(context, &erased)?,
-    }
-    Ok(exit)
 }
 
 /// Says what would go.
@@ -159,48 +173,6 @@ async fn redact_ended(store: &Store) -> anyhow::Result<usize> {
             runs => redacted += runs,
         }
     }
-}
-
-/// Returns the entries that rest on a letter, were written since an instant, or are about a correspondent.
-async fn chosen(
-    context: &CommandContext,
-    store: &Store,
-    args: &ArgMatches,
-) -> anyhow::Result<Vec<String>> {
-    let persona = persona_of(context, store, args).await?;
-    let (ids, none) = if let Some(letter) = args.get_one::<String>("message") {
-        let letter = find_letter(store, letter).await?;
-        let ids = store.memory_of_message(&letter, persona.as_ref()).await?;
-        (ids, "there is no entry that rests on this letter")
-    } else if let Some(since) = instant_of(args, "since")? {
-        let ids = store.memory_since(since, persona.as_ref()).await?;
-        (ids, "there is no entry that was written since then")
-    } else {
-        let ids = of_contact(store, persona, args).await?;
-        (ids, "there is no entry about this correspondent")
-    };
-    match ids.is_empty() {
-        true => Err(Failure::new(Exit::NoInput, none)
-            .hint("`attache memory list --all` shows entries, and `attache memory show` what each rests on")
-            .into()),
-        false => Ok(ids),
-    }
-}
-
-async fn of_contact(
-    store: &Store,
-    persona: Option<PersonaId>,
-    args: &ArgMatches,
-) -> anyhow::Result<Vec<String>> {
-    let filter = MemoryFilter {
-        after: None,
-        persona,
-        status: None,
-        contact: contact_of(args)?,
-        limit: ENTRIES_MAX,
-    };
-    let found = store.memory_entries(&filter).await?;
-    Ok(found.into_iter().map(|entry| entry.id).collect())
 }
 
 fn summaries(count: usize) -> String {

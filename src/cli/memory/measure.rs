@@ -4,15 +4,22 @@
 //! A reply asks by its rarest words for the letter that it answers, among all before it; and words of letters that have
 //! nothing to do with each other ask for nothing.
 
-use super::vectors::{self, MeasuredQuestion, VectorMeasurement};
-use crate::cli::args::{number, persona_of};
-use crate::cli::{CommandContext, Exit, Failure};
+use super::super::args::persona_of;
+use super::super::{CommandContext, Exit, Failure, refuse};
 use crate::clock::Clock;
 use crate::domain::Timestamp;
-use crate::store::{MessageSearch, PersonaStore, Ranking, ReplyWithParent, SHARE_MIN};
+use crate::embeddings::{Embedder, EmbeddingOrder};
+use crate::providers::embeddings::TEXTS_MAX;
+use crate::store::{
+    EmbeddingPurpose, MessageSearch, PersonaStore, QuestionVector, Ranking, ReplyWithParent,
+    SHARE_MIN, Store, VectorSwitch,
+};
 use crate::text::rare_words::WordCounts;
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use clap::value_parser;
 use serde::Serialize;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// Number of words that a letter asks by.
 const WORDS: usize = 16;
@@ -23,41 +30,25 @@ const LETTERS_MAX: u32 = 20_000;
 /// Fewest questions whose shares say anything.
 const QUERIES_MIN: usize = 5;
 
-pub fn clap() -> clap::Command {
-    clap::Command::new("bench")
-        .about("Measure what a search finds in a persona's own letters; asks no language model")
-        .after_help(
-            "With `embeddings` in configs/inference.json it asks that model for the vectors of its questions, and measures by words \
-             alone and with vectors.",
-        )
-        .arg(
-            Arg::new("persona")
-                .long("persona")
-                .value_name("ID")
-                .required(true)
-                .help("Whose letters are searched"),
-        )
-        .arg(
-            Arg::new("queries")
-                .long("queries")
-                .value_name("N")
-                .value_parser(value_parser!(u32).range(5..=100_000))
-                .default_value("500")
-                .help("Ask for the parents of so many replies at most, the newest"),
-        )
-        .arg(
-            Arg::new("switch-on")
-                .long("switch-on")
-                .action(ArgAction::SetTrue)
-                .help("Let the persona's searches use vectors, if they gain 3 points of recall at 10 in this measurement"),
-        )
-        .arg(
-            Arg::new("switch-off")
-                .long("switch-off")
-                .action(ArgAction::SetTrue)
-                .conflicts_with_all(["switch-on", "queries"])
-                .help("Let the persona's searches go by words alone; measures nothing"),
-        )
+/// Measure what a search finds in a persona's own letters; asks no language model
+#[derive(clap::Args)]
+#[command(
+    after_help = "With `embeddings` in configs/inference.json it asks that model for the vectors of its questions, and measures by words \
+                  alone and with vectors."
+)]
+pub struct MeasureMemory {
+    /// Whose letters are searched
+    #[arg(long, value_name = "ID")]
+    persona: String,
+    /// Ask for the parents of so many replies at most, the newest
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = value_parser!(u32).range(5..=100_000))]
+    queries: u32,
+    /// Let the persona's searches use vectors, if they gain 3 points of recall at 10 in this measurement
+    #[arg(long)]
+    switch_on: bool,
+    /// Let the persona's searches go by words alone; measures nothing
+    #[arg(long, conflicts_with_all = ["switch_on", "queries"])]
+    switch_off: bool,
 }
 
 /// Shares from 0 to 1, and times in milliseconds.
@@ -79,43 +70,45 @@ struct SearchMeasurement {
     vectors: Option<VectorMeasurement>,
 }
 
-pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let store = context.shared_store().await?;
-    let Some(persona) = persona_of(context, &store, args).await? else {
-        return Ok(Exit::Usage);
-    };
-    let rows = store.persona(&persona);
-    if args.get_flag("switch-off") {
-        return vectors::switch_off(context, &rows).await;
+impl MeasureMemory {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let store = context.shared_store().await?;
+        let Some(persona) = persona_of(context, &store, Some(self.persona)).await? else {
+            return Ok(Exit::Usage);
+        };
+        let rows = store.persona(&persona);
+        if self.switch_off {
+            return switch_off(context, &rows).await;
+        }
+        let wants_on = self.switch_on;
+        let embedder = embedder(context, &store, wants_on)?;
+        let clock = store.clock().clone();
+        let (mut measured, questions) = measure(&rows, &*clock, self.queries).await?;
+        if measured.queries < QUERIES_MIN {
+            return refuse(
+                Exit::NoInput,
+                format!(
+                    "{} of `{persona}` answer a letter that is stored, and a measurement needs {QUERIES_MIN}",
+                    crate::text::plural(measured.queries, "letter")
+                ),
+                "`attache import` takes archives of mail; replies among them are enough",
+            );
+        }
+        if let Some(embedder) = &embedder {
+            let with = measure_vectors(&rows, embedder, &questions).await?;
+            measured.vectors = Some(with);
+        }
+        let switched = match &mut measured.vectors {
+            Some(with) if wants_on => switch_on(&rows, with).await?,
+            _ => Ok(()),
+        };
+        match context.json() {
+            true => context.screen.json(&measured)?,
+            false => context.screen.fields(&fields(&measured))?,
+        }
+        switched?;
+        Ok(Exit::Ok)
     }
-    let wants_on = args.get_flag("switch-on");
-    let embedder = vectors::embedder(context, &store, wants_on)?;
-    let clock = store.clock().clone();
-    let (mut measured, questions) = measure(&rows, &*clock, number(args, "queries")).await?;
-    if measured.queries < QUERIES_MIN {
-        let what = format!(
-            "{} of `{persona}` answer a letter that is stored, and a measurement needs {QUERIES_MIN}",
-            crate::text::plural(measured.queries, "letter")
-        );
-        let failure = Failure::new(Exit::NoInput, what);
-        return Err(failure
-            .hint("`attache import` takes archives of mail; replies among them are enough")
-            .into());
-    }
-    if let Some(embedder) = &embedder {
-        let with = vectors::measure(&rows, embedder, &questions).await?;
-        measured.vectors = Some(with);
-    }
-    let switched = match &mut measured.vectors {
-        Some(with) if wants_on => vectors::switch_on(&rows, with).await?,
-        _ => Ok(()),
-    };
-    match context.json() {
-        true => context.screen.json(&measured)?,
-        false => context.screen.fields(&fields(&measured))?,
-    }
-    switched?;
-    Ok(Exit::Ok)
 }
 
 fn fields(measured: &SearchMeasurement) -> Vec<(&'static str, String)> {
@@ -245,4 +238,201 @@ fn searched(words: &[String], before: Option<Timestamp>) -> MessageSearch {
         before,
         ..MessageSearch::default()
     }
+}
+
+/// Points of recall at 10 that vectors must gain to be switched on.
+const GAIN_MIN: usize = 3;
+/// Longest time of one call.
+const CALL_WAIT: Duration = Duration::from_secs(60);
+
+/// A question that was measured by words.
+pub(super) struct MeasuredQuestion {
+    pub search: MessageSearch,
+    /// Letter that is looked for.
+    pub parent: i64,
+    /// Letters in the order of the words.
+    pub by_words: Vec<i64>,
+    /// `true`: the words found enough to show something.
+    pub passes: bool,
+}
+
+/// The same questions with vectors. Shares from 0 to 1.
+#[derive(Debug, Serialize)]
+pub(super) struct VectorMeasurement {
+    provider: String,
+    model: String,
+    letters: i64,
+    letters_with_vector: i64,
+    recall_at_1: f64,
+    recall_at_5: f64,
+    recall_at_10: f64,
+    recall_at_10_shown: f64,
+    /// Points of a hundred of recall at 10, as a search shows it, beyond that of words alone.
+    gain_points: f64,
+    /// `true`: the persona's searches use vectors of this model.
+    switched_on: bool,
+    #[serde(skip)]
+    is_gain_enough: bool,
+    #[serde(skip)]
+    at: Timestamp,
+}
+
+impl VectorMeasurement {
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
+        let found = format!(
+            "{:.3} as the first, {:.3} among five, {:.3} among ten",
+            self.recall_at_1, self.recall_at_5, self.recall_at_10
+        );
+        let switch = if self.switched_on { "on" } else { "off" };
+        vec![
+            ("vectors of", self.model.clone()),
+            (
+                "letters with a vector",
+                format!("{} of {}", self.letters_with_vector, self.letters),
+            ),
+            ("parent found with vectors", found),
+            (
+                "shown with vectors",
+                format!("{:.3} among ten", self.recall_at_10_shown),
+            ),
+            ("gain", format!("{:+.1} points", self.gain_points)),
+            ("searches use vectors", switch.to_owned()),
+        ]
+    }
+}
+
+/// Builds the maker of vectors that the configuration names. `is_needed`: an error where it names none.
+fn embedder(
+    context: &CommandContext,
+    store: &Store,
+    is_needed: bool,
+) -> anyhow::Result<Option<Arc<Embedder>>> {
+    let config = match context.config() {
+        Ok(config) => config,
+        Err(errors) if is_needed => return Err(errors.into()),
+        // A search by words can be measured whatever the files say.
+        Err(_) => return Ok(None),
+    };
+    let embedder = Embedder::of(store, &Arc::new(config))?;
+    if embedder.is_none() && is_needed {
+        return refuse(
+            Exit::BadData,
+            "no model makes vectors of letters",
+            "name one in `embeddings` of configs/inference.json, and let an engine make the vectors",
+        );
+    }
+    Ok(embedder)
+}
+
+/// Switches vectors off for a persona.
+async fn switch_off(context: &CommandContext, persona: &PersonaStore) -> anyhow::Result<Exit> {
+    persona.set_vector_switch(None).await?;
+    #[derive(Serialize)]
+    struct SwitchedOff {
+        switched_on: bool,
+    }
+    context.report(&SwitchedOff { switched_on: false }, |screen| {
+        Ok(screen.line(format!(
+            "searches of `{}` go by words alone",
+            persona.persona_id()
+        ))?)
+    })
+}
+
+/// Switches vectors on for a persona, if the measurement says so. The inner error is the refusal.
+async fn switch_on(
+    persona: &PersonaStore,
+    measured: &mut VectorMeasurement,
+) -> anyhow::Result<Result<(), Failure>> {
+    if !measured.is_gain_enough {
+        let what = format!(
+            "vectors gain {:+.1} points of recall at 10, and {GAIN_MIN} are asked for; nothing was switched on",
+            measured.gain_points
+        );
+        let hint = match measured.letters_with_vector < measured.letters {
+            true => "letters without a vector cannot be found by it: let an engine make the others",
+            false => {
+                "another model may gain more; `--switch-off` turns off what an earlier measurement has switched on"
+            }
+        };
+        return Ok(refuse(Exit::Failed, what, hint));
+    }
+    let switch = VectorSwitch {
+        provider: measured.provider.clone(),
+        model: measured.model.clone(),
+        gain_points: measured.gain_points,
+        letters: measured.letters_with_vector,
+        measured_at: measured.at,
+    };
+    persona.set_vector_switch(Some(switch)).await?;
+    measured.switched_on = true;
+    Ok(Ok(()))
+}
+
+/// Asks the same questions with vectors.
+async fn measure_vectors(
+    persona: &PersonaStore,
+    embedder: &Arc<Embedder>,
+    questions: &[MeasuredQuestion],
+) -> anyhow::Result<VectorMeasurement> {
+    let settings = embedder.settings();
+    let model = settings.vector_model();
+    let (mut found, mut shown, mut shown_by_words) = ([0usize; 3], 0, 0);
+    for some in questions.chunks(TEXTS_MAX) {
+        let vectors = vectors_of(persona, embedder, some).await?;
+        for (question, vector) in some.iter().zip(vectors) {
+            let by_vectors = QuestionVector {
+                model: model.clone(),
+                vector,
+            };
+            let order = persona
+                .fused(&question.search, &question.by_words, &by_vectors)
+                .await?;
+            let place = |order: &[i64]| order.iter().position(|seq| *seq == question.parent);
+            let is_among = |order: &[i64], cut| place(order).is_some_and(|place| place < cut);
+            for (sum, cut) in found.iter_mut().zip([1, 5, 10]) {
+                *sum += usize::from(is_among(&order, cut));
+            }
+            shown += usize::from(question.passes && is_among(&order, 10));
+            shown_by_words += usize::from(question.passes && is_among(&question.by_words, 10));
+        }
+    }
+    let count = persona.count_vectors(&model).await?;
+    let switch = persona.vector_switch().await?;
+    let all = questions.len();
+    let share = |count: usize| count as f64 / all.max(1) as f64;
+    Ok(VectorMeasurement {
+        provider: settings.provider.clone(),
+        letters: count.letters,
+        letters_with_vector: count.vectors,
+        recall_at_1: share(found[0]),
+        recall_at_5: share(found[1]),
+        recall_at_10: share(found[2]),
+        recall_at_10_shown: share(shown),
+        gain_points: 100.0 * (share(shown) - share(shown_by_words)),
+        switched_on: switch.is_some_and(|on| on.model == model),
+        is_gain_enough: 100 * shown >= 100 * shown_by_words + GAIN_MIN * all,
+        at: embedder.now(),
+        model,
+    })
+}
+
+async fn vectors_of(
+    persona: &PersonaStore,
+    embedder: &Arc<Embedder>,
+    questions: &[MeasuredQuestion],
+) -> anyhow::Result<Vec<Vec<f32>>> {
+    let texts = questions.iter().filter_map(|of| of.search.query.clone());
+    let order = EmbeddingOrder {
+        persona: persona.persona_id().clone(),
+        purpose: EmbeddingPurpose::Measurement,
+        run: None,
+        texts: texts.collect(),
+        deadline: CALL_WAIT,
+        cancel: CancellationToken::new(),
+    };
+    embedder.questions(order).await.map_err(|error| {
+        let failure = Failure::new(Exit::Unavailable, "no vectors of the questions");
+        failure.because(error).into()
+    })
 }

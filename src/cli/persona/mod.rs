@@ -1,115 +1,105 @@
 //! `attache persona`: the personas of this workspace, and what their files were before.
-//!
-//! - `versions`: earlier versions of their files
 
-mod versions;
-
-use super::args::in_force;
-use super::args::text;
-use super::screen::Columns;
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::args::{in_force, user};
+use super::screen::{Columns, one_line};
+use super::{CommandContext, Exit, Failure, refuse, screen};
 use crate::config::{
     Config, ModelChoice, Persona, SettingsInForce, check_name, description, show_persona,
 };
-use crate::context::resolvers::knowledge::{self, KnowledgeSurvey, Surveyed};
+use crate::context::resolvers::knowledge;
+use crate::context::resolvers::knowledge::{KnowledgeSurvey, Surveyed};
 use crate::domain::{Address, PersonaId, ReplyMode, RunOptions, Trigger};
-use clap::{Arg, ArgMatches};
-use futures_util::future::BoxFuture;
+use crate::scheduler::examine;
+use crate::scheduler::schedule_file::WorkspaceNames;
+use crate::store::files::persona_file_versions::{
+    FileEditor, NewFileText, PersonaFileVersion, PersonaFileVersionText,
+};
+use crate::store::files::persona_files::PersonaFileError;
+use crate::text::line_diff::line_diff;
+use crate::tools;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-pub struct PersonaCommand;
+/// List, show and create personas, and bring back earlier versions of their files
+#[derive(clap::Subcommand)]
+pub enum PersonaCommand {
+    /// List every persona
+    List,
+    /// Show one persona's settings and files
+    Show {
+        /// Its folder's name below `personas/`
+        id: String,
+    },
+    /// List what was replaced in a persona's files on a page or by `restore`, the newest first
+    Versions {
+        /// Its folder's name below `personas/`
+        id: String,
+        /// Path below the persona's folder, such as `knowledge/prices.md`
+        file: Option<String>,
+    },
+    Restore(RestoreFile),
+    /// Write a new persona's folder, to be edited by hand
+    Create {
+        /// Its folder's name below `personas/`
+        id: String,
+        /// Display name in its mails
+        #[arg(long, value_name = "NAME")]
+        name: String,
+        /// Mail address; a local part alone lives at the gateway's mail domain [default: ID]
+        #[arg(long, value_name = "ADDRESS")]
+        address: Option<String>,
+    },
+}
 
-impl Command for PersonaCommand {
-    fn clap(&self) -> clap::Command {
-        let id = || {
-            Arg::new("id")
-                .value_name("ID")
-                .required(true)
-                .help("Its folder's name below `personas/`")
-        };
-        clap::Command::new("persona")
-            .about("List, show and create personas, and bring back earlier versions of their files")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(clap::Command::new("list").about("List every persona"))
-            .subcommand(clap::Command::new("show").about("Show one persona's settings and files").arg(id()))
-            .subcommand(versions::versions_command().arg(id()).arg(versions::file()))
-            .subcommand(versions::restore_command(id()))
-            .subcommand(
-                clap::Command::new("create")
-                    .about("Write a new persona's folder, to be edited by hand")
-                    .arg(id())
-                    .arg(
-                        Arg::new("name")
-                            .long("name")
-                            .value_name("NAME")
-                            .required(true)
-                            .help("Display name in its mails"),
-                    )
-                    .arg(Arg::new("address").long("address").value_name("ADDRESS").help(
-                        "Mail address; a local part alone lives at the gateway's mail domain [default: ID]",
-                    )),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            context.require_workspace()?;
-            match args.subcommand() {
-                Some(("list", _)) => list(context),
-                Some(("show", args)) => show(context, text(args, "id")),
-                Some(("versions", args)) => versions::list(context, args).await,
-                Some(("restore", args)) => versions::restore(context, args).await,
-                Some(("create", args)) => create(context, args),
-                _ => Ok(Exit::Usage),
-            }
-        })
+impl PersonaCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        context.require_workspace()?;
+        match self {
+            Self::List => list(context),
+            Self::Show { id } => show(context, &id),
+            Self::Versions { id, file } => list_versions(context, &id, file).await,
+            Self::Restore(it) => it.run(context).await,
+            Self::Create { id, name, address } => create(context, &id, name.trim(), address),
+        }
     }
 }
 
 fn list(context: &CommandContext) -> anyhow::Result<Exit> {
     let config = context.config()?;
-    if context.json() {
-        context
-            .screen
-            .json(&config.personas.iter().map(show_persona).collect::<Vec<_>>())?;
-        return Ok(Exit::Ok);
-    }
-    let rows = config.personas.iter().map(|persona| {
-        vec![
-            persona.id.to_string(),
-            persona.address.to_string(),
-            persona.name.clone(),
-            joined(&persona.aliases),
-        ]
-    });
-    let columns = Columns::of(&["ID", "ADDRESS", "NAME", "ALIASES"]).main("ADDRESS");
-    context
-        .screen
-        .listing(columns, &rows.collect::<Vec<_>>(), "no persona lives here")?;
-    for out in config.personas.out_of_service() {
-        screen::remark(&format!(
-            "`{}` is out of service; `attache config check` says why",
-            out.name
-        ));
-    }
-    in_force::remark(&in_force::compare(context));
-    Ok(Exit::Ok)
+    context.report(
+        &config.personas.iter().map(show_persona).collect::<Vec<_>>(),
+        |screen| {
+            let rows = config.personas.iter().map(|persona| {
+                vec![
+                    persona.id.to_string(),
+                    persona.address.to_string(),
+                    persona.name.clone(),
+                    joined(&persona.aliases),
+                ]
+            });
+            let columns = Columns::of(&["ID", "ADDRESS", "NAME", "ALIASES"]).main("ADDRESS");
+            screen.listing(columns, &rows.collect::<Vec<_>>(), "no persona lives here")?;
+            for out in config.personas.out_of_service() {
+                screen::remark(&format!(
+                    "`{}` is out of service; `attache config check` says why",
+                    out.name
+                ));
+            }
+            in_force::remark(&in_force::compare(context));
+            Ok(())
+        },
+    )
 }
 
 fn show(context: &CommandContext, id: &str) -> anyhow::Result<Exit> {
     let config = context.config()?;
     let persona = find(&config, id)?;
     let (knowledge, responsibilities) = (surveyed(persona)?, pages(persona, "responsibilities"));
-    if context.json() {
-        context.screen.json(&PersonaRecord {
+    context.report(
+        &PersonaRecord {
             settings: show_persona(persona),
             in_force: settings_of(&config, persona)
                 .listed()
@@ -123,33 +113,32 @@ fn show(context: &CommandContext, id: &str) -> anyhow::Result<Exit> {
             knowledge: &knowledge.used,
             knowledge_left_out: knowledge.left_out.iter().map(LeftOut::from).collect(),
             responsibilities: &responsibilities,
-        })?;
-        return Ok(Exit::Ok);
-    }
-    context
-        .screen
-        .fields(&fields(&config, persona, &knowledge, &responsibilities))?;
-    let used = knowledge.used.iter().map(|file| {
-        let charset = file
-            .charset
-            .map(|charset| format!("read as {charset}"))
-            .unwrap_or_default();
-        vec![
-            file.path.clone(),
-            file.tokens
-                .map_or_else(|| "when read".to_owned(), |tokens| tokens.to_string()),
-            charset,
-        ]
-    });
-    let left_out = knowledge.left_out.iter();
-    let left_out =
-        left_out.map(|(path, why)| vec![path.clone(), "-".to_owned(), format!("left out: {why}")]);
-    let rows: Vec<_> = used.chain(left_out).collect();
-    if !rows.is_empty() {
-        context.screen.line("")?;
-        context.screen.table(&["FILE", "TOKENS", "REMARK"], &rows)?;
-    }
-    Ok(Exit::Ok)
+        },
+        |screen| {
+            screen.fields(&fields(&config, persona, &knowledge, &responsibilities))?;
+            let used = knowledge.used.iter().map(|file| {
+                let charset = file
+                    .charset
+                    .map(|charset| format!("read as {charset}"))
+                    .unwrap_or_default();
+                vec![
+                    file.path.clone(),
+                    file.tokens
+                        .map_or_else(|| "when read".to_owned(), |tokens| tokens.to_string()),
+                    charset,
+                ]
+            });
+            let left_out = knowledge.left_out.iter();
+            let left_out = left_out
+                .map(|(path, why)| vec![path.clone(), "-".to_owned(), format!("left out: {why}")]);
+            let rows: Vec<_> = used.chain(left_out).collect();
+            if !rows.is_empty() {
+                screen.line("")?;
+                screen.table(&["FILE", "TOKENS", "REMARK"], &rows)?;
+            }
+            Ok(())
+        },
+    )
 }
 
 pub(super) fn find<'c>(config: &'c Config, id: &str) -> Result<&'c Persona, Failure> {
@@ -291,17 +280,18 @@ fn pages(persona: &Persona, folder: &str) -> Vec<String> {
     pages
 }
 
-fn create(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+fn create(
+    context: &CommandContext,
+    id: &str,
+    name: &str,
+    address: Option<String>,
+) -> anyhow::Result<Exit> {
     let config = context.config()?;
-    let bad = |error: &dyn std::error::Error| Failure::new(Exit::Usage, error.to_string());
-    let id = PersonaId::parse(text(args, "id")).map_err(|error| bad(&error))?;
-    let name = text(args, "name").trim();
-    check_name(name).map_err(|error| bad(&error))?;
-    let typed = args
-        .get_one::<String>("address")
-        .map_or(id.as_str(), String::as_str);
+    let id = PersonaId::parse(id).map_err(Failure::usage)?;
+    check_name(name).map_err(Failure::usage)?;
+    let typed = address.as_deref().unwrap_or(id.as_str());
     let address = Address::parse_in(typed, &config.gateway.mail_domain);
-    let address = address.map_err(|error| bad(&error))?;
+    let address = address.map_err(Failure::usage)?;
     check_free(&config, &address)?;
     let personas = context.workspace.join("personas");
     let folder = personas.join(id.as_str());
@@ -349,9 +339,10 @@ fn check_free(config: &Config, address: &Address) -> Result<(), Failure> {
             .any(|taken| taken.key() == address.key())
     });
     if let Some(persona) = owner {
-        let message = format!("`{address}` belongs to persona `{}` already", persona.id);
-        return Err(
-            Failure::new(Exit::CannotCreate, message).hint("choose another one with --address")
+        return refuse(
+            Exit::CannotCreate,
+            format!("`{address}` belongs to persona `{}` already", persona.id),
+            "choose another one with --address",
         );
     }
     if config
@@ -435,4 +426,166 @@ pub(super) fn contents(persona: &PersonaFiles<'_>) -> io::Result<[(&'static str,
         (description, persona.description.to_owned()),
         (active, "# Open\n\nNothing yet.\n".to_owned()),
     ])
+}
+
+/// Bring back an earlier version of a file; the present one is kept, too
+#[derive(clap::Args)]
+pub struct RestoreFile {
+    /// Its folder's name below `personas/`
+    id: String,
+    /// Path below the persona's folder, such as `knowledge/prices.md`
+    file: String,
+    /// As `attache persona versions` shows it [default: the newest]
+    #[arg(long, value_name = "NUMBER")]
+    version: Option<i64>,
+    /// Only show what would change
+    #[arg(long)]
+    dry_run: bool,
+}
+
+async fn list_versions(
+    context: &CommandContext,
+    id: &str,
+    file: Option<String>,
+) -> anyhow::Result<Exit> {
+    let config = context.config()?;
+    let persona = find(&config, id)?;
+    let store = context.shared_store().await?.persona(&persona.id);
+    let (versions, is_outside) = match file.filter(|name| !name.is_empty()) {
+        None => (store.file_versions(None).await?, false),
+        Some(name) => {
+            let history = store.file_history(&persona.folder, &name).await;
+            let history = history.map_err(file_failure)?;
+            (history.versions, history.changed_outside)
+        }
+    };
+    let columns = Columns::of(&["VERSION", "UNTIL", "BYTES", "REPLACED BY", "WAS", "FILE"]);
+    context.screen.list(
+        &versions,
+        columns.main("FILE"),
+        "no version is kept",
+        |version| {
+            vec![
+                version.version.to_string(),
+                version.replaced_at.to_string(),
+                version.bytes.to_string(),
+                one_line(&version.replaced_by),
+                was(version).to_owned(),
+                one_line(&version.name),
+            ]
+        },
+    )?;
+    if is_outside && !context.json() {
+        screen::remark("the file is not what was saved last: it was changed on the machine");
+    }
+    Ok(Exit::Ok)
+}
+
+fn was(version: &PersonaFileVersion) -> &'static str {
+    match (version.sha256.as_str(), version.changed_outside) {
+        ("", true) => "removed on the machine",
+        ("", false) => "not there",
+        (_, true) => "changed on the machine",
+        (_, false) => "saved",
+    }
+}
+
+impl RestoreFile {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let config = context.config()?;
+        let persona = find(&config, &self.id)?;
+        let name = &self.file;
+        let store = context.store_of_engine().await?.persona(&persona.id);
+        let now = store.file_history(&persona.folder, name).await;
+        let now = now.map_err(file_failure)?.file;
+        let number = self.version;
+        let Some(found) = store.file_version(name, number).await? else {
+            let of = number.map_or_else(String::new, |number| format!(" {number}"));
+            return refuse(
+                Exit::NoInput,
+                format!("no version{of} of `{}` is kept", one_line(name)),
+                format!(
+                    "`attache persona versions {}` shows what there is",
+                    persona.id
+                ),
+            );
+        };
+        if self.dry_run {
+            return show_difference(context, &now.text, &found);
+        }
+        check_responsibility(&config, persona, &found)?;
+        let new = NewFileText {
+            name: name.to_owned(),
+            text: found.text,
+            base_sha256: now.sha256,
+            is_exact: true,
+        };
+        let by = FileEditor {
+            user: user(),
+            session: None,
+        };
+        let saved = store.replace_file(&persona.folder, new, &by).await;
+        let saved = saved.map_err(file_failure)?;
+        context.report(&saved, |screen| {
+            screen.line(format!(
+                "`{}` is as it was until {}",
+                one_line(&saved.name),
+                found.about.replaced_at
+            ))?;
+            screen::remark("what it replaced is kept, too; the next run reads the file");
+            Ok(())
+        })
+    }
+}
+
+/// Refuses a responsibility that could not be read.
+fn check_responsibility(
+    config: &Config,
+    persona: &Persona,
+    found: &PersonaFileVersionText,
+) -> Result<(), Failure> {
+    if !found.about.name.starts_with("responsibilities/") {
+        return Ok(());
+    }
+    let names = WorkspaceNames::of(config, tools::of_config(config).names());
+    match examine(persona, &names, found.text.as_bytes()) {
+        Ok(_) => Ok(()),
+        Err(problem) => refuse(
+            Exit::BadData,
+            format!("{}: {problem}", one_line(&found.about.name)),
+            "nothing was changed",
+        ),
+    }
+}
+
+fn show_difference(
+    context: &CommandContext,
+    now: &str,
+    found: &PersonaFileVersionText,
+) -> anyhow::Result<Exit> {
+    context.report(found, |screen| {
+        for line in line_diff(now, &found.text) {
+            let mark = match line.kind {
+                "added" => "+ ",
+                "removed" => "- ",
+                "skipped" => "…",
+                _ => "  ",
+            };
+            screen.line(format!("{mark}{}", line.text))?;
+        }
+        Ok(())
+    })
+}
+
+fn file_failure(error: PersonaFileError) -> anyhow::Error {
+    match error {
+        PersonaFileError::Name(_) => Failure::new(Exit::Usage, error.to_string()).into(),
+        PersonaFileError::Changed(_) => Failure::new(Exit::Failed, error.to_string())
+            .hint("nothing was changed; try again")
+            .into(),
+        PersonaFileError::Store(error) => error.into(),
+        error => Failure::new(Exit::NoInput, "the file cannot be read or replaced")
+            .because(error)
+            .into(),
+    }
 }

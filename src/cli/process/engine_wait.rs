@@ -1,7 +1,7 @@
 //! A wait for the engine that works on a workspace, which may be stopped, busy or broken: when to say so, and when to give up.
 
 use super::other::{is_stopped, stopped_hint};
-use crate::cli::{Exit, Failure};
+use crate::cli::{Exit, Failure, refuse};
 use std::time::Duration;
 
 /// Time after which a command says what it waits for.
@@ -59,9 +59,11 @@ impl EngineWait {
         };
         if quiet >= self.longest || stopped.is_some_and(|stopped| stopped >= STOPPED_MAX) {
             let (seconds, awaited) = (quiet.as_secs(), self.awaited);
-            let message =
-                format!("waited {seconds} s in vain for process {pid}{state} to {awaited}");
-            return Err(Failure::new(Exit::TryAgain, message).hint(hint(pid, is_stopped)));
+            return refuse(
+                Exit::TryAgain,
+                format!("waited {seconds} s in vain for process {pid}{state} to {awaited}"),
+                hint(pid, is_stopped),
+            );
         }
         let is_due = quiet >= REMARK_AFTER && !std::mem::replace(&mut self.is_remarked, true);
         Ok(is_due.then(|| format!("waiting for process {pid}{state} to {}", self.awaited)))

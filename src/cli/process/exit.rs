@@ -64,6 +64,10 @@ impl Failure {
             source: None,
         }
     }
+    /// A typing error, in the words of what refused it.
+    pub fn usage(error: impl fmt::Display) -> Self {
+        Self::new(Exit::Usage, error.to_string())
+    }
     /// Sets another exit code.
     #[must_use]
     pub fn with(mut self, exit: Exit) -> Self {
@@ -81,6 +85,15 @@ impl Failure {
         self.source = Some(source.into());
         self
     }
+}
+
+/// Refuses with an exit code, what is wrong, and the remedy.
+pub fn refuse<T, E: From<Failure>>(
+    exit: Exit,
+    message: impl Into<String>,
+    hint: impl Into<String>,
+) -> Result<T, E> {
+    Err(Failure::new(exit, message).hint(hint).into())
 }
 
 impl fmt::Display for Failure {

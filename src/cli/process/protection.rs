@@ -1,6 +1,6 @@
 //! Protects the process from other users of the machine: its files, its memory, its core dumps.
 
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, refuse};
 use crate::providers::child::orphans;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, geteuid, setrlimit, umask};
@@ -59,9 +59,11 @@ pub fn refuse_root(workspace: &Path) -> Result<(), Failure> {
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let user = user_name(&passwd, owner).unwrap_or_else(|| format!("'#{owner}'"));
     let folder = workspace.display();
-    let says = format!("`{folder}` belongs to {user}, who could not open what root writes there");
-    let hint = format!("work as that user: `runuser -u {user} -- attache --workspace {folder} …`");
-    Err(Failure::new(Exit::Workspace, says).hint(hint))
+    refuse(
+        Exit::Workspace,
+        format!("`{folder}` belongs to {user}, who could not open what root writes there"),
+        format!("work as that user: `runuser -u {user} -- attache --workspace {folder} …`"),
+    )
 }
 
 /// Name of a user, from the lines of passwd(5).

@@ -4,89 +4,65 @@
 //! `list` reads configuration and database, `check` and `models` ask the providers and cost nothing,
 //! `test` makes two small calls.
 
-mod models;
-mod test;
-
 use super::screen::Columns;
-use super::{Command, CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, Failure, refuse, screen};
 use crate::clock::{Clock, SystemClock};
-use crate::config::Config;
+use crate::config::{Config, dollars};
 use crate::domain::Timestamp;
-use crate::providers::{LoopOwner, Parameter, ProviderError};
-use crate::runs::provider_health::learnt::{self, LearntModel};
-use crate::runs::provider_health::probe;
-use crate::runs::provider_health::status::{self, Finding, Seat, User};
+use crate::providers::{LoopOwner, Parameter, Provider, ProviderError, Response};
+use crate::runs::provider_health::learnt::LearntModel;
+use crate::runs::provider_health::probe::{Folder, Probe, ProbeCall, Tried};
+use crate::runs::provider_health::status::{Finding, Seat, User};
+use crate::runs::provider_health::{learnt, probe, status};
 use crate::store::ProviderCalls;
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 use serde::Serialize;
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// Most models that a hint names.
 const MODELS_SHOWN_MAX: usize = 12;
 
-pub struct ProvidersCommand;
+/// Show the language models and agents, check that they work, try one out
+#[derive(clap::Subcommand)]
+pub enum ProvidersCommand {
+    /// List providers: who uses them, key, endpoint, last success and failure
+    List,
+    /// Ask providers whether they work: endpoint or program, key, models; costs nothing
+    Check {
+        /// Only these [default: those that are in use]
+        id: Vec<String>,
+    },
+    /// List the models that a provider has; costs nothing
+    Models {
+        /// A provider, as configs/inference.json calls it
+        id: String,
+    },
+    /// Make two small real calls, a text and a tool call; costs what they cost
+    Test {
+        /// A provider, as configs/inference.json calls it
+        id: String,
+        /// Ask this model [default: the one that is in use]
+        #[arg(long)]
+        model: Option<String>,
+        /// Write what travels, both ways and without keys, into this folder; overwrites nothing
+        #[arg(long, value_name = "DIR")]
+        capture: Option<PathBuf>,
+    },
+}
 
-impl Command for ProvidersCommand {
-    fn clap(&self) -> clap::Command {
-        let id = || {
-            Arg::new("id")
-                .value_name("ID")
-                .help("A provider, as configs/inference.json calls it")
-        };
-        let check = clap::Command::new("check")
-            .about(
-                "Ask providers whether they work: endpoint or program, key, models; costs nothing",
-            )
-            .arg(
-                id().action(ArgAction::Append)
-                    .help("Only these [default: those that are in use]"),
-            );
-        let model = Arg::new("model").long("model").value_name("MODEL");
-        let capture = Arg::new("capture")
-            .long("capture")
-            .value_name("DIR")
-            .value_parser(value_parser!(PathBuf));
-        let test = clap::Command::new("test")
-            .about("Make two small real calls, a text and a tool call; costs what they cost")
-            .arg(id().required(true))
-            .arg(model.help("Ask this model [default: the one that is in use]"))
-            .arg(capture.help(
-                "Write what travels, both ways and without keys, into this folder; overwrites nothing",
-            ));
-        clap::Command::new("providers")
-            .about("Show the language models and agents, check that they work, try one out")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(
-                clap::Command::new("list").about(
-                    "List providers: who uses them, key, endpoint, last success and failure",
-                ),
-            )
-            .subcommand(check)
-            .subcommand(
-                clap::Command::new("models")
-                    .about("List the models that a provider has; costs nothing")
-                    .arg(id().required(true)),
-            )
-            .subcommand(test)
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            context.require_workspace()?;
-            let config = context.config()?;
-            match args.subcommand() {
-                Some(("list", _)) => list(context, &config).await,
-                Some(("check", args)) => check(context, &config, args).await,
-                Some(("models", args)) => models::models(context, &config, args).await,
-                Some((_, args)) => test::test(context, &config, args).await,
-                None => Ok(Exit::Usage),
+impl ProvidersCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        context.require_workspace()?;
+        let config = context.config()?;
+        match self {
+            Self::List => list(context, &config).await,
+            Self::Check { id } => check(context, &config, &id).await,
+            Self::Models { id } => models(context, &config, &id).await,
+            Self::Test { id, model, capture } => {
+                test(context, &config, &id, model.as_ref(), capture.as_ref()).await
             }
-        })
+        }
     }
 }
 
@@ -283,22 +259,17 @@ fn users(seat: &Seat) -> Vec<UserRecord<'_>> {
 async fn check(
     context: &CommandContext,
     config: &Config,
-    args: &ArgMatches,
+    named: &[String],
 ) -> anyhow::Result<Exit> {
-    let named: Vec<&String> = args
-        .get_many::<String>("id")
-        .into_iter()
-        .flatten()
-        .collect();
     let mut seats = status::seats(config);
-    for name in &named {
+    for name in named {
         find(&seats, name)?;
     }
     seats.retain(|seat| {
         if named.is_empty() {
             !seat.users.is_empty()
         } else {
-            named.contains(&&seat.name)
+            named.contains(&seat.name)
         }
     });
     let clock = SystemClock::new();
@@ -339,13 +310,16 @@ pub(super) async fn try_default(config: &Config) -> Result<String, Failure> {
     }
     if !finding.is_good() {
         let message = format!("`{}` {}", seat.name, finding_text(&finding));
-        let failure = Failure::new(Exit::Unavailable, probe::clean(&message, &config.secrets));
-        return Err(failure.hint(advised(seat, &finding).join("; ")));
+        return refuse(
+            Exit::Unavailable,
+            probe::clean(&message, &config.secrets),
+            advised(seat, &finding).join("; "),
+        );
     }
     let provider = seat.provider.as_ref().map_err(|error| {
         Failure::new(Exit::Unavailable, error.to_string()).hint(status::advice(seat, error.class))
     })?;
-    test::say_a_word(config, seat, provider.as_ref()).await
+    say_a_word(config, seat, provider.as_ref()).await
 }
 
 /// Returns the failure of a provider that answers and does not have a model in use; `None`: it has all.
@@ -480,10 +454,232 @@ impl<'a> CheckRecord<'a> {
     }
 }
 
+/// A model of a provider.
+#[derive(Serialize)]
+struct ListedModel<'a> {
+    model: &'a str,
+    /// `true`: a persona or a fallback asks it.
+    in_use: bool,
+}
+
+async fn models(context: &CommandContext, config: &Config, id: &str) -> anyhow::Result<Exit> {
+    let seats = status::seats(config);
+    let seat = find(&seats, id)?;
+    let finding = status::check(seat, &SystemClock::new()).await;
+    let health = finding.health.map_err(|error| {
+        let message = format!("provider `{}` does not say which models it has", seat.name);
+        Failure::new(Exit::Unavailable, message)
+            .hint(status::advice(seat, error.class))
+            .because(error)
+    })?;
+    let mut names: Vec<&str> = health.models.iter().map(String::as_str).collect();
+    names.sort_unstable();
+    let listed: Vec<ListedModel<'_>> = names
+        .into_iter()
+        .map(|model| ListedModel {
+            model,
+            in_use: seat.users.iter().any(|user| user.model == model),
+        })
+        .collect();
+    let row = |listed: &ListedModel<'_>| {
+        let used = if listed.in_use { "in use" } else { "-" };
+        vec![listed.model.to_owned(), used.to_owned()]
+    };
+    let columns = Columns::of(&["MODEL", "USED"]);
+    context.list(&listed, columns, "it lists no models", row)
+}
+
 fn find<'a>(seats: &'a [Seat], name: &str) -> Result<&'a Seat, Failure> {
     seats.iter().find(|seat| seat.name == name).ok_or_else(|| {
         let names: Vec<&str> = seats.iter().map(|seat| seat.name.as_str()).collect();
         let failure = Failure::new(Exit::NoInput, format!("no provider `{name}`"));
         failure.hint(format!("there are: {}", names.join(", ")))
     })
+}
+
+async fn test(
+    context: &CommandContext,
+    config: &Config,
+    id: &str,
+    model: Option<&String>,
+    path: Option<&PathBuf>,
+) -> anyhow::Result<Exit> {
+    let seats = status::seats(config);
+    let seat = find(&seats, id)?;
+    let in_use = seat.users.first().map(|user| &user.model);
+    let Some(model) = model.or(in_use) else {
+        return refuse(
+            Exit::Usage,
+            format!("nobody uses provider `{}`", seat.name),
+            "name a model of it with --model MODEL",
+        );
+    };
+    let provider = seat.provider.as_ref().map_err(|error| {
+        let message = format!("provider `{}` cannot be used", seat.name);
+        Failure::new(Exit::Unavailable, message)
+            .hint(status::advice(seat, error.class))
+            .because(error.clone())
+    })?;
+    let probe = Probe {
+        provider: provider.as_ref(),
+        model,
+        clock: &SystemClock::new(),
+        folder: &config.workspace,
+        capture: path.map(|path| Folder {
+            path,
+            secrets: &config.secrets,
+        }),
+    };
+    probe.prepare().map_err(|error| uncaptured(&error))?;
+    let (mut values, mut is_good) = (Vec::new(), true);
+    for call in probe.calls() {
+        let tried = probe
+            .make(*call)
+            .await
+            .map_err(|error| uncaptured(&error))?;
+        is_good &= tried.fault().is_none();
+        if *call == ProbeCall::Tool && tried.fault().is_none() {
+            // It takes tools now: an engine at work sees that, too.
+            learnt::forget(&config.workspace, &seat.name, model)?;
+        }
+        if !context.json() {
+            context
+                .screen
+                .line(probe::clean(&tried_line(&tried), &config.secrets))?;
+            for file in &tried.files {
+                context
+                    .screen
+                    .line(format!("\twritten: {}", file.display()))?;
+            }
+        }
+        let value = serde_json::to_string(&TriedRecord::from(&tried))?;
+        let value = probe::clean(&value, &config.secrets);
+        values.push(serde_json::from_str::<Value>(&value).unwrap_or_default());
+    }
+    if context.json() {
+        context.screen.json(&TestReport {
+            name: &seat.name,
+            model,
+            ok: is_good,
+            calls: &values,
+        })?;
+    } else if path.is_some() {
+        screen::remark(
+            "look through the files before you hand them on: they hold what the provider said",
+        );
+    }
+    Ok(if is_good { Exit::Ok } else { Exit::Failed })
+}
+
+/// Makes the first call of a test: a text.
+///
+/// Errors: the provider's words with what to do.
+async fn say_a_word(
+    config: &Config,
+    seat: &Seat,
+    provider: &dyn Provider,
+) -> Result<String, Failure> {
+    let probe = Probe {
+        provider,
+        model: &config.inference.model,
+        clock: &SystemClock::new(),
+        folder: &config.workspace,
+        capture: None,
+    };
+    let tried = probe.make(ProbeCall::Text).await;
+    let tried = tried.map_err(|error| uncaptured(&error))?;
+    let line = tried_line(&tried).replace('\t', ", ");
+    let line = probe::clean(&line, &config.secrets);
+    match (&tried.outcome, tried.fault()) {
+        (Ok(_), None) => Ok(format!("`{}` answers: {line}", seat.name)),
+        (outcome, _) => {
+            let class = outcome.as_ref().err().map(|error| error.class);
+            let failure = Failure::new(Exit::Unavailable, format!("`{}`: {line}", seat.name));
+            Err(match class {
+                Some(class) => failure.hint(status::advice(seat, class)),
+                None => failure,
+            })
+        }
+    }
+}
+
+fn uncaptured(error: &std::io::Error) -> Failure {
+    let failure = Failure::new(
+        Exit::CannotCreate,
+        format!("the capture cannot be written: {error}"),
+    );
+    failure.hint("name a new folder with --capture DIR")
+}
+
+fn tried_line(tried: &Tried) -> String {
+    let name = tried.call.name();
+    let took = tried.took.as_millis();
+    let fault = tried.fault();
+    let Ok(response) = &tried.outcome else {
+        return format!(
+            "{name}\tfailed after {took} ms: {}",
+            fault.unwrap_or_default()
+        );
+    };
+    let said = match fault {
+        Some(fault) => format!("not as asked: {fault}"),
+        None => {
+            let calls = response.calls().map(|(_, name, args)| {
+                format!(
+                    "calls {name} {}",
+                    serde_json::to_string(args).unwrap_or_default()
+                )
+            });
+            let text = response.text();
+            calls
+                .chain((!text.is_empty()).then(|| format!("says `{}`", screen::one_line(&text))))
+                .collect::<Vec<_>>()
+                .join(", ")
+        }
+    };
+    let usage = &response.usage;
+    let cost = match usage.cost_micros {
+        Some(micros) => format!("${}", dollars(micros)),
+        None => "unknown cost".to_owned(),
+    };
+    let input = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;
+    format!(
+        "{name}\t{said}\t{took} ms, {input} tokens in, {} out, {cost}, {}",
+        usage.output_tokens, response.model_served
+    )
+}
+
+/// Outcome of a test of one provider.
+#[derive(Serialize)]
+struct TestReport<'a> {
+    name: &'a str,
+    model: &'a str,
+    ok: bool,
+    calls: &'a [Value],
+}
+
+/// A call of a test.
+#[derive(Serialize)]
+struct TriedRecord<'a> {
+    call: &'static str,
+    ok: bool,
+    fault: Option<String>,
+    latency_ms: u64,
+    response: Option<&'a Response>,
+    error: Option<ProviderErrorRecord<'a>>,
+    files: &'a [PathBuf],
+}
+
+impl<'a> From<&'a Tried> for TriedRecord<'a> {
+    fn from(tried: &'a Tried) -> Self {
+        Self {
+            call: tried.call.name(),
+            ok: tried.fault().is_none(),
+            fault: tried.fault(),
+            latency_ms: u64::try_from(tried.took.as_millis()).unwrap_or(u64::MAX),
+            response: tried.outcome.as_ref().ok(),
+            error: tried.outcome.as_ref().err().map(ProviderErrorRecord::from),
+            files: &tried.files,
+        }
+    }
 }

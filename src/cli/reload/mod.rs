@@ -2,12 +2,10 @@
 
 use super::args::in_force;
 use super::process::engine_wait::EngineWait;
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::in_force::InForce;
 use crate::store::working_engine;
-use clap::ArgMatches;
-use futures_util::future::BoxFuture;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use std::time::Duration;
@@ -16,28 +14,6 @@ use std::time::Duration;
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(50);
-
-pub struct Reload;
-
-impl Command for Reload {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("reload")
-            .about("Let the engine that works here read its configuration again, now")
-            .after_help(
-                "It does so by itself within seconds after an edit; this command asks at once (SIGHUP) and says what became of \
-                 it. A faulty file leaves what was good before in force: then each problem is printed, and the exit code is 65. \
-                 It is 69 without an engine, and 75 when that does not answer within half a minute. \
-                 Work that has begun goes on with what it began with.",
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        _args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move { reload(context).await })
-    }
-}
 
 /// Answer of the engine, as `--json` prints it.
 #[derive(Serialize)]
@@ -51,7 +27,8 @@ struct ReloadReport {
     warnings: Vec<String>,
 }
 
-async fn reload(context: &CommandContext) -> anyhow::Result<Exit> {
+/// Asks the engine to read its files.
+pub async fn reload(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let pid = working_engine(&context.workspace).ok_or_else(|| {
         Failure::new(Exit::Unavailable, "no engine works on this workspace")

@@ -4,7 +4,7 @@
 use super::show::print;
 use crate::cli::args::lookup::run_of;
 use crate::cli::name_catalog;
-use crate::cli::{Command, CommandContext, Exit, Failure};
+use crate::cli::{CommandContext, Exit, Failure, refuse};
 use crate::config::{self, Config, NameCatalog};
 use crate::domain::RunId;
 use crate::replay::RunRecord;
@@ -13,151 +13,164 @@ use crate::replay::{load_run, timeline};
 use crate::runs::record::as_of::AsOf;
 use crate::runs::record::configs::Configs;
 use crate::store::Store;
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
-pub struct Fork;
+/// Go on from a turn of a run with one thing changed; costs what it asks, mails nothing
+#[derive(clap::Args)]
+pub struct Fork {
+    /// An id, its last or first characters, or `last`
+    #[arg(value_name = "RUN")]
+    id: String,
+    /// The first turn that is asked anew; what was before it stays
+    #[arg(long, value_name = "N", required_unless_present_any = ["edit_result", "persona_file"])]
+    at_turn: Option<u32>,
+    /// Ask this provider instead
+    #[arg(long, value_name = "NAME")]
+    provider: Option<String>,
+    /// Ask this model instead
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// Give this call (such as c1_0) the result in FILE, and go on from the turn after it
+    #[arg(long, num_args = 2, value_names = ["CALL", "FILE"], action = clap::ArgAction::Set)]
+    edit_result: Vec<String>,
+    /// Take this text instead of PERSONA.md, from turn 0
+    #[arg(long, value_name = "FILE", conflicts_with = "edit_result")]
+    persona_file: Option<PathBuf>,
+    /// Mail its final reply into the thread; needs --yes
+    #[arg(long, requires = "yes")]
+    send: bool,
+    /// Somebody has thought about what --send does
+    #[arg(long)]
+    yes: bool,
+    /// Show long texts and values whole
+    #[arg(long)]
+    full: bool,
+}
+
+impl Fork {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let store = context.shared_store().await?;
+        let run = run_of(&store, &self.id, "forked").await?;
+        let change = self.change()?;
+        let config = self.config(context, &store, &run).await?;
+        let at_turn = self.at_turn(&store, &run, &change).await?;
+        let cancel = CancellationToken::new();
+        let working = fork(&store, config, &run, at_turn, &change, &cancel);
+        tokio::pin!(working);
+        let forked = tokio::select! {
+            forked = &mut working => forked,
+            // Its usage is recorded before the command ends.
+            _interrupted = tokio::signal::ctrl_c() => {
+                cancel.cancel();
+                working.await
+            }
+        };
+        let forked = forked.map_err(explained)?;
+        let sent = if self.send {
+            send(&store, &run, &forked).await?
+        } else {
+            None
+        };
+        match context.json() {
+            true => context.screen.json(&ForkReport {
+                run: &run,
+                fork: &forked.record,
+                sent: sent.as_deref(),
+            })?,
+            false => {
+                let lines = timeline::run(&forked.record, self.full);
+                print(&context.screen, &lines)?;
+                let fork = &forked.record.run.id;
+                context.screen.line(format!(
+                    "`attache replay diff {run} {fork}` compares it with its run"
+                ))?;
+                if let Some(sent) = sent {
+                    context
+                        .screen
+                        .line(format!("its reply is queued as <{sent}>"))?;
+                }
+            }
+        }
+        Ok(if forked.record.run.state == "succeeded" {
+            Exit::Ok
+        } else {
+            Exit::Failed
+        })
+    }
+
+    fn change(&self) -> anyhow::Result<ForkChange> {
+        let result = match self.edit_result.as_slice() {
+            [call, file] => Some((call.clone(), payload(&read(Path::new(file))?))),
+            _ => None,
+        };
+        let persona_text = self.persona_file.as_deref().map(read).transpose()?;
+        Ok(ForkChange {
+            provider: self.provider.clone(),
+            model: self.model.clone(),
+            result,
+            persona_text,
+        })
+    }
+
+    /// The current configuration; for an imported run its recorded one, unless its workspace has
+    /// another.
+    async fn config(
+        &self,
+        context: &CommandContext,
+        store: &Store,
+        run: &RunId,
+    ) -> anyhow::Result<Config> {
+        let (workspace, names) = (&context.workspace, name_catalog());
+        if store.archive_header().await?.is_some() {
+            if self.send {
+                return refuse(
+                    Exit::Usage,
+                    "nothing is mailed from a workspace of `replay import`",
+                    "leave --send out",
+                );
+            }
+            if !workspace.join("configs/gateway.json").exists() {
+                return config_of(workspace, &names, store, run).await;
+            }
+        }
+        Ok(match self.provider {
+            Some(_) => config::load_for_one(workspace, &names)?,
+            None => config::load(workspace, &names)?,
+        })
+    }
+
+    /// The turn that was named, or the turn that the change implies.
+    async fn at_turn(
+        &self,
+        store: &Store,
+        run: &RunId,
+        change: &ForkChange,
+    ) -> anyhow::Result<u32> {
+        if let Some(turn) = self.at_turn {
+            return Ok(turn);
+        }
+        let Some((id, _)) = &change.result else {
+            return Ok(0);
+        };
+        let record = load_run(store, run).await?;
+        require_texts(&record).map_err(explained)?;
+        let call = record.calls.iter().find(|call| call.id == *id);
+        match call.and_then(|call| call.turn_index) {
+            Some(turn) => Ok(turn + 1),
+            None => Err(explained(ForkError::NoResult {
+                id: id.clone(),
+                there: results_of(&record),
+            })),
+        }
+    }
+}
 
 /// Maximum bytes of a file that is given to a fork.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-
-impl Command for Fork {
-    fn clap(&self) -> clap::Command {
-        let text =
-            |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
-        clap::Command::new("fork")
-            .about("Go on from a turn of a run with one thing changed; costs what it asks, mails nothing")
-            .arg(
-                Arg::new("id")
-                    .value_name("RUN")
-                    .required(true)
-                    .help("An id, its last or first characters, or `last`"),
-            )
-            .arg(
-                text("at-turn", "N")
-                    .value_parser(clap::value_parser!(u32))
-                    .required_unless_present_any(["edit-result", "persona-file"])
-                    .help("The first turn that is asked anew; what was before it stays"),
-            )
-            .arg(text("provider", "NAME").help("Ask this provider instead"))
-            .arg(text("model", "NAME").help("Ask this model instead"))
-            .arg(
-                text("edit-result", "CALL").num_args(2).value_names(["CALL", "FILE"]).help(
-                    "Give this call (such as c1_0) the result in FILE, and go on from the turn after it",
-                ),
-            )
-            .arg(
-                text("persona-file", "FILE")
-                    .conflicts_with("edit-result")
-                    .help("Take this text instead of PERSONA.md, from turn 0"),
-            )
-            .arg(
-                Arg::new("send")
-                    .long("send")
-                    .action(ArgAction::SetTrue)
-                    .requires("yes")
-                    .help("Mail its final reply into the thread; needs --yes"),
-            )
-            .arg(
-                Arg::new("yes")
-                    .long("yes")
-                    .action(ArgAction::SetTrue)
-                    .help("Somebody has thought about what --send does"),
-            )
-            .arg(
-                Arg::new("full")
-                    .long("full")
-                    .action(ArgAction::SetTrue)
-                    .help("Show long texts and values whole"),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let id = args
-                .get_one::<String>("id")
-                .map(String::as_str)
-                .unwrap_or_default();
-            let store = context.shared_store().await?;
-            let run = run_of(&store, id, "forked").await?;
-            let change = change(args)?;
-            let config = config(context, args, &store, &run).await?;
-            let at_turn = at_turn(&store, args, &run, &change).await?;
-            let cancel = CancellationToken::new();
-            let working = fork(&store, config, &run, at_turn, &change, &cancel);
-            tokio::pin!(working);
-            let forked = tokio::select! {
-                forked = &mut working => forked,
-                // Its usage is recorded before the command ends.
-                _interrupted = tokio::signal::ctrl_c() => {
-                    cancel.cancel();
-                    working.await
-                }
-            };
-            let forked = forked.map_err(explained)?;
-            let sent = if args.get_flag("send") {
-                send(&store, &run, &forked).await?
-            } else {
-                None
-            };
-            match context.json() {
-                true => context.screen.json(&ForkReport {
-                    run: &run,
-                    fork: &forked.record,
-                    sent: sent.as_deref(),
-                })?,
-                false => {
-                    let lines = timeline::run(&forked.record, args.get_flag("full"));
-                    print(&context.screen, &lines)?;
-                    let fork = &forked.record.run.id;
-                    context.screen.line(format!(
-                        "`attache replay diff {run} {fork}` compares it with its run"
-                    ))?;
-                    if let Some(sent) = sent {
-                        context
-                            .screen
-                            .line(format!("its reply is queued as <{sent}>"))?;
-                    }
-                }
-            }
-            Ok(if forked.record.run.state == "succeeded" {
-                Exit::Ok
-            } else {
-                Exit::Failed
-            })
-        })
-    }
-}
-
-fn change(args: &ArgMatches) -> anyhow::Result<ForkChange> {
-    let text = |name: &str| args.get_one::<String>(name).cloned();
-    let edited: Vec<&String> = args
-        .get_many::<String>("edit-result")
-        .into_iter()
-        .flatten()
-        .collect();
-    let result = match edited.as_slice() {
-        [call, file] => Some(((*call).clone(), payload(&read(Path::new(file.as_str()))?))),
-        _ => None,
-    };
-    let persona_text = text("persona-file")
-        .map(|file| read(Path::new(&file)))
-        .transpose()?;
-    Ok(ForkChange {
-        provider: text("provider"),
-        model: text("model"),
-        result,
-        persona_text,
-    })
-}
 
 /// Parses a file as a whole result (`{"ok": …}`), another JSON value, or plain text.
 fn payload(text: &str) -> Value {
@@ -187,39 +200,13 @@ fn read(file: &Path) -> Result<String, Failure> {
         .read_to_string(&mut text)
         .map_err(failed)?;
     match read as u64 > FILE_BYTES_MAX {
-        true => {
-            let message = format!("`{}` is larger than {FILE_BYTES_MAX} bytes", file.display());
-            Err(Failure::new(Exit::NoInput, message).hint("give a fork less"))
-        }
+        true => refuse(
+            Exit::NoInput,
+            format!("`{}` is larger than {FILE_BYTES_MAX} bytes", file.display()),
+            "give a fork less",
+        ),
         false => Ok(text),
     }
-}
-
-/// The current configuration; for an imported run its recorded one, unless its workspace has
-/// another.
-async fn config(
-    context: &CommandContext,
-    args: &ArgMatches,
-    store: &Store,
-    run: &RunId,
-) -> anyhow::Result<Config> {
-    let (workspace, names) = (&context.workspace, name_catalog());
-    if store.archive_header().await?.is_some() {
-        if args.get_flag("send") {
-            let failure = Failure::new(
-                Exit::Usage,
-                "nothing is mailed from a workspace of `replay import`",
-            );
-            return Err(failure.hint("leave --send out").into());
-        }
-        if !workspace.join("configs/gateway.json").exists() {
-            return config_of(workspace, &names, store, run).await;
-        }
-    }
-    Ok(match args.contains_id("provider") {
-        true => config::load_for_one(workspace, &names)?,
-        false => config::load(workspace, &names)?,
-    })
 }
 
 /// The recorded configuration of an imported run, with secrets masked.
@@ -247,31 +234,6 @@ async fn config_of(
         .map_err(|error| unknown(error.into()))?;
     Ok(config::load_foreign(workspace, names, &snapshot)
         .map_err(|errors| unknown(errors.into()))?)
-}
-
-/// The turn that was named, or the turn that the change implies.
-async fn at_turn(
-    store: &Store,
-    args: &ArgMatches,
-    run: &RunId,
-    change: &ForkChange,
-) -> anyhow::Result<u32> {
-    if let Some(turn) = args.get_one::<u32>("at-turn") {
-        return Ok(*turn);
-    }
-    let Some((id, _)) = &change.result else {
-        return Ok(0);
-    };
-    let record = load_run(store, run).await?;
-    require_texts(&record).map_err(explained)?;
-    let call = record.calls.iter().find(|call| call.id == *id);
-    match call.and_then(|call| call.turn_index) {
-        Some(turn) => Ok(turn + 1),
-        None => Err(explained(ForkError::NoResult {
-            id: id.clone(),
-            there: results_of(&record),
-        })),
-    }
 }
 
 /// Queues the final reply of the fork, as the original run would have done.

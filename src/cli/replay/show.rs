@@ -4,97 +4,184 @@
 use crate::cli::args::instant;
 use crate::cli::args::lookup::{LAST, Named, filed_text, named};
 use crate::cli::screen::{self, Screen, Unwritten};
-use crate::cli::{Command, CommandContext, Exit, Failure};
+use crate::cli::{CommandContext, Exit, Failure, refuse};
 use crate::replay::select::Selection;
 use crate::replay::timeline::{self, Line, Span, Tone};
 use crate::replay::{RunRecord, ThreadRecord, TurnRecord, html, load_thread};
 use crate::store::Store;
 use anstyle::{AnsiColor, Style};
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-pub struct ReplayShow;
+/// Show everything that happened in a run or a thread, in order
+#[derive(clap::Args)]
+pub struct ReplayShow {
+    /// An id, its last or first characters, or `last` for the newest run
+    #[arg(value_name = "RUN|THREAD|last")]
+    id: String,
+    /// Show long texts and values whole
+    #[arg(long)]
+    full: bool,
+    /// Only this turn and its calls
+    #[arg(long, value_name = "N")]
+    turn: Option<u32>,
+    /// Only calls of this tool; may be given several times
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    tool: Vec<String>,
+    /// Only what failed, was withheld, or has no result
+    #[arg(long)]
+    errors: bool,
+    /// Only what began since then: `30m`, `24h`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only what began before then, written in the same way
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Only what the resolvers contributed, with its share of the budget
+    #[arg(long, conflicts_with_all = ["turn", "tool", "errors", "since", "until"])]
+    context: bool,
+    /// Only what was sent to the provider, or the normalised answer, in a turn (--turn)
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_parser = ["request", "response"],
+        conflicts_with_all = ["context", "errors", "tool", "since", "until", "html"]
+    )]
+    raw: Option<String>,
+    /// The try of that turn, from 1 [default: its last]
+    #[arg(long = "try", value_name = "N", requires = "raw")]
+    of_try: Option<u32>,
+    /// Print it byte by byte, not made readable
+    #[arg(long, requires = "raw")]
+    exact: bool,
+    /// Write one page that opens anywhere, without scripts and without network; `-` is standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "context")]
+    html: Option<PathBuf>,
+}
+
+impl ReplayShow {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let store = context.shared_store().await?;
+        let selection = self.selection()?;
+        match named(&store, &self.id).await? {
+            Named::Run(record) => {
+                self.show_run(context, &selection, &record)?;
+                if self.id == LAST && !context.json() {
+                    remark_on_later_letter(&store, &record).await?;
+                }
+            }
+            Named::Thread(thread) => {
+                let record = load_thread(&store, &thread, MESSAGES_MAX, RUNS_MAX).await?;
+                self.show_thread(context, &selection, &record)?;
+            }
+        }
+        Ok(Exit::Ok)
+    }
+
+    fn selection(&self) -> Result<Selection, Failure> {
+        let since = self.since.as_deref().map(instant).transpose()?;
+        let until = self.until.as_deref().map(instant).transpose()?;
+        if since
+            .zip(until)
+            .is_some_and(|(since, until)| since >= until)
+        {
+            return refuse(
+                Exit::Usage,
+                "nothing is after --since and before --until",
+                "--since is the earlier one",
+            );
+        }
+        Ok(Selection {
+            turn: self.turn,
+            tools: self.tool.clone(),
+            errors: self.errors,
+            since,
+            until,
+        })
+    }
+
+    fn show_run(
+        &self,
+        context: &CommandContext,
+        selection: &Selection,
+        record: &RunRecord,
+    ) -> anyhow::Result<()> {
+        let full = self.full;
+        let gone = match (record.redacted_at(), record.pruned_at()) {
+            (Some(at), _) => Some(format!(
+                "requests and answers of this run are redacted: its owner erased what it was told, on {at}"
+            )),
+            (None, at) => at.map(|at| {
+                format!("requests and answers of this run were pruned on {at} (`attache gc`)")
+            }),
+        };
+        if let Some(gone) = gone.filter(|_| self.raw.is_none()) {
+            screen::remark(&gone);
+        }
+        if let Some(what) = &self.raw {
+            let turn = turn_of(record, selection.turn, self.of_try)?;
+            return show_raw(&context.screen, turn, what, self.exact);
+        }
+        if let Some(turn) = selection
+            .turn
+            .filter(|turn| !record.turns.iter().any(|of| of.turn_index == *turn))
+        {
+            return Err(no_turn(record, &format!("the run has no turn {turn}")).into());
+        }
+        if self.context {
+            return match context.json() {
+                true => context.screen.json(&record.context),
+                false => Ok(print(&context.screen, &timeline::context(record))?),
+            };
+        }
+        let part = selection.of_run(record);
+        if let Some(file) = &self.html {
+            return write_page(context, file, &html::run(&part, full));
+        }
+        let lines = match selection.is_everything() {
+            _ if context.json() => return context.screen.json(&part),
+            true => timeline::run(record, full),
+            false => timeline::part(record, &part, full),
+        };
+        Ok(print(&context.screen, &lines)?)
+    }
+
+    fn show_thread(
+        &self,
+        context: &CommandContext,
+        selection: &Selection,
+        record: &ThreadRecord,
+    ) -> anyhow::Result<()> {
+        let full = self.full;
+        if self.raw.is_some() || self.context || selection.turn.is_some() {
+            let message = "`--raw`, `--context` and `--turn` are about a run, and this is a thread";
+            let runs: Vec<&str> = record.runs.iter().map(|run| run.run.id.as_str()).collect();
+            return refuse(
+                Exit::Usage,
+                message,
+                format!("its runs: {}", runs.join(", ")),
+            );
+        }
+        let part = if selection.is_everything() {
+            record.clone()
+        } else {
+            selection.of_thread(record)
+        };
+        if let Some(file) = &self.html {
+            return write_page(context, file, &html::thread(&part, full));
+        }
+        match context.json() {
+            true => context.screen.json(&part),
+            false => Ok(print(&context.screen, &timeline::thread(&part, full))?),
+        }
+    }
+}
 
 /// Maximum number of the newest messages and runs of a thread's timeline.
 const MESSAGES_MAX: u32 = 200;
 const RUNS_MAX: u32 = 50;
-
-/// Its arguments, which `attache replay` accepts without a subcommand too.
-pub fn args() -> Vec<Arg> {
-    let text =
-        |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
-    let number = |name: &'static str| text(name, "N").value_parser(clap::value_parser!(u32));
-    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
-    let file = clap::value_parser!(PathBuf);
-    vec![
-        Arg::new("id")
-            .value_name("RUN|THREAD|last")
-            .required(true)
-            .help("An id, its last or first characters, or `last` for the newest run"),
-        flag("full").help("Show long texts and values whole"),
-        number("turn").help("Only this turn and its calls"),
-        text("tool", "NAME")
-            .action(ArgAction::Append)
-            .value_delimiter(',')
-            .help("Only calls of this tool; may be given several times"),
-        flag("errors").help("Only what failed, was withheld, or has no result"),
-        text("since", "TIME").help(
-            "Only what began since then: `30m`, `24h`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z",
-        ),
-        text("until", "TIME").help("Only what began before then, written in the same way"),
-        flag("context")
-            .conflicts_with_all(["turn", "tool", "errors", "since", "until"])
-            .help("Only what the resolvers contributed, with its share of the budget"),
-        text("raw", "WHAT")
-            .value_parser(["request", "response"])
-            .conflicts_with_all(["context", "errors", "tool", "since", "until", "html"])
-            .help("Only what was sent to the provider, or the normalised answer, in a turn (--turn)"),
-        number("try").requires("raw").help("The try of that turn, from 1 [default: its last]"),
-        flag("exact").requires("raw").help("Print it byte by byte, not made readable"),
-        text("html", "FILE").value_parser(file).conflicts_with("context").help(
-            "Write one page that opens anywhere, without scripts and without network; `-` is standard output",
-        ),
-    ]
-}
-
-impl Command for ReplayShow {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("show")
-            .about("Show everything that happened in a run or a thread, in order")
-            .args(args())
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let id = args
-                .get_one::<String>("id")
-                .map(String::as_str)
-                .unwrap_or_default();
-            let store = context.shared_store().await?;
-            let selection = selection(args)?;
-            match named(&store, id).await? {
-                Named::Run(record) => {
-                    show_run(context, args, &selection, &record)?;
-                    if id == LAST && !context.json() {
-                        remark_on_later_letter(&store, &record).await?;
-                    }
-                }
-                Named::Thread(thread) => {
-                    let record = load_thread(&store, &thread, MESSAGES_MAX, RUNS_MAX).await?;
-                    show_thread(context, args, &selection, &record)?;
-                }
-            }
-            Ok(Exit::Ok)
-        })
-    }
-}
 
 /// Prints a remark about a letter without a run that arrived after the last run.
 async fn remark_on_later_letter(store: &Store, record: &RunRecord) -> anyhow::Result<()> {
@@ -109,109 +196,6 @@ async fn remark_on_later_letter(store: &Store, record: &RunRecord) -> anyhow::Re
         screen::hint(&remedy);
     }
     Ok(())
-}
-
-fn selection(args: &ArgMatches) -> Result<Selection, Failure> {
-    let time = |name: &str| {
-        args.get_one::<String>(name)
-            .map(|typed| instant(typed))
-            .transpose()
-    };
-    let (since, until) = (time("since")?, time("until")?);
-    if since
-        .zip(until)
-        .is_some_and(|(since, until)| since >= until)
-    {
-        let failure = Failure::new(Exit::Usage, "nothing is after --since and before --until");
-        return Err(failure.hint("--since is the earlier one"));
-    }
-    Ok(Selection {
-        turn: args.get_one::<u32>("turn").copied(),
-        tools: args
-            .get_many::<String>("tool")
-            .into_iter()
-            .flatten()
-            .cloned()
-            .collect(),
-        errors: args.get_flag("errors"),
-        since,
-        until,
-    })
-}
-
-fn show_run(
-    context: &CommandContext,
-    args: &ArgMatches,
-    selection: &Selection,
-    record: &RunRecord,
-) -> anyhow::Result<()> {
-    let full = args.get_flag("full");
-    let gone = match (record.redacted_at(), record.pruned_at()) {
-        (Some(at), _) => Some(format!(
-            "requests and answers of this run are redacted: its owner erased what it was told, on {at}"
-        )),
-        (None, at) => at.map(|at| {
-            format!("requests and answers of this run were pruned on {at} (`attache gc`)")
-        }),
-    };
-    if let Some(gone) = gone.filter(|_| !args.contains_id("raw")) {
-        screen::remark(&gone);
-    }
-    if let Some(what) = args.get_one::<String>("raw") {
-        let of_try = args.get_one::<u32>("try").copied();
-        let turn = turn_of(record, selection.turn, of_try)?;
-        return show_raw(&context.screen, turn, what, args.get_flag("exact"));
-    }
-    if let Some(turn) = selection
-        .turn
-        .filter(|turn| !record.turns.iter().any(|of| of.turn_index == *turn))
-    {
-        return Err(no_turn(record, &format!("the run has no turn {turn}")).into());
-    }
-    if args.get_flag("context") {
-        return match context.json() {
-            true => context.screen.json(&record.context),
-            false => Ok(print(&context.screen, &timeline::context(record))?),
-        };
-    }
-    let part = selection.of_run(record);
-    if let Some(file) = args.get_one::<PathBuf>("html") {
-        return write_page(context, file, &html::run(&part, full));
-    }
-    let lines = match selection.is_everything() {
-        _ if context.json() => return context.screen.json(&part),
-        true => timeline::run(record, full),
-        false => timeline::part(record, &part, full),
-    };
-    Ok(print(&context.screen, &lines)?)
-}
-
-fn show_thread(
-    context: &CommandContext,
-    args: &ArgMatches,
-    selection: &Selection,
-    record: &ThreadRecord,
-) -> anyhow::Result<()> {
-    let full = args.get_flag("full");
-    if args.contains_id("raw") || args.get_flag("context") || selection.turn.is_some() {
-        let message = "`--raw`, `--context` and `--turn` are about a run, and this is a thread";
-        let runs: Vec<&str> = record.runs.iter().map(|run| run.run.id.as_str()).collect();
-        return Err(Failure::new(Exit::Usage, message)
-            .hint(format!("its runs: {}", runs.join(", ")))
-            .into());
-    }
-    let part = if selection.is_everything() {
-        record.clone()
-    } else {
-        selection.of_thread(record)
-    };
-    if let Some(file) = args.get_one::<PathBuf>("html") {
-        return write_page(context, file, &html::thread(&part, full));
-    }
-    match context.json() {
-        true => context.screen.json(&part),
-        false => Ok(print(&context.screen, &timeline::thread(&part, full))?),
-    }
 }
 
 /// Finds a provider call of a turn: its last attempt unless another is named.
@@ -255,22 +239,24 @@ fn no_turn(record: &RunRecord, message: &str) -> Failure {
 
 fn show_raw(screen: &Screen, turn: &TurnRecord, what: &str, exact: bool) -> anyhow::Result<()> {
     if let Some(at) = &turn.redacted_at {
-        let message = format!(
-            "the {what} of turn {} is redacted: its owner erased what the run was told, on {at}",
-            turn.turn_index
+        return refuse(
+            Exit::NoInput,
+            format!(
+                "the {what} of turn {} is redacted: its owner erased what the run was told, on {at}",
+                turn.turn_index
+            ),
+            "digests and numbers of the turn are there still, without --raw",
         );
-        return Err(Failure::new(Exit::NoInput, message)
-            .hint("digests and numbers of the turn are there still, without --raw")
-            .into());
     }
     if let Some(at) = &turn.pruned_at {
-        let message = format!(
-            "the {what} of turn {} was pruned on {at} (`attache gc`)",
-            turn.turn_index
+        return refuse(
+            Exit::NoInput,
+            format!(
+                "the {what} of turn {} was pruned on {at} (`attache gc`)",
+                turn.turn_index
+            ),
+            "a backup from before has it still",
         );
-        return Err(Failure::new(Exit::NoInput, message)
-            .hint("a backup from before has it still")
-            .into());
     }
     let (value, text) = match what {
         "request" => (Some(&turn.request), Some(turn.request_sent())),
@@ -299,8 +285,11 @@ fn show_raw(screen: &Screen, turn: &TurnRecord, what: &str, exact: bool) -> anyh
 fn write_page(context: &CommandContext, file: &Path, page: &str) -> anyhow::Result<()> {
     if file == Path::new("-") {
         if context.json() {
-            let failure = Failure::new(Exit::Usage, "a page on standard output is no JSON value");
-            return Err(failure.hint("leave --json out, or name a file").into());
+            return refuse(
+                Exit::Usage,
+                "a page on standard output is no JSON value",
+                "leave --json out, or name a file",
+            );
         }
         return Ok(context.screen.bytes(page.as_bytes())?);
     }

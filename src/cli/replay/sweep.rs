@@ -1,21 +1,40 @@
 //! `attache replay sweep --change FILE…`: finds past runs that would have got another context under
 //! another configuration or another text.
 
-use crate::cli::args::instant_of;
+use crate::cli::args::instant;
 use crate::cli::name_catalog;
 use crate::cli::screen::Columns;
-use crate::cli::{Command, CommandContext, Exit, Failure};
+use crate::cli::{CommandContext, Exit, Failure, refuse};
 use crate::config::{self, Config, ConfigErrors, Problem};
 use crate::domain::Timestamp;
 use crate::replay::sweep::{ChangedFile, Effect, Judgement, Sweep, is_config};
 use crate::runs::record::configs::Configs;
 use crate::store::{RunFilter, RunSummary, Store};
 use crate::text::plural;
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 
-pub struct SweepCommand;
+/// Find the past runs whose first request a changed file would have changed
+#[derive(clap::Args)]
+#[command(after_help = "EFFECT of the change on a run's first request:\n\
+                  wording  the model reads other words\n\
+                  room     something is left out or let in that was not\n\
+                  asked    another model is asked, or in another way\n\
+                  unknown  the record does not say; WHY has the reason\n\
+                  same     none (--all lists these runs too)\n\
+                  BY names the resolver or the setting that makes the difference. No model is asked, so what it would have \
+                  answered is not known.")]
+pub struct SweepCommand {
+    /// A file of the workspace as it is now, such as `personas/ada/PERSONA.md`; with `=FILE`, as it would be with the text of
+    /// another file
+    #[arg(long, value_name = "PATH[=FILE]", required = true)]
+    change: Vec<String>,
+    /// Only runs queued since then: `24h`, `7d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z
+    #[arg(long, value_name = "TIME")]
+    since: String,
+    /// List the runs too that it would not have changed
+    #[arg(long)]
+    all: bool,
+}
 
 /// Files that can be changed, for a hint.
 const CHANGES: &str = "a change is of a file such as `configs/context.json`, `personas/ID/PERSONA.md`, `personas/ID/active.md`, \
@@ -27,86 +46,41 @@ const PAGE: u32 = 500;
 /// Maximum bytes of a change's text; no file that a run reads may be larger.
 const TEXT_BYTES_MAX: u64 = 1024 * 1024;
 
-impl Command for SweepCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("sweep")
-            .about("Find the past runs whose first request a changed file would have changed")
-            .after_help(
-                "EFFECT of the change on a run's first request:\n\
-                 wording  the model reads other words\n\
-                 room     something is left out or let in that was not\n\
-                 asked    another model is asked, or in another way\n\
-                 unknown  the record does not say; WHY has the reason\n\
-                 same     none (--all lists these runs too)\n\
-                 BY names the resolver or the setting that makes the difference. No model is asked, so what it would have \
-                 answered is not known.",
-            )
-            .arg(
-                Arg::new("change")
-                    .long("change")
-                    .value_name("PATH[=FILE]")
-                    .required(true)
-                    .action(ArgAction::Append)
-                    .help(
-                        "A file of the workspace as it is now, such as `personas/ada/PERSONA.md`; with `=FILE`, as it \
-                         would be with the text of another file",
-                    ),
-            )
-            .arg(
-                Arg::new("since")
-                    .long("since")
-                    .value_name("TIME")
-                    .required(true)
-                    .help("Only runs queued since then: `24h`, `7d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z"),
-            )
-            .arg(
-                Arg::new("all")
-                    .long("all")
-                    .action(ArgAction::SetTrue)
-                    .help("List the runs too that it would not have changed"),
-            )
+impl SweepCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let since = instant(&self.since)?;
+        let changes = self
+            .change
+            .iter()
+            .map(|typed| read(context, typed))
+            .collect::<Result<Vec<_>, _>>()?;
+        check(context, &changes)?;
+        let store = context.shared_store().await?;
+        let configs = Configs::new(context.workspace.clone(), name_catalog());
+        let sweep = Sweep::new(&store, &configs, changes);
+        let mut judged = judge_all(&store, &sweep, Some(since)).await?;
+        let count = |effect| judged.iter().filter(|(_, of)| of.effect == effect).count();
+        let (all, same, unknown) = (judged.len(), count(Effect::Same), count(Effect::Unknown));
+        judged.retain(|(_, of)| self.all || of.effect != Effect::Same);
+        let changed = all - same - unknown;
+        context.report(
+            &SweepRecord {
+                runs: all,
+                changed,
+                unknown,
+                same,
+                judgements: judged.iter().map(|(_, judgement)| judgement).collect(),
+            },
+            |screen| {
+                print_judgements(context, &judged)?;
+                screen.line(format!(
+                    "{changed} of {} would have been told otherwise, {unknown} not known",
+                    plural(all, "run")
+                ))?;
+                Ok(())
+            },
+        )
     }
-
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move { sweep(context, args).await })
-    }
-}
-
-async fn sweep(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let since = instant_of(args, "since")?;
-    let changes = args.get_many::<String>("change").into_iter().flatten();
-    let changes = changes
-        .map(|typed| read(context, typed))
-        .collect::<Result<Vec<_>, _>>()?;
-    check(context, &changes)?;
-    let store = context.shared_store().await?;
-    let configs = Configs::new(context.workspace.clone(), name_catalog());
-    let sweep = Sweep::new(&store, &configs, changes);
-    let mut judged = judge_all(&store, &sweep, since).await?;
-    let count = |effect| judged.iter().filter(|(_, of)| of.effect == effect).count();
-    let (all, same, unknown) = (judged.len(), count(Effect::Same), count(Effect::Unknown));
-    judged.retain(|(_, of)| args.get_flag("all") || of.effect != Effect::Same);
-    let changed = all - same - unknown;
-    if context.json() {
-        context.screen.json(&SweepRecord {
-            runs: all,
-            changed,
-            unknown,
-            same,
-            judgements: judged.iter().map(|(_, judgement)| judgement).collect(),
-        })?;
-        return Ok(Exit::Ok);
-    }
-    print_judgements(context, &judged)?;
-    context.screen.line(format!(
-        "{changed} of {} would have been told otherwise, {unknown} not known",
-        plural(all, "run")
-    ))?;
-    Ok(Exit::Ok)
 }
 
 /// A run with its judgement; `None`: its summary cannot be read.
@@ -191,15 +165,18 @@ fn read(context: &CommandContext, typed: &str) -> Result<ChangedFile, Failure> {
         && !path.starts_with('/')
         && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
     if !is_below {
-        return Err(Failure::new(
+        return refuse(
             Exit::Usage,
             format!("`{path}` is no path below the workspace"),
-        )
-        .hint(CHANGES));
+            CHANGES,
+        );
     }
     if ["data", ".secrets"].contains(&path.split('/').next().unwrap_or_default()) {
-        let message = format!("`{path}` is nothing that a model is told");
-        return Err(Failure::new(Exit::Usage, message).hint(CHANGES));
+        return refuse(
+            Exit::Usage,
+            format!("`{path}` is nothing that a model is told"),
+            CHANGES,
+        );
     }
     let unreadable = |error: std::io::Error| {
         let hint = match error.kind() {
@@ -212,8 +189,11 @@ fn read(context: &CommandContext, typed: &str) -> Result<ChangedFile, Failure> {
     };
     let size = std::fs::metadata(&file).map_err(unreadable)?.len();
     if size > TEXT_BYTES_MAX {
-        let message = format!("`{}` is larger than {TEXT_BYTES_MAX} bytes", file.display());
-        return Err(Failure::new(Exit::NoInput, message).hint("no file that a run reads may be"));
+        return refuse(
+            Exit::NoInput,
+            format!("`{}` is larger than {TEXT_BYTES_MAX} bytes", file.display()),
+            "no file that a run reads may be",
+        );
     }
     Ok(ChangedFile {
         path: path.to_owned(),
@@ -257,8 +237,11 @@ fn check(context: &CommandContext, changes: &[ChangedFile]) -> anyhow::Result<()
             false => is_read(&change.path, &[&today, &config]),
         };
         if !is_known {
-            let message = format!("no run reads `{}` when it begins", change.path);
-            return Err(Failure::new(Exit::Usage, message).hint(CHANGES).into());
+            return refuse(
+                Exit::Usage,
+                format!("no run reads `{}` when it begins", change.path),
+                CHANGES,
+            );
         }
     }
     Ok(())

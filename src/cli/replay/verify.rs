@@ -5,20 +5,91 @@ use crate::cli::args::instant;
 use crate::cli::args::lookup::runs_of;
 use crate::cli::name_catalog;
 use crate::cli::screen::progress;
-use crate::cli::{Command, CommandContext, Exit};
+use crate::cli::{CommandContext, Exit};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{RunId, Timestamp};
 use crate::replay::verify::{Outcome, Verified, Verifier};
 use crate::store::{RunFilter, Store, StoreError};
 use crate::text::plural;
-use clap::{Arg, ArgAction, ArgMatches};
-use futures_util::future::BoxFuture;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-pub struct Verify;
+/// Execute runs once more over their records: would each request be the same, byte for byte?
+#[derive(clap::Args)]
+#[command(
+    after_help = "The loop is the real one; the provider's answers, the results of tools, the time, and what the \
+                  context was assembled from come from the record. Nothing is sent, started or written. A run of \
+                  `replay import` whose texts were masked, or whose people were renamed, is `masked`: what it was told \
+                  is not here to be compared with. Exit code 1 when a run differs or its record is damaged; with --strict also when one is \
+                  masked or cannot be verified, other than because `attache gc` threw its requests away."
+)]
+pub struct Verify {
+    /// Exit with 1 also when a run is masked or cannot be verified
+    #[arg(long)]
+    strict: bool,
+    /// Ids, their last or first characters, or `last`
+    #[arg(required_unless_present = "all", conflicts_with = "all", action = clap::ArgAction::Set)]
+    run: Vec<String>,
+    /// Every run there is
+    #[arg(long)]
+    all: bool,
+    /// Only runs queued since then: `30m`, `24h`, `7d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z
+    #[arg(long, value_name = "TIME", requires = "all")]
+    since: Option<String>,
+}
+
+impl Verify {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let workspace = context.require_workspace()?;
+        let clock = Arc::new(SystemClock::new());
+        let store = Store::open_to_read(workspace, clock.clone()).await?;
+        let verifier = Arc::new(Verifier::new(
+            store.clone(),
+            workspace.to_path_buf(),
+            name_catalog(),
+        ));
+        let (mut tally, mut listed, began) =
+            (VerdictTally::default(), Vec::new(), clock.monotonic());
+        match self.run.is_empty() {
+            false => {
+                let runs = runs_of(&store, self.run.iter(), "verified").await?;
+                let bar = progress::bar(context, runs.len() as u64, "runs");
+                verify(context, &verifier, runs, (&mut tally, &mut listed), &bar).await?;
+                bar.finish_and_clear();
+            }
+            true => {
+                let since = self.since.as_deref().map(instant).transpose()?;
+                let bar = progress::bar(context, store.count_runs_since(since).await?, "runs");
+                let mut offset = 0;
+                loop {
+                    let runs = page(&store, since, offset).await?;
+                    offset += PAGE;
+                    if runs.is_empty() {
+                        break;
+                    }
+                    verify(context, &verifier, runs, (&mut tally, &mut listed), &bar).await?;
+                }
+                bar.finish_and_clear();
+            }
+        }
+        drop(verifier);
+        store.close().await;
+        conclude(
+            context,
+            &tally,
+            &listed,
+            (clock.monotonic() - began).as_secs_f64(),
+        )?;
+        let falls_short = self.strict && tally.masked + tally.not_verifiable > 0;
+        Ok(if tally.different + tally.unreadable > 0 || falls_short {
+            Exit::Failed
+        } else {
+            Exit::Ok
+        })
+    }
+}
 
 /// Number of runs listed at once.
 const PAGE: u32 = 1000;
@@ -54,100 +125,6 @@ impl VerdictTally {
             Outcome::Unreadable { .. } => self.unreadable += 1,
             Outcome::NothingAsked => self.nothing_asked += 1,
         }
-    }
-}
-
-impl Command for Verify {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("verify")
-            .about("Execute runs once more over their records: would each request be the same, byte for byte?")
-            .after_help(
-                "The loop is the real one; the provider's answers, the results of tools, the time, and what the \
-                 context was assembled from come from the record. Nothing is sent, started or written. A run of \
-                 `replay import` whose texts were masked, or whose people were renamed, is `masked`: what it was told \
-                 is not here to be compared with. Exit code 1 when a run differs or its record is damaged; with --strict also when one is \
-                 masked or cannot be verified, other than because `attache gc` threw its requests away.",
-            )
-            .arg(
-                Arg::new("strict")
-                    .long("strict")
-                    .action(ArgAction::SetTrue)
-                    .help("Exit with 1 also when a run is masked or cannot be verified"),
-            )
-            .arg(
-                Arg::new("run")
-                    .value_name("RUN")
-                    .num_args(1..)
-                    .required_unless_present("all")
-                    .conflicts_with("all")
-                    .help("Ids, their last or first characters, or `last`"),
-            )
-            .arg(Arg::new("all").long("all").action(ArgAction::SetTrue).help("Every run there is"))
-            .arg(
-                Arg::new("since")
-                    .long("since")
-                    .value_name("TIME")
-                    .requires("all")
-                    .help("Only runs queued since then: `30m`, `24h`, `7d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z"),
-            )
-    }
-
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let workspace = context.require_workspace()?;
-            let clock = Arc::new(SystemClock::new());
-            let store = Store::open_to_read(workspace, clock.clone()).await?;
-            let verifier = Arc::new(Verifier::new(
-                store.clone(),
-                workspace.to_path_buf(),
-                name_catalog(),
-            ));
-            let (mut tally, mut listed, began) =
-                (VerdictTally::default(), Vec::new(), clock.monotonic());
-            match args.get_many::<String>("run") {
-                Some(named) => {
-                    let runs = runs_of(&store, named, "verified").await?;
-                    let bar = progress::bar(context, runs.len() as u64, "runs");
-                    verify(context, &verifier, runs, (&mut tally, &mut listed), &bar).await?;
-                    bar.finish_and_clear();
-                }
-                None => {
-                    let since = args
-                        .get_one::<String>("since")
-                        .map(|typed| instant(typed))
-                        .transpose()?;
-                    let bar = progress::bar(context, store.count_runs_since(since).await?, "runs");
-                    let mut offset = 0;
-                    loop {
-                        let runs = page(&store, since, offset).await?;
-                        offset += PAGE;
-                        if runs.is_empty() {
-                            break;
-                        }
-                        verify(context, &verifier, runs, (&mut tally, &mut listed), &bar).await?;
-                    }
-                    bar.finish_and_clear();
-                }
-            }
-            drop(verifier);
-            store.close().await;
-            conclude(
-                context,
-                &tally,
-                &listed,
-                (clock.monotonic() - began).as_secs_f64(),
-            )?;
-            let falls_short = args.get_flag("strict") && tally.masked + tally.not_verifiable > 0;
-            Ok(if tally.different + tally.unreadable > 0 || falls_short {
-                Exit::Failed
-            } else {
-                Exit::Ok
-            })
-        })
     }
 }
 

@@ -1,20 +1,14 @@
 //! `attache schedule calendar`: the coming days and the slots due on each.
 
-use super::{
-    ScheduleContext, comes_after, count, count_arg, name_arg, state, subcommand, timing_of,
-};
-use crate::cli::{Command, CommandContext, Exit, Failure, screen};
+use super::{ChosenTasks, ScheduleContext, comes_after, state, timing_of};
+use crate::cli::{Exit, Failure, refuse, screen};
 use crate::domain::{PersonaId, Timestamp};
 use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::StoredResponsibility;
 use chrono::{DateTime, Datelike, Duration, NaiveDate};
 use chrono_tz::Tz;
-use clap::{Arg, ArgMatches};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-pub struct Calendar;
 
 /// Maximum slots of one responsibility on one day that have a line each; more slots share one line.
 const LINES_PER_DAY: usize = 6;
@@ -29,67 +23,48 @@ struct CalendarEntry<'a> {
     count: usize,
 }
 
-impl Command for Calendar {
-    fn clap(&self) -> clap::Command {
-        let zone = Arg::new("timezone").long("timezone").value_name("ZONE");
-        let zone = zone.help(
-            "IANA zone of the days [default: that of the responsibilities, if they share one]",
-        );
-        subcommand("calendar", "Show what is due in the coming week")
-            .arg(name_arg())
-            .arg(count_arg(
-                "days",
-                31,
-                "7",
-                "How many days to show, today included",
-            ))
-            .arg(zone)
+/// Prints the coming days.
+pub(super) async fn calendar(
+    ctx: &ScheduleContext<'_>,
+    of: ChosenTasks,
+    count: usize,
+    timezone: Option<String>,
+) -> anyhow::Result<Exit> {
+    let context = ctx.context;
+    let rows = ctx.chosen(of).await?;
+    let zone = zone_for(timezone, &rows)?;
+    let days = days(&rows, zone, ctx.clock.now(), count)?;
+    if context.json() {
+        let days = days
+            .iter()
+            .map(|(day, of)| CalendarDay::new(*day, zone, of));
+        context.screen.json(&days.collect::<Vec<_>>())?;
+        return Ok(Exit::Ok);
     }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let ctx = ScheduleContext::open(context).await?;
-            let rows = ctx.chosen(args).await?;
-            let zone = zone_for(args, &rows)?;
-            let days = days(&rows, zone, ctx.clock.now(), count(args, "days"))?;
-            if context.json() {
-                context.screen.json(
-                    &days
-                        .iter()
-                        .map(|(day, of)| CalendarDay::new(*day, zone, of))
-                        .collect::<Vec<_>>(),
-                )?;
-                return Ok(Exit::Ok);
-            }
-            for (day, entries) in &days {
-                context.screen.heading(format!("{} {day}", day.weekday()))?;
-                for entry in entries {
-                    context.screen.line(format!("  {}", line(zone, entry)))?;
-                }
-                if entries.is_empty() {
-                    context.screen.line("  nothing")?;
-                }
-            }
-            screen::remark(&format!("times are of {zone}"));
-            let resting = rows
-                .iter()
-                .filter(|row| !matches!(state(row), "on" | "done" | "past"))
-                .count();
-            if resting > 0 {
-                screen::remark(&format!(
-                    "off, paused or unusable: {resting}; see `attache schedule list`"
-                ));
-            }
-            Ok(Exit::Ok)
-        })
+    for (day, entries) in &days {
+        context.screen.heading(format!("{} {day}", day.weekday()))?;
+        for entry in entries {
+            context.screen.line(format!("  {}", line(zone, entry)))?;
+        }
+        if entries.is_empty() {
+            context.screen.line("  nothing")?;
+        }
     }
+    screen::remark(&format!("times are of {zone}"));
+    let resting = rows
+        .iter()
+        .filter(|row| !matches!(state(row), "on" | "done" | "past"))
+        .count();
+    if resting > 0 {
+        screen::remark(&format!(
+            "off, paused or unusable: {resting}; see `attache schedule list`"
+        ));
+    }
+    Ok(Exit::Ok)
 }
 
-fn zone_for(args: &ArgMatches, rows: &[StoredResponsibility]) -> anyhow::Result<Tz> {
-    if let Some(typed) = args.get_one::<String>("timezone") {
+fn zone_for(timezone: Option<String>, rows: &[StoredResponsibility]) -> anyhow::Result<Tz> {
+    if let Some(typed) = timezone {
         return typed.parse().map_err(|_| {
             let failure = Failure::new(Exit::Usage, format!("no time zone `{typed}`"));
             failure
@@ -132,9 +107,11 @@ fn days(
         while let Some(slot) = next.filter(|slot| day_of(*slot) < end) {
             looked_at += 1;
             if looked_at > SLOTS_MAX {
-                let message = format!("more than {SLOTS_MAX} slots are due in {count} days");
-                let hint = "name one responsibility, a persona with --persona ID, or fewer days with --days N";
-                return Err(Failure::new(Exit::Usage, message).hint(hint).into());
+                return refuse(
+                    Exit::Usage,
+                    format!("more than {SLOTS_MAX} slots are due in {count} days"),
+                    "name one responsibility, a persona with --persona ID, or fewer days with --days N",
+                );
             }
             if of_day
                 .first()

@@ -1,116 +1,131 @@
-//! `attache schedule`: the scheduled work of personas; one file per subcommand.
+//! `attache schedule`: the scheduled work of personas.
 //!
 //! Every subcommand first brings the rows in line with the files, so that its output matches what
 //! the engine will do, running or not.
 //!
-//! | file | subject |
-//! | --- | --- |
-//! | `list` | responsibilities with their next slots |
-//! | `show` | one responsibility with its options and slots |
-//! | `next`, `calendar` | future slots, in order or by day |
-//! | `history` | past slots and what became of them |
-//! | `run` | starts a responsibility out of turn |
-//! | `pause`, `resume` | stops a responsibility and lets it go on |
-//! | `validate` | checks a file before it is put into place |
+//! - `show`: one responsibility with its options and slots, and past slots
+//! - `calendar`: future slots by day
+//! - `validate`: a file before it is put in place
 //!
 //! Absent on purpose: cron and slots, which `scheduler` computes.
 
-mod list;
 mod show;
-mod next;
 mod calendar;
-mod history;
-mod run;
-mod pause;
-mod resume;
 mod validate;
 
 use super::args::persona_of;
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::screen::Columns;
+use super::{CommandContext, Exit, Failure, refuse, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Personas;
-use crate::domain::{PausedBy, PersonaId, ResponsibilityId, Timestamp};
-use crate::scheduler::Scheduler;
+use crate::domain::{PausedBy, PersonaId, ResponsibilityId, RunId, Timestamp};
 use crate::scheduler::schedule_file::WorkspaceNames;
 use crate::scheduler::schedule_file::timing::{Timing, local_text};
+use crate::scheduler::{Scheduler, StartError};
 use crate::store::{Store, StoredResponsibility};
 use crate::tools;
-use clap::{Arg, ArgMatches, value_parser};
-use futures_util::future::BoxFuture;
+use clap::value_parser;
 use serde::Serialize;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-pub struct ScheduleCommand;
+/// Show, start, pause and check responsibilities
+#[derive(clap::Subcommand)]
+pub enum ScheduleCommand {
+    /// List every responsibility and when it is due
+    List {
+        /// Only this persona's
+        #[arg(long, value_name = "ID")]
+        persona: Option<String>,
+    },
+    /// Show what is in force for one responsibility
+    Show(NamedTask),
+    /// Show the next slots
+    Next {
+        #[command(flatten)]
+        of: ChosenTasks,
+        /// How many slots to show
+        #[arg(long, value_name = "N", alias = "limit", default_value_t = 10, value_parser = value_parser!(u32).range(1..=1000))]
+        count: u32,
+    },
+    /// Show what is due in the coming week
+    Calendar {
+        #[command(flatten)]
+        of: ChosenTasks,
+        /// How many days to show, today included
+        #[arg(long, value_name = "N", default_value_t = 7, value_parser = value_parser!(u32).range(1..=31))]
+        days: u32,
+        /// IANA zone of the days [default: that of the responsibilities, if they share one]
+        #[arg(long, value_name = "ZONE")]
+        timezone: Option<String>,
+    },
+    /// Show what became of past slots, newest first
+    History {
+        #[command(flatten)]
+        of: ChosenTasks,
+        /// How many slots to show
+        #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(1..=1000))]
+        limit: u32,
+    },
+    /// Start a responsibility now
+    Run(NamedTask),
+    /// Let a responsibility rest until it is resumed
+    Pause(NamedTask),
+    /// Let a paused responsibility fire again, from now on
+    Resume(NamedTask),
+    /// Check a responsibility file and show when it would be due
+    Validate {
+        /// Whose it is [default: by its folder, or the only one there is]
+        #[arg(long, value_name = "ID")]
+        persona: Option<String>,
+        /// The file; `-` reads standard input
+        file: PathBuf,
+    },
+}
 
-/// Every subcommand, in the order of `--help`.
-static SUBCOMMANDS: &[&dyn Command] = &[
-    // Future slots.
-    &list::List,
-    &show::ScheduleShow,
-    &next::ScheduleNext,
-    &calendar::Calendar,
-    // Past slots.
-    &history::History,
-    // Actions.
-    &run::ScheduleRun,
-    &pause::Pause,
-    &resume::Resume,
-    &validate::Validate,
-];
+/// Responsibilities of one persona or of all; of one name when it is given.
+#[derive(clap::Args)]
+pub struct ChosenTasks {
+    /// Only this persona's
+    #[arg(long, value_name = "ID")]
+    persona: Option<String>,
+    /// Name of a responsibility, or of its file
+    name: Option<String>,
+}
 
-impl Command for ScheduleCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("schedule")
-            .about("Show, start, pause and check responsibilities")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommands(SUBCOMMANDS.iter().map(|command| command.clap()))
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        let found = args.subcommand().and_then(|(name, args)| {
-            let found = SUBCOMMANDS
-                .iter()
-                .find(|command| command.clap().get_name() == name);
-            found.map(|command| (command, args))
-        });
-        match found {
-            Some((command, args)) => command.run(context, args),
-            None => Box::pin(async { Ok(Exit::Usage) }),
+/// One responsibility.
+#[derive(clap::Args)]
+pub struct NamedTask {
+    /// Only this persona's
+    #[arg(long, value_name = "ID")]
+    persona: Option<String>,
+    /// Name of a responsibility, or of its file
+    name: String,
+}
+
+impl ScheduleCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        if let Self::Validate { persona, file } = self {
+            return validate::validate(context, persona, &file).await;
+        }
+        if let Self::Run(_) = self {
+            context.store_of_engine().await?;
+        }
+        let ctx = ScheduleContext::open(context).await?;
+        match self {
+            Self::List { persona } => ctx.list(persona).await,
+            Self::Show(of) => show::show(&ctx, of).await,
+            Self::Next { of, count } => ctx.next(of, count as usize).await,
+            Self::Calendar { of, days, timezone } => {
+                calendar::calendar(&ctx, of, days as usize, timezone).await
+            }
+            Self::History { of, limit } => show::history(&ctx, of, limit).await,
+            Self::Run(of) => ctx.start(of).await,
+            Self::Pause(of) => ctx.pause(of).await,
+            Self::Resume(of) => ctx.resume(of).await,
+            Self::Validate { .. } => Ok(Exit::Usage),
         }
     }
-}
-
-fn subcommand(name: &'static str, about: &'static str) -> clap::Command {
-    let persona = Arg::new("persona")
-        .long("persona")
-        .value_name("ID")
-        .help("Only this persona's");
-    clap::Command::new(name).about(about).arg(persona)
-}
-
-fn name_arg() -> Arg {
-    Arg::new("name")
-        .value_name("NAME")
-        .help("Name of a responsibility, or of its file")
-}
-
-fn count_arg(long: &'static str, most: i64, default: &'static str, help: &'static str) -> Arg {
-    let number = value_parser!(i64).range(1..=most);
-    Arg::new(long)
-        .long(long)
-        .value_name("N")
-        .value_parser(number)
-        .default_value(default)
-        .help(help)
-}
-
-fn count(args: &ArgMatches, long: &str) -> usize {
-    args.get_one::<i64>(long)
-        .map_or(0, |count| usize::try_from(*count).unwrap_or_default())
 }
 
 /// Data of every subcommand: the rows, brought in line with the files.
@@ -146,19 +161,22 @@ impl<'a> ScheduleContext<'a> {
 
     /// Responsibilities with existing files, of one persona or of all; of one name when it is
     /// given.
-    async fn chosen(&self, args: &ArgMatches) -> anyhow::Result<Vec<StoredResponsibility>> {
-        let persona = persona_of(self.context, &self.store, args).await?;
-        let name = args.try_get_one::<String>("name").ok().flatten();
+    async fn chosen(
+        &self,
+        ChosenTasks { persona, name }: ChosenTasks,
+    ) -> anyhow::Result<Vec<StoredResponsibility>> {
+        let persona = persona_of(self.context, &self.store, persona).await?;
         let mut rows = self.store.responsibilities().await?;
         rows.retain(|row| {
             row.removed_at.is_none() && persona.as_ref().is_none_or(|id| row.persona == *id)
         });
         let names: Vec<String> = rows.iter().map(|row| format!("`{}`", row.name)).collect();
-        rows.retain(|row| name.is_none_or(|name| is_called(row, name)));
+        rows.retain(|row| name.as_ref().is_none_or(|name| is_called(row, name)));
         match name {
-            Some(name) if rows.is_empty() => {
-                let failure = Failure::new(Exit::NoInput, format!("no responsibility `{name}`"));
-                let hint = match names.as_slice() {
+            Some(name) if rows.is_empty() => refuse(
+                Exit::NoInput,
+                format!("no responsibility `{name}`"),
+                match names.as_slice() {
                     [] => "there is none; write one into `personas/ID/responsibilities/NAME.md`"
                         .to_owned(),
                     [first @ .., _] if first.len() >= NAMES_SHOWN => {
@@ -174,9 +192,8 @@ impl<'a> ScheduleContext<'a> {
                         )
                     }
                     names => format!("there are: {}", names.join(", ")),
-                };
-                Err(failure.hint(hint).into())
-            }
+                },
+            ),
             _ => Ok(rows),
         }
     }
@@ -191,8 +208,12 @@ impl<'a> ScheduleContext<'a> {
     }
 
     /// The responsibility that is named.
-    async fn named(&self, args: &ArgMatches) -> anyhow::Result<StoredResponsibility> {
-        let mut rows = self.chosen(args).await?;
+    async fn named(
+        &self,
+        NamedTask { persona, name }: NamedTask,
+    ) -> anyhow::Result<StoredResponsibility> {
+        let name = Some(name);
+        let mut rows = self.chosen(ChosenTasks { persona, name }).await?;
         match (rows.pop(), rows.as_slice()) {
             (Some(row), []) => Ok(row),
             (last, others) => {
@@ -200,11 +221,167 @@ impl<'a> ScheduleContext<'a> {
                 let files: Vec<String> = found
                     .map(|row| format!("`personas/{}/{}`", row.persona, row.file))
                     .collect();
-                let message = format!("{} responsibilities have that name", files.len());
-                let hint = format!("name the file instead: {}", files.join(" or "));
-                Err(Failure::new(Exit::Usage, message).hint(hint).into())
+                refuse(
+                    Exit::Usage,
+                    format!("{} responsibilities have that name", files.len()),
+                    format!("name the file instead: {}", files.join(" or ")),
+                )
             }
         }
+    }
+
+    /// Every responsibility with its state and its next slot.
+    async fn list(&self, persona: Option<String>) -> anyhow::Result<Exit> {
+        let rows = self
+            .chosen(ChosenTasks {
+                persona,
+                name: None,
+            })
+            .await?;
+        let listed: Vec<_> = rows.iter().map(ListedResponsibility::from).collect();
+        let line = |listed: &ListedResponsibility<'_>| {
+            let next = listed
+                .next_slot_at
+                .map(|at| local_text(at, listed.row.zone()));
+            let next = next.filter(|_| listed.state == "on").unwrap_or_default();
+            let cells = [
+                listed.name,
+                listed.persona.as_str(),
+                listed.schedule,
+                listed.timezone,
+                listed.state,
+                &next,
+            ];
+            cells.map(str::to_owned).to_vec()
+        };
+        let columns = Columns::of(&["NAME", "PERSONA", "WHEN", "ZONE", "STATE", "NEXT"])
+            .main("NAME")
+            .optional(&["ZONE"]);
+        let nothing =
+            "there is no responsibility; write one into `personas/ID/responsibilities/NAME.md`";
+        self.context.screen.list(&listed, columns, nothing, line)?;
+        for row in rows.iter().filter(|_| !self.context.json()) {
+            match (&row.error, pause_reason(row)) {
+                (Some(error), _) => screen::remark(error),
+                (None, Some(reason)) => screen::remark(&format!(
+                    "`{}` is paused {reason}; `attache schedule resume` lets it go on",
+                    row.name
+                )),
+                (None, None) => {}
+            }
+        }
+        Ok(Exit::Ok)
+    }
+
+    /// The next slots, of one responsibility or of all of them.
+    async fn next(&self, of: ChosenTasks, count: usize) -> anyhow::Result<Exit> {
+        let now = self.clock.now();
+        let rows = self.chosen(of).await?;
+        let mut slots: Vec<(Timestamp, &StoredResponsibility)> = Vec::new();
+        for row in rows.iter().filter(|row| state(row) == "on") {
+            let Some(timing) = timing_of(row) else {
+                continue;
+            };
+            let upcoming = timing.upcoming(comes_after(row, now), count);
+            slots.extend(upcoming.into_iter().map(|at| (at, row)));
+            // With any number of responsibilities, only the first slots are kept.
+            if slots.len() > count * 16 {
+                slots.sort_by_key(|(at, _)| *at);
+                slots.truncate(count);
+            }
+        }
+        slots.sort_by_key(|(at, _)| *at);
+        slots.truncate(count);
+        let slots = slots.into_iter().map(|(slot_at, row)| UpcomingSlot {
+            slot_at,
+            local: local_text(slot_at, row.zone()),
+            persona: &row.persona,
+            name: &row.name,
+        });
+        self.context.list(
+            &slots.collect::<Vec<_>>(),
+            &["SLOT", "PERSONA", "NAME"],
+            "nothing comes due",
+            |slot| {
+                vec![
+                    slot.local.clone(),
+                    slot.persona.to_string(),
+                    slot.name.to_owned(),
+                ]
+            },
+        )
+    }
+
+    /// Starts a responsibility now; its schedule stays unchanged.
+    async fn start(&self, of: NamedTask) -> anyhow::Result<Exit> {
+        let row = self.named(of).await?;
+        let started = self.scheduler.start(&row).await;
+        let run = started.map_err(|error| match error {
+            StartError::Store(error) => anyhow::Error::from(error),
+            other => {
+                let message = format!("`{}` cannot be started", row.name);
+                Failure::new(Exit::BadData, message).because(other).into()
+            }
+        })?;
+        if self.context.json() {
+            self.context.screen.json(&StartedRun {
+                run_id: &run,
+                persona: &row.persona,
+                name: &row.name,
+            })?;
+        } else {
+            self.context.screen.line(run.as_str())?;
+            screen::remark("queued; a running engine takes it up, or `attache drain` does");
+        }
+        Ok(Exit::Ok)
+    }
+
+    /// No slot of a responsibility fires until it is resumed, even if its file changes meanwhile.
+    async fn pause(&self, of: NamedTask) -> anyhow::Result<Exit> {
+        let row = self.named(of).await?;
+        let is_new = self.scheduler.pause(&row.id).await?;
+        let row = self.again(&row).await?;
+        let screen = &self.context.screen;
+        if self.context.json() {
+            screen.json(&ListedResponsibility::from(&row))?;
+        } else {
+            let reason = pause_reason(&row).unwrap_or_default();
+            let name = screen::one_line(&row.name);
+            screen.line(format!("`{name}` is paused {reason}"))?;
+            screen::remark(match is_new {
+                true => "what runs already goes on; `attache schedule resume` lets new slots fire",
+                false => "it was paused before",
+            });
+        }
+        Ok(Exit::Ok)
+    }
+
+    /// The slots of a paused responsibility fire again, from now on.
+    async fn resume(&self, of: NamedTask) -> anyhow::Result<Exit> {
+        let before = self.named(of).await?;
+        let resumed = self.scheduler.resume(&before).await?;
+        let row = self.again(&before).await?;
+        if !resumed && row.paused.is_some() {
+            return refuse(
+                Exit::TryAgain,
+                format!("`{}` changed at this very moment", row.name),
+                "try again",
+            );
+        }
+        let screen = &self.context.screen;
+        if self.context.json() {
+            screen.json(&ListedResponsibility::from(&row))?;
+            return Ok(Exit::Ok);
+        }
+        let next = match (state(&row), row.next.at) {
+            ("on", Some(at)) => format!("next at {}", local_text(at, row.zone())),
+            (state, _) => format!("it is {state}"),
+        };
+        screen.line(format!("`{}`: {next}", screen::one_line(&row.name)))?;
+        if !resumed {
+            screen::remark("it was not paused");
+        }
+        Ok(Exit::Ok)
     }
 }
 
@@ -265,6 +442,8 @@ fn comes_after(row: &StoredResponsibility, now: Timestamp) -> Timestamp {
 /// A responsibility as `list` prints it.
 #[derive(Serialize)]
 struct ListedResponsibility<'a> {
+    #[serde(skip)]
+    row: &'a StoredResponsibility,
     id: &'a ResponsibilityId,
     persona: &'a PersonaId,
     name: &'a str,
@@ -286,6 +465,7 @@ struct ListedResponsibility<'a> {
 impl<'a> From<&'a StoredResponsibility> for ListedResponsibility<'a> {
     fn from(row: &'a StoredResponsibility) -> Self {
         Self {
+            row,
             id: &row.id,
             persona: &row.persona,
             name: &row.name,
@@ -315,13 +495,10 @@ struct UpcomingSlot<'a> {
     name: &'a str,
 }
 
-impl<'a> UpcomingSlot<'a> {
-    fn new(slot_at: Timestamp, row: &'a StoredResponsibility) -> Self {
-        Self {
-            slot_at,
-            local: local_text(slot_at, row.zone()),
-            persona: &row.persona,
-            name: &row.name,
-        }
-    }
+/// A run that was started out of turn.
+#[derive(Serialize)]
+struct StartedRun<'a> {
+    run_id: &'a RunId,
+    persona: &'a PersonaId,
+    name: &'a str,
 }

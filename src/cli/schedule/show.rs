@@ -1,63 +1,104 @@
-//! `attache schedule show`: the options in force of one responsibility, its next slots and its last
-//! ones.
+//! `attache schedule show` and `attache schedule history`: the options in force of one responsibility, its next slots and its
+//! last ones; what became of past slots.
 
-use super::history::became;
 use super::{
-    ListedResponsibility, ScheduleContext, comes_after, name_arg, pause_reason, state, subcommand,
-    timing_of,
+    ChosenTasks, ListedResponsibility, NamedTask, ScheduleContext, comes_after, pause_reason,
+    state, timing_of,
 };
-use crate::cli::{Command, CommandContext, Exit, screen};
+use crate::cli::screen::Columns;
+use crate::cli::{Exit, screen};
 use crate::config::{dollars, spell};
 use crate::domain::PlanMode;
 use crate::domain::{Address, DeliverTo, RunId, ThreadId, Timestamp};
 use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::{ListPage, StoredResponsibility, StoredSlot};
 use chrono_tz::Tz;
-use clap::ArgMatches;
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
-
-pub struct ScheduleShow;
 
 /// Maximum number of slots shown, future and past.
 const SLOTS_SHOWN: usize = 5;
 
-impl Command for ScheduleShow {
-    fn clap(&self) -> clap::Command {
-        subcommand("show", "Show what is in force for one responsibility")
-            .arg(name_arg().required(true))
+/// Prints one responsibility.
+pub(super) async fn show(ctx: &ScheduleContext<'_>, of: NamedTask) -> anyhow::Result<Exit> {
+    let context = ctx.context;
+    let row = ctx.named(of).await?;
+    let last = ctx
+        .store
+        .responsibility_slots(Some(&row.id), ListPage::first(SLOTS_SHOWN as u32))
+        .await?;
+    let next = match (state(&row), timing_of(&row)) {
+        ("on", Some(timing)) => timing.upcoming(comes_after(&row, ctx.clock.now()), SLOTS_SHOWN),
+        _ => Vec::new(),
+    };
+    context.report(&detail(&row, &next, &last), |screen| {
+        screen.fields(&fields(&row, &next, &last))?;
+        screen.line("")?;
+        screen.line(screen::printable(&row.prompt))?;
+        if let Some(error) = &row.error {
+            screen::remark(error);
+        }
+        Ok(())
+    })
+}
+
+/// Prints outcomes of past slots, newest first.
+pub(super) async fn history(
+    ctx: &ScheduleContext<'_>,
+    of: ChosenTasks,
+    limit: u32,
+) -> anyhow::Result<Exit> {
+    let context = ctx.context;
+    let page = ListPage::first(limit);
+    let mut slots = Vec::new();
+    for row in ctx.chosen(of).await? {
+        let own = ctx.store.responsibility_slots(Some(&row.id), page).await?;
+        slots.extend(own.into_iter().map(|slot| (row.zone(), slot)));
     }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let ctx = ScheduleContext::open(context).await?;
-            let row = ctx.named(args).await?;
-            let last = ctx
-                .store
-                .responsibility_slots(Some(&row.id), ListPage::first(SLOTS_SHOWN as u32))
-                .await?;
-            let next = match (state(&row), timing_of(&row)) {
-                ("on", Some(timing)) => {
-                    timing.upcoming(comes_after(&row, ctx.clock.now()), SLOTS_SHOWN)
-                }
-                _ => Vec::new(),
-            };
-            if context.json() {
-                context.screen.json(&detail(&row, &next, &last))?;
-                return Ok(Exit::Ok);
-            }
-            context.screen.fields(&fields(&row, &next, &last))?;
-            context.screen.line("")?;
-            context.screen.line(screen::printable(&row.prompt))?;
-            if let Some(error) = &row.error {
-                screen::remark(error);
-            }
-            Ok(Exit::Ok)
-        })
+    slots.sort_by_key(|(_, slot)| std::cmp::Reverse(slot.slot_at));
+    slots.truncate(limit as usize);
+    if context.json() {
+        let slots = slots.iter().map(|(_, slot)| slot);
+        context.screen.json(&slots.collect::<Vec<_>>())?;
+        return Ok(Exit::Ok);
+    }
+    let lines = slots.iter().map(|(zone, slot)| {
+        let run = slot.run.as_ref().map(ToString::to_string);
+        vec![
+            local_text(slot.slot_at, *zone),
+            slot.persona.to_string(),
+            slot.responsibility.clone(),
+            slot.kind.clone(),
+            became(slot),
+            run.unwrap_or_default(),
+            slot.run_state.clone().unwrap_or_default(),
+            slot.note.clone().unwrap_or_default(),
+        ]
+    });
+    let headings = [
+        "SLOT",
+        "PERSONA",
+        "NAME",
+        "KIND",
+        "BECAME",
+        "RUN",
+        "RUN STATE",
+        "NOTE",
+    ];
+    let columns = Columns::of(&headings).optional(&["KIND", "PERSONA"]);
+    let lines: Vec<_> = lines.collect();
+    context
+        .screen
+        .listing(columns, &lines, "no slot came due yet")?;
+    Ok(Exit::Ok)
+}
+
+/// Formats an outcome: `fired`, `fired late` or `missed 7`.
+fn became(slot: &StoredSlot) -> String {
+    let late = if slot.is_late { " late" } else { "" };
+    match slot.missed_count {
+        0 | 1 => format!("{}{late}", slot.state),
+        count => format!("{} {count}", slot.state),
     }
 }
 

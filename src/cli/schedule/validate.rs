@@ -1,8 +1,7 @@
 //! `attache schedule validate`: reads one responsibility file as the engine would, from any path,
 //! and changes nothing.
 
-use super::subcommand;
-use crate::cli::{Command, CommandContext, Exit, Failure, screen};
+use crate::cli::{CommandContext, Exit, Failure, refuse, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Persona};
 use crate::domain::{DeliverTo, PersonaId};
@@ -11,70 +10,42 @@ use crate::scheduler::schedule_file::file::FILE_BYTES_MAX;
 use crate::scheduler::schedule_file::{Responsibility, WorkspaceNames};
 use crate::tools;
 use anyhow::Context as _;
-use clap::{Arg, ArgMatches, value_parser};
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::io::Read;
-use std::path::{Path, PathBuf};
-
-pub struct Validate;
+use std::path::Path;
 
 /// Number of slots shown.
 const SLOTS_SHOWN: usize = 5;
 
-impl Command for Validate {
-    fn clap(&self) -> clap::Command {
-        let file = Arg::new("file")
-            .value_name("FILE")
-            .required(true)
-            .value_parser(value_parser!(PathBuf));
-        subcommand(
-            "validate",
-            "Check a responsibility file and show when it would be due",
-        )
-        .mut_arg("persona", |arg| {
-            arg.help("Whose it is [default: by its folder, or the only one there is]")
-        })
-        .arg(file.help("The file; `-` reads standard input"))
+/// Reads a file as the engine would.
+pub(super) async fn validate(
+    context: &CommandContext,
+    persona: Option<String>,
+    file: &Path,
+) -> anyhow::Result<Exit> {
+    context.require_workspace()?;
+    let config = context.config()?;
+    let content = read(file).map_err(|error| {
+        let message = format!("`{}` cannot be read", file.display());
+        Failure::new(Exit::NoInput, message).because(error)
+    })?;
+    let persona = owner(context, &config, persona, file)?;
+    let names = WorkspaceNames::of(&config, tools::of_config(&config).names());
+    let bad =
+        |problem: String| Failure::new(Exit::BadData, format!("{}: {problem}", file.display()));
+    let found = examine(persona, &names, &content).map_err(bad)?;
+    if let DeliverTo::Thread(thread) = &found.run_options.deliver_to {
+        let store = context.shared_store().await?;
+        if !store.persona(&persona.id).has_thread(thread).await? {
+            let line = found.deliver_to_line;
+            let problem = format!(
+                "line {line}: `deliver_to`: {} has no thread `{thread}`",
+                persona.id
+            );
+            return Err(bad(problem).hint("`attache threads list` shows ids").into());
+        }
     }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            context.require_workspace()?;
-            let config = context.config()?;
-            let Some(file) = args.get_one::<PathBuf>("file") else {
-                return Ok(Exit::Usage);
-            };
-            let content = read(file).map_err(|error| {
-                Failure::new(
-                    Exit::NoInput,
-                    format!("`{}` cannot be read", file.display()),
-                )
-                .because(error)
-            })?;
-            let persona = owner(context, &config, args, file)?;
-            let names = WorkspaceNames::of(&config, tools::of_config(&config).names());
-            let bad = |problem: String| {
-                Failure::new(Exit::BadData, format!("{}: {problem}", file.display()))
-            };
-            let found = examine(persona, &names, &content).map_err(bad)?;
-            if let DeliverTo::Thread(thread) = &found.run_options.deliver_to {
-                let store = context.shared_store().await?;
-                if !store.persona(&persona.id).has_thread(thread).await? {
-                    let line = found.deliver_to_line;
-                    let problem = format!(
-                        "line {line}: `deliver_to`: {} has no thread `{thread}`",
-                        persona.id
-                    );
-                    return Err(bad(problem).hint("`attache threads list` shows ids").into());
-                }
-            }
-            tell(context, file, persona, &found)
-        })
-    }
+    tell(context, file, persona, &found)
 }
 
 fn read(file: &Path) -> std::io::Result<Vec<u8>> {
@@ -97,7 +68,7 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
 fn owner<'a>(
     context: &CommandContext,
     config: &'a Config,
-    args: &ArgMatches,
+    named: Option<String>,
     file: &Path,
 ) -> anyhow::Result<&'a Persona> {
     let all = || {
@@ -108,8 +79,8 @@ fn owner<'a>(
             .collect::<Vec<_>>()
             .join(", ")
     };
-    if let Some(typed) = args.get_one::<String>("persona") {
-        let found = PersonaId::parse(typed)
+    if let Some(typed) = named {
+        let found = PersonaId::parse(&typed)
             .ok()
             .and_then(|id| config.personas.get(&id));
         return found.ok_or_else(|| {
@@ -127,18 +98,11 @@ fn owner<'a>(
     let mut personas = config.personas.iter();
     match (personas.next(), personas.next()) {
         (Some(only), None) => Ok(only),
-        _ => {
-            let failure = Failure::new(
-                Exit::Usage,
-                "the file lies in no persona's folder, so nobody knows whose it is",
-            );
-            Err(failure
-                .hint(format!(
-                    "name the persona with --persona ID; there are: {}",
-                    all()
-                ))
-                .into())
-        }
+        _ => refuse(
+            Exit::Usage,
+            "the file lies in no persona's folder, so nobody knows whose it is",
+            format!("name the persona with --persona ID; there are: {}", all()),
+        ),
     }
 }
 
@@ -149,8 +113,8 @@ fn tell(
     found: &Responsibility,
 ) -> anyhow::Result<Exit> {
     let next = found.upcoming(SystemClock::new().now(), SLOTS_SHOWN);
-    if context.json() {
-        context.screen.json(&ValidResponsibility {
+    context.report(
+        &ValidResponsibility {
             file,
             persona: &persona.id,
             name: &found.name,
@@ -158,26 +122,27 @@ fn tell(
             timezone: found.timezone.name(),
             enabled: found.enabled,
             next: &next,
-        })?;
-        return Ok(Exit::Ok);
-    }
-    let mut fields = vec![
-        ("name", found.name.clone()),
-        ("persona", persona.id.to_string()),
-        (
-            "when",
-            format!("{} ({})", found.timing.formatted(), found.timezone.name()),
-        ),
-    ];
-    fields.extend(next.iter().map(|slot| ("next", slot.clone())));
-    context.screen.fields(&fields)?;
-    if next.is_empty() {
-        screen::remark("it will never be due: its instant has passed");
-    }
-    if !found.enabled {
-        screen::remark("it says `enabled: false`, so none of this happens yet");
-    }
-    Ok(Exit::Ok)
+        },
+        |screen| {
+            let mut fields = vec![
+                ("name", found.name.clone()),
+                ("persona", persona.id.to_string()),
+                (
+                    "when",
+                    format!("{} ({})", found.timing.formatted(), found.timezone.name()),
+                ),
+            ];
+            fields.extend(next.iter().map(|slot| ("next", slot.clone())));
+            screen.fields(&fields)?;
+            if next.is_empty() {
+                screen::remark("it will never be due: its instant has passed");
+            }
+            if !found.enabled {
+                screen::remark("it says `enabled: false`, so none of this happens yet");
+            }
+            Ok(())
+        },
+    )
 }
 
 /// A responsibility file without problems.

@@ -6,7 +6,7 @@
 use super::flags::{SecretQuestion, SetupQuestion, given};
 use super::terminal::Terminal;
 use crate::cli::process::exit::judge;
-use crate::cli::{Exit, Failure, screen};
+use crate::cli::{Exit, Failure, refuse, screen};
 use crate::config::environment;
 use anyhow::Context as _;
 use clap::ArgMatches;
@@ -105,9 +105,11 @@ impl<'a> Asker<'a> {
         if open.is_empty() || self.is_typed() {
             return Ok(());
         }
-        let message = format!("missing {}", open.join(", "));
-        Err(Failure::new(Exit::Usage, message)
-            .hint("give the flags, or run `attache setup` on a terminal, which asks"))
+        refuse(
+            Exit::Usage,
+            format!("missing {}", open.join(", ")),
+            "give the flags, or run `attache setup` on a terminal, which asks",
+        )
     }
 
     /// Reports whether the person left, so that no further question has an answer.

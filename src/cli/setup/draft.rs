@@ -2,7 +2,7 @@
 //! before all of it is good.
 
 use super::{json_edit, secrets_file};
-use crate::cli::init::starter;
+use crate::cli::init;
 use crate::cli::persona::{self, PersonaFiles};
 use crate::cli::{Exit, Failure, name_catalog};
 use crate::config::{Config, ConfigErrors, KeptFiles, environment, load_staged, write_private};
@@ -14,7 +14,7 @@ use std::fs::{OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-pub const GATEWAY: &str = starter::LAST;
+pub const GATEWAY: &str = init::LAST;
 pub const INFERENCE: &str = "configs/inference.json";
 pub const SECURITY: &str = "configs/security.json";
 pub const SECRETS: &str = ".secrets";

@@ -314,7 +314,8 @@ const SECRETS: [(&str, SecretQuestion); 3] = [
     ("Model", KEY),
 ];
 
-pub fn command() -> clap::Command {
+/// Adds the arguments.
+pub fn arguments(command: clap::Command) -> clap::Command {
     let answers = ANSWERS.iter().flat_map(|(heading, questions)| {
         questions.iter().map(move |question| {
             Arg::new(question.flag)
@@ -351,8 +352,7 @@ pub fn command() -> clap::Command {
             .action(ArgAction::SetTrue)
             .help(help)
     };
-    clap::Command::new("setup")
-        .about("Ask for domain, ways in and out and model, check each at its server, and write the workspace")
+    command
         .after_help(
             "On a terminal it asks for what no flag gives; a number chooses from a list, and `<` goes back one question. \
              Elsewhere the flags and what the workspace holds must be enough. \

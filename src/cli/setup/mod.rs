@@ -26,36 +26,17 @@ mod model;
 mod report;
 
 use super::process::exit::judge;
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{CommandContext, Exit, Failure, screen};
 use crate::config::{Config, ConfigErrors, Problem};
 use crate::gateway::dns_records;
 use crate::gateway::identity::dns::DnsResolver;
 use asker::{Asker, Refused, StepBack};
 use clap::ArgMatches;
 use draft::WorkspaceDraft;
+pub use flags::arguments;
 use flags::{DOMAIN, IN, MODEL, OUT, OWNER, PROVIDER};
-use futures_util::future::BoxFuture;
 use report::{SetupCheck, SetupReport};
 use std::path::PathBuf;
-
-pub struct SetupCommand;
-
-impl Command for SetupCommand {
-    fn clap(&self) -> clap::Command {
-        flags::command()
-    }
-    /// A resolver that is not reached is told in the report.
-    fn default_log(&self) -> &'static str {
-        "error"
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(setup(context, args))
-    }
-}
 
 /// A part of the answers, which is asked for and checked as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +105,8 @@ fn people_said(config: &Config) -> Vec<String> {
     )]
 }
 
-async fn setup(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+/// Asks, checks and writes.
+pub async fn setup(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     let named = args.get_one::<PathBuf>("dir");
     let folder = named.map_or_else(|| context.workspace.clone(), PathBuf::clone);
     let folder = std::path::absolute(&folder)

@@ -4,7 +4,7 @@ use super::asker::{Asker, NONE};
 use super::draft::{INFERENCE, WorkspaceDraft};
 use super::flags::{BASE_URL, KEY, MODEL, PROVIDER};
 use super::parse;
-use crate::cli::init::starter;
+use crate::cli::init;
 use crate::cli::providers;
 use crate::config::Config;
 use serde_json::json;
@@ -26,7 +26,7 @@ pub async fn ask(asker: &mut Asker<'_>, draft: &mut WorkspaceDraft) -> anyhow::R
     draft.set(INFERENCE, "/model", &json!(model))?;
     if draft.json(INFERENCE)?.pointer("/budget").is_none() {
         let budget = json!({
-            "day_tokens_max": starter::DAY_TOKENS_MAX, "persona_day_mails_max": starter::DAY_MAILS_MAX,
+            "day_tokens_max": init::DAY_TOKENS_MAX, "persona_day_mails_max": init::DAY_MAILS_MAX,
         });
         draft.set(INFERENCE, "/budget", &budget)?;
     }

@@ -4,7 +4,7 @@ use super::asker::Asker;
 use super::draft::{GATEWAY, INFERENCE, SECURITY, WorkspaceDraft};
 use super::flags::{DOMAIN, NAME, OWNER, PERSONA, TIMEZONE};
 use super::{existing, parse};
-use crate::cli::init::starter;
+use crate::cli::init;
 use crate::cli::persona::PersonaFiles;
 use crate::cli::{Exit, Failure};
 use crate::config::check_name;
@@ -33,7 +33,7 @@ pub async fn ask(asker: &mut Asker<'_>, draft: &mut WorkspaceDraft) -> anyhow::R
     add_files(draft, &domain, &owners)?;
     draft.set(GATEWAY, "/mail_domain", &json!(domain))?;
     draft.set(GATEWAY, "/owners", &json!(owners))?;
-    let description = starter::description(&name, &owners);
+    let description = init::description(&name, &owners);
     let files = PersonaFiles {
         name: &name,
         address: id.as_str(),
@@ -55,7 +55,7 @@ fn add_files(draft: &mut WorkspaceDraft, domain: &str, owners: &[String]) -> Res
     let is_new = draft.text(GATEWAY)?.is_none();
     let no_context = draft.text(CONTEXT)?.is_none();
     let no_inference = draft.text(INFERENCE)?.is_none();
-    for (path, text) in starter::files(domain, owners) {
+    for (path, text) in init::starter_files(domain, owners) {
         let is_needed = match path {
             GATEWAY => false,
             CONTEXT | INFERENCE | SECURITY => true,
@@ -69,7 +69,7 @@ fn add_files(draft: &mut WorkspaceDraft, domain: &str, owners: &[String]) -> Res
     }
     draft.add(GATEWAY, "{\n  \"$schema\": \"schema/gateway.json\"\n}\n")?;
     if is_new {
-        let limits = json!({ "domain_runs_per_day_max": starter::DOMAIN_RUNS_MAX });
+        let limits = json!({ "domain_runs_per_day_max": init::DOMAIN_RUNS_MAX });
         draft.set(GATEWAY, "/limits", &limits)?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use super::flags::{
     IN_FOLDER, LISTEN, MAIL_PROVIDER, OTHER, PERSONA,
 };
 use super::{parse, rented};
-use crate::cli::{Exit, Failure, mailboxes};
+use crate::cli::{Exit, Failure, mailboxes, refuse};
 use crate::config::{Config, ListenAddress};
 use crate::store::working_engine;
 use rustix::fs::{Access, access};
@@ -109,9 +109,11 @@ async fn imap(asker: &mut Asker<'_>, draft: &mut WorkspaceDraft) -> anyhow::Resu
         .flatten()
         .find(|item| is_it(item));
     if mailboxes > 1 && found.is_none() {
-        let message = format!("there are {mailboxes} mailboxes, and none of `{user}` at `{host}`");
-        let hint = "setup changes one that is there; add another in configs/gateway.json";
-        return Err(Failure::new(Exit::BadData, message).hint(hint).into());
+        return refuse(
+            Exit::BadData,
+            format!("there are {mailboxes} mailboxes, and none of `{user}` at `{host}`"),
+            "setup changes one that is there; add another in configs/gateway.json",
+        );
     }
     let variable = found.and_then(|item| item["password_variable"].as_str());
     let variable = variable.unwrap_or(PASSWORD_VARIABLE).to_owned();

@@ -168,7 +168,7 @@ fn remedy(obstacle: &Obstacle) -> &'static str {
 pub async fn check(config: &Config) -> anyhow::Result<Vec<String>> {
     match &config.gateway.outbound {
         Some(TransportSettings::Smarthost(_)) => {
-            let checked = outbox::check::way_out(config, remedy).await?;
+            let checked = outbox::way_out(config, remedy).await?;
             Ok(vec![format!(
                 "`{}` can be used: {}",
                 checked.to,

@@ -7,38 +7,20 @@ mod state;
 
 use super::args::in_force::NotInForce;
 use super::screen::{one_line, quoted};
-use super::{Command, CommandContext, Exit};
+use super::{CommandContext, Exit};
 use crate::clock::{Clock, SystemClock};
 use crate::config::dollars;
 use crate::store::{BudgetRecord, DatabasePlace, Store};
 use crate::text::{plural, shortened};
-use clap::ArgMatches;
-use futures_util::future::BoxFuture;
 use state::{EngineState, RecordsStatus, WorkspaceStatus};
 use std::sync::Arc;
-
-pub struct StatusCommand;
 
 /// Most budgets, servers and halts that are shown, each.
 const SHOWN_MAX: usize = 5;
 const REASON_CHARS_MAX: usize = 100;
 
-impl Command for StatusCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("status")
-            .about("Say whether an engine serves, what waits, what failed and what it costs today; exits with 3 when none serves, or its database does not answer")
-            .after_help("It looks and changes nothing. `attache doctor` examines the installation.")
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        _: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(status(context))
-    }
-}
-
-async fn status(context: &CommandContext) -> anyhow::Result<Exit> {
+/// Prints the state.
+pub async fn status(context: &CommandContext) -> anyhow::Result<Exit> {
     let workspace = context.find_workspace()?;
     let clock = Arc::new(SystemClock::new());
     let now = clock.now();

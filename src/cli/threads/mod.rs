@@ -1,90 +1,70 @@
 //! `attache threads list|show|raw|budget|instruct`: threads with their participants, messages and runs, and
 //! the bytes of a letter.
 
-pub mod budget;
-pub mod instruct;
-
 use super::args::lookup::not_found;
-use super::args::{id_arg, number, page_args, persona_of, text};
+use super::args::{PageArgs, correspondent, persona_of, user};
 use super::screen::Columns;
-use super::{Command, CommandContext, Exit};
-use crate::domain::{MessageId, Trigger};
+use super::{CommandContext, Exit, Failure, refuse};
+use crate::config::{dollars, micros_of};
+use crate::domain::{Allowance, MessageId, PersonaId, ThreadBudget, ThreadId, Trigger};
 use crate::replay::{MessageRecord, RunRow, ThreadDetail, load_thread};
-use crate::store::{StoredThreadSummary, ThreadFilter, ThreadSession};
+use crate::store::{
+    INSTRUCTIONS_MAX, InstructionScope, Store, StoredInstruction, StoredThreadSummary,
+    ThreadFilter, ThreadSession, ThreadSummary,
+};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use clap::{Arg, ArgMatches, value_parser};
-use futures_util::future::BoxFuture;
+use clap::value_parser;
 use serde::Serialize;
 
-pub struct ThreadsCommand;
+/// List and show threads and letters
+#[derive(clap::Subcommand)]
+pub enum ThreadsCommand {
+    /// List threads, the last active first
+    List(PageArgs),
+    /// Show a thread's messages and runs
+    Show {
+        /// Its id, or the last or first characters of it
+        id: String,
+        /// Show the last N messages
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+    },
+    Budget(BoundThread),
+    Instruct(InstructThread),
+    /// Print a letter byte by byte, our Received field in front of it
+    Raw {
+        /// Its id, or the last or first characters of it
+        id: String,
+    },
+}
+
+impl ThreadsCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        match self {
+            Self::List(page) => list(context, page).await,
+            Self::Show { id, limit } => show(context, &id, limit).await,
+            Self::Budget(it) => it.run(context).await,
+            Self::Instruct(it) => it.run(context).await,
+            Self::Raw { id } => raw(context, &id).await,
+        }
+    }
+}
 
 /// Maximum number of the newest runs that `show` lists.
 const RUNS_MAX: u32 = 100;
 /// Summaries that `show` lists.
 const SUMMARIES_MAX: u32 = 3;
 
-impl Command for ThreadsCommand {
-    fn clap(&self) -> clap::Command {
-        let list = clap::Command::new("list")
-            .about("List threads, the last active first")
-            .args(page_args());
-        let limit = Arg::new("limit")
-            .long("limit")
-            .value_name("N")
-            .value_parser(value_parser!(u32).range(1..=10_000))
-            .default_value("100")
-            .help("Show the last N messages");
-        clap::Command::new("threads")
-            .about("List and show threads and letters")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(list)
-            .subcommand(
-                clap::Command::new("show")
-                    .about("Show a thread's messages and runs")
-                    .arg(id_arg())
-                    .arg(limit),
-            )
-            .subcommand(budget::command())
-            .subcommand(instruct::command())
-            .subcommand(
-                clap::Command::new("raw")
-                    .about("Print a letter byte by byte, our Received field in front of it")
-                    .arg(id_arg()),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            match args.subcommand() {
-                Some(("list", args)) => list(context, args).await,
-                Some(("show", args)) => show(context, args).await,
-                Some(("raw", args)) => raw(context, args).await,
-                Some(("budget", args)) => budget::run(context, args).await,
-                Some(("instruct", args)) => instruct::run(context, args).await,
-                _ => Ok(Exit::Usage),
-            }
-        })
-    }
-}
-
-async fn list(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn list(context: &CommandContext, page: PageArgs) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
     let filter = ThreadFilter {
-        persona: persona_of(context, &store, args).await?,
-        limit: number(args, "limit"),
-        offset: number(args, "offset"),
+        persona: persona_of(context, &store, page.persona).await?,
+        limit: page.limit,
+        offset: page.offset,
     };
     let threads = store.list_threads(&filter).await?;
-    if context.json() {
-        context.screen.json(&threads)?;
-        return Ok(Exit::Ok);
-    }
-    let rows = threads.iter().map(|thread| {
+    let row = |thread: &ThreadSummary| {
         vec![
             thread.id.to_string(),
             thread.updated_at.to_string(),
@@ -96,25 +76,21 @@ async fn list(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exi
             thread.participants.join(", "),
             thread.subject.clone(),
         ]
-    });
+    };
     let columns = Columns::of(&[
         "ID", "ACTIVE", "PERSONA", "MSGS", "RUNS", "OPEN", "HELD", "WITH", "SUBJECT",
     ])
     .optional(&["RUNS", "MSGS", "OPEN", "PERSONA"]);
-    context
-        .screen
-        .listing(columns, &rows.collect::<Vec<_>>(), "no letter has come yet")?;
-    Ok(Exit::Ok)
+    context.list(&threads, columns, "no letter has come yet", row)
 }
 
-async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn show(context: &CommandContext, id: &str, limit: u32) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let id = text(args, "id");
     let id = store
         .find_thread(id)
         .await
         .map_err(|error| not_found(error, "`attache threads list`"))?;
-    let thread = load_thread(&store, &id, number(args, "limit"), RUNS_MAX).await?;
+    let thread = load_thread(&store, &id, limit, RUNS_MAX).await?;
     let sessions = store.thread_sessions(&id).await?;
     let resets = store.thread_resets(&id).await?;
     let summaries = store.summaries_of_thread(&id, SUMMARIES_MAX).await?;
@@ -204,25 +180,23 @@ fn show_summaries(
     Ok(())
 }
 
-async fn raw(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn raw(context: &CommandContext, id: &str) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let id = text(args, "id");
     let found = |error| not_found(error, "`attache threads show`");
     let message = store.find_message(id).await.map_err(found)?;
     let letter = store.raw_letter(&message).await.map_err(found)?;
-    if context.json() {
-        context.screen.json(&RawLetterRecord {
+    context.report(
+        &RawLetterRecord {
             id: &message,
             trace: letter.trace.as_deref(),
             bytes_base64: STANDARD.encode(&letter.bytes),
-        })?;
-        return Ok(Exit::Ok);
-    }
-    context
-        .screen
-        .bytes(letter.trace.unwrap_or_default().as_bytes())?;
-    context.screen.bytes(&letter.bytes)?;
-    Ok(Exit::Ok)
+        },
+        |screen| {
+            screen.bytes(letter.trace.as_deref().unwrap_or_default().as_bytes())?;
+            screen.bytes(&letter.bytes)?;
+            Ok(())
+        },
+    )
 }
 
 fn show_message(
@@ -275,4 +249,237 @@ struct RawLetterRecord<'a> {
     id: &'a MessageId,
     trace: Option<&'a str>,
     bytes_base64: String,
+}
+
+/// Show or set what a thread may cost, besides the budgets of its persona and of all
+#[derive(clap::Args)]
+pub struct BoundThread {
+    /// Its id, or the last or first characters of it
+    id: String,
+    /// All its runs in a day, in dollars
+    #[arg(long, value_name = "USD")]
+    day_usd: Option<String>,
+    /// All its runs in a day, in tokens
+    #[arg(long, value_name = "N")]
+    day_tokens: Option<String>,
+    /// Each of its runs, in dollars
+    #[arg(long, value_name = "USD")]
+    run_usd: Option<String>,
+    /// Each of its runs, in tokens
+    #[arg(long, value_name = "N")]
+    run_tokens: Option<String>,
+    /// Take all of it back
+    #[arg(long, conflicts_with_all = ["day_usd", "day_tokens", "run_usd", "run_tokens"])]
+    clear: bool,
+}
+
+impl BoundThread {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let store = context.shared_store().await?;
+        let id = store
+            .find_thread(&self.id)
+            .await
+            .map_err(|error| not_found(error, "`attache threads list`"))?;
+        let before = store.thread_budget(&id).await?;
+        let typed = ThreadBudget {
+            run: Allowance {
+                cost_micros_max: self.run_usd.map(money).transpose()?,
+                tokens_max: self.run_tokens.map(count).transpose()?,
+            },
+            day: Allowance {
+                cost_micros_max: self.day_usd.map(money).transpose()?,
+                tokens_max: self.day_tokens.map(count).transpose()?,
+            },
+        };
+        let either = |typed: Allowance, before: Allowance| Allowance {
+            cost_micros_max: typed.cost_micros_max.or(before.cost_micros_max),
+            tokens_max: typed.tokens_max.or(before.tokens_max),
+        };
+        let wanted = match self.clear {
+            true => ThreadBudget::default(),
+            false => ThreadBudget {
+                run: either(typed.run, before.run),
+                day: either(typed.day, before.day),
+            },
+        };
+        if wanted != before {
+            let is_nothing = wanted == ThreadBudget::default();
+            store
+                .set_thread_budget(&id, (!is_nothing).then_some(wanted))
+                .await?;
+        }
+        context.report(
+            &ThreadBudgetRecord {
+                thread: &id,
+                run_micros_max: wanted.run.cost_micros_max,
+                run_tokens_max: wanted.run.tokens_max,
+                day_micros_max: wanted.day.cost_micros_max,
+                day_tokens_max: wanted.day.tokens_max,
+            },
+            |screen| {
+                let usd = |micros: Option<i64>| {
+                    micros.map_or_else(
+                        || "-".to_owned(),
+                        |micros| format!("{} usd", dollars(micros)),
+                    )
+                };
+                let tokens =
+                    |n: Option<i64>| n.map_or_else(|| "-".to_owned(), |n| format!("{n} tokens"));
+                let spell = |of: Allowance| {
+                    format!("{}, {}", usd(of.cost_micros_max), tokens(of.tokens_max))
+                };
+                screen.fields(&[
+                    ("thread", id.to_string()),
+                    ("each run", spell(wanted.run)),
+                    ("a day", spell(wanted.day)),
+                ])?;
+                Ok(())
+            },
+        )
+    }
+}
+
+fn money(typed: String) -> Result<i64, Failure> {
+    micros_of(&typed).ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("`{typed}` is no sum of money"))
+            .hint("write US dollars such as `0.25`")
+    })
+}
+
+fn count(typed: String) -> Result<i64, Failure> {
+    let count = typed.parse().ok().filter(|count: &i64| *count > 0);
+    count.ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("`{typed}` is no number of tokens"))
+            .hint("write a whole number such as `200000`")
+    })
+}
+
+/// The budget of one thread.
+#[derive(Serialize)]
+struct ThreadBudgetRecord<'a> {
+    thread: &'a ThreadId,
+    run_micros_max: Option<i64>,
+    run_tokens_max: Option<i64>,
+    day_micros_max: Option<i64>,
+    day_tokens_max: Option<i64>,
+}
+
+/// Longest instruction, in characters.
+const CHARS_MAX: usize = 1_000;
+
+/// Give, list or take back instructions for one thread, or for one correspondent of a persona
+#[derive(clap::Args)]
+pub struct InstructThread {
+    /// The thread and the instruction; with --contact the instruction alone. Without one, list what is given
+    #[arg(value_name = "THREAD|TEXT", num_args = 0..=2, action = clap::ArgAction::Set)]
+    words: Vec<String>,
+    /// For every thread in which this correspondent writes, whose address is proven
+    #[arg(long, value_name = "ADDRESS", requires = "persona")]
+    contact: Option<String>,
+    /// The persona that the correspondent writes to
+    #[arg(long, value_name = "NAME")]
+    persona: Option<String>,
+    /// Take an instruction back
+    #[arg(long, value_name = "ID", conflicts_with_all = ["words", "contact"])]
+    remove: Option<String>,
+}
+
+impl InstructThread {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        let store = context.shared_store().await?;
+        if let Some(id) = &self.remove {
+            store
+                .remove_instruction(id, &user())
+                .await
+                .map_err(|error| not_found(error, "`attache threads instruct THREAD`"))?;
+            context.screen.line(format!("taken back: {id}"))?;
+            return Ok(Exit::Ok);
+        }
+        let (persona, scope, text) = self.scope(context, &store).await?;
+        if let Some(text) = text {
+            let text = checked_instruction(&text)?;
+            if store
+                .add_instruction(&persona, &scope, (&text, &user()))
+                .await?
+                .is_none()
+            {
+                return refuse(
+                    Exit::Usage,
+                    format!("{INSTRUCTIONS_MAX} instructions are in force there"),
+                    "take one back with `--remove ID`",
+                );
+            }
+        }
+        let found = store.instructions(&persona, &scope).await?;
+        let row = |given: &StoredInstruction| {
+            let state = given.removed_at.map(|at| format!("taken back {at}"));
+            vec![
+                given.id.clone(),
+                given.given_at.to_string(),
+                given.given_by.clone(),
+                state.unwrap_or_else(|| "in force".to_owned()),
+                given.text.clone(),
+            ]
+        };
+        let columns = Columns::of(&["ID", "GIVEN", "BY", "STATE", "TEXT"]);
+        context.list(&found, columns, "no instructions are given", row)
+    }
+
+    /// Reads what an instruction is for, and its text.
+    async fn scope(
+        self,
+        context: &CommandContext,
+        store: &Store,
+    ) -> anyhow::Result<(PersonaId, InstructionScope, Option<String>)> {
+        let words = &self.words;
+        if let Some(contact) = &self.contact {
+            let address = correspondent(contact)?;
+            let persona = persona_of(context, store, self.persona).await?;
+            let persona = persona.ok_or_else(|| {
+                Failure::new(Exit::Usage, "name the persona with `--persona`".to_owned())
+            })?;
+            if words.len() > 1 {
+                return refuse(
+                    Exit::Usage,
+                    "an instruction is one text".to_owned(),
+                    "put it between quotes",
+                );
+            }
+            let scope = InstructionScope::Contact(address.key());
+            return Ok((persona, scope, words.first().cloned()));
+        }
+        let Some((thread, text)) = words.split_first() else {
+            return refuse(
+                Exit::Usage,
+                "no thread is named".to_owned(),
+                "`attache threads list` has their ids; or use `--contact`",
+            );
+        };
+        let thread = store
+            .find_thread(thread)
+            .await
+            .map_err(|error| not_found(error, "`attache threads list`"))?;
+        let persona = store.thread_summary(&thread).await?.persona;
+        Ok((
+            persona,
+            InstructionScope::Thread(thread),
+            text.first().cloned(),
+        ))
+    }
+}
+
+/// Checks an instruction: one line of a list in the system text.
+fn checked_instruction(text: &str) -> Result<String, Failure> {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let length = text.chars().count();
+    if text.is_empty() || length > CHARS_MAX || text.chars().any(char::is_control) {
+        return refuse(
+            Exit::Usage,
+            format!(
+                "an instruction has 1 to {CHARS_MAX} characters and no control characters, not {length}"
+            ),
+            "what is longer belongs into PERSONA.md or a skill",
+        );
+    }
+    Ok(text)
 }

@@ -1,60 +1,38 @@
 //! `attache tools list|try`: the tools of this workspace, and what an own one answers.
 
-mod try_one;
-
 use super::screen::{Columns, one_line};
-use super::{Command, CommandContext, Exit};
-use crate::config::Config;
-use crate::tools::{self, Effects, ToolClass};
-use clap::{Arg, ArgMatches};
-use futures_util::future::BoxFuture;
+use super::{CommandContext, Exit, Failure, refuse};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{Config, OwnTool};
+use crate::runs::programs::LocalPrograms;
+use crate::tools::{self, Effects, OwnerPrograms, ToolClass, ToolError};
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
-pub struct ToolsCommand;
+/// Show the tools of this workspace, and try one of the owner's
+#[derive(clap::Subcommand)]
+pub enum ToolsCommand {
+    /// List all tools: those of the engine, and those in `configs/tools/`
+    List,
+    /// Start the program of an own tool as a run would; nothing is recorded
+    #[command(after_help = "The exit code is 0 when the tool gave a result, and 1 when it failed.")]
+    Try {
+        /// The tool: the name of its folder below `configs/tools/`
+        name: String,
+        /// Its arguments [default: {}]
+        #[arg(value_name = "JSON")]
+        arguments: Option<String>,
+    },
+}
 
-impl Command for ToolsCommand {
-    fn clap(&self) -> clap::Command {
-        clap::Command::new("tools")
-            .about("Show the tools of this workspace, and try one of the owner's")
-            .subcommand_required(true)
-            .arg_required_else_help(true)
-            .subcommand(
-                clap::Command::new("list")
-                    .about("List all tools: those of the engine, and those in `configs/tools/`"),
-            )
-            .subcommand(
-                clap::Command::new("try")
-                    .about("Start the program of an own tool as a run would; nothing is recorded")
-                    .after_help(
-                        "The exit code is 0 when the tool gave a result, and 1 when it failed.",
-                    )
-                    .arg(
-                        Arg::new("name")
-                            .value_name("NAME")
-                            .required(true)
-                            .help("The tool: the name of its folder below `configs/tools/`"),
-                    )
-                    .arg(
-                        Arg::new("arguments")
-                            .value_name("JSON")
-                            .help("Its arguments [default: {}]"),
-                    ),
-            )
-    }
-    fn run<'a>(
-        &'a self,
-        context: &'a CommandContext,
-        args: &'a ArgMatches,
-    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            context.require_workspace()?;
-            let config = context.config()?;
-            match args.subcommand() {
-                Some(("try", args)) => try_one::run(context, &config, args).await,
-                Some(_) => list(context, &config),
-                None => Ok(Exit::Usage),
-            }
-        })
+impl ToolsCommand {
+    pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
+        context.require_workspace()?;
+        let config = context.config()?;
+        match self {
+            Self::List => list(context, &config),
+            Self::Try { name, arguments } => try_one(context, &config, &name, arguments).await,
+        }
     }
 }
 
@@ -84,11 +62,7 @@ fn list(context: &CommandContext, config: &Config) -> anyhow::Result<Exit> {
         }
     });
     let listed: Vec<ListedTool<'_>> = listed.collect();
-    if context.json() {
-        context.screen.json(&listed)?;
-        return Ok(Exit::Ok);
-    }
-    let rows = listed.iter().map(|tool| {
+    let row = |tool: &ListedTool<'_>| {
         vec![
             tool.name.to_owned(),
             tool.class.to_owned(),
@@ -98,11 +72,9 @@ fn list(context: &CommandContext, config: &Config) -> anyhow::Result<Exit> {
                 false => "of the engine".to_owned(),
             },
         ]
-    });
+    };
     let columns = Columns::of(&["TOOL", "CLASS", "EFFECTS", "PROGRAM"]).main("PROGRAM");
-    let rows: Vec<Vec<String>> = rows.collect();
-    context.screen.listing(columns, &rows, "there is no tool")?;
-    Ok(Exit::Ok)
+    context.list(&listed, columns, "there is no tool", row)
 }
 
 fn class(class: ToolClass) -> &'static str {
@@ -124,4 +96,74 @@ fn effects(effects: Effects) -> Vec<&'static str> {
     all.into_iter()
         .filter_map(|(has, name)| has.then_some(name))
         .collect()
+}
+
+/// Starts the program of one own tool as a run would. Nothing is recorded.
+async fn try_one(
+    context: &CommandContext,
+    config: &Config,
+    name: &str,
+    arguments: Option<String>,
+) -> anyhow::Result<Exit> {
+    let Some(own) = config.own_tools.iter().find(|own| own.name == name) else {
+        return refuse(
+            Exit::NoInput,
+            format!("no own tool `{name}`"),
+            "`attache tools list` shows them; tools of the engine need a run",
+        );
+    };
+    let arguments = checked_arguments(config, own, arguments)?;
+    let input = json!({
+        "tool": own.name,
+        "run": "00000000-0000-7000-8000-000000000001",
+        "sender": { "from": "owner@example.test", "trust": "owner" },
+        "arguments": arguments,
+    });
+    let clock = SystemClock::new();
+    let began = clock.monotonic();
+    let answer = LocalPrograms.run(own, &input, own.timeout).await;
+    let took_ms = clock.monotonic().saturating_sub(began).as_millis();
+    let (word, said) = match &answer {
+        Ok(written) => ("result", written.trim().to_owned()),
+        Err(ToolError::Mendable { code, message }) => (*code, message.clone()),
+        Err(error) => ("tool_failed", error.to_string()),
+    };
+    if context.json() {
+        let tried = json!({ "tool": own.name, "given": input, "outcome": word, "said": said, "took_ms": took_ms });
+        context.screen.json(&tried)?;
+    } else {
+        context.screen.fields(&[
+            ("tool", own.name.clone()),
+            ("given", input.to_string()),
+            (word, said),
+            ("took", format!("{took_ms} ms")),
+        ])?;
+    }
+    Ok(match answer {
+        Ok(_) => Exit::Ok,
+        Err(_) => Exit::Failed,
+    })
+}
+
+fn checked_arguments(
+    config: &Config,
+    own: &OwnTool,
+    typed: Option<String>,
+) -> anyhow::Result<Map<String, Value>> {
+    let typed = typed.as_deref().unwrap_or("{}");
+    let read: Map<String, Value> = serde_json::from_str(typed).map_err(|error| {
+        Failure::new(
+            Exit::BadData,
+            format!("the arguments are no JSON object: {error}"),
+        )
+        .hint("such as '{\"city\": \"Oslo\"}'")
+    })?;
+    let registry = tools::of_config(config);
+    let checked = registry
+        .find(&own.name)
+        .map_or(Ok(()), |tool| tool.check_args(&read));
+    checked.map_err(|problem| {
+        Failure::new(Exit::BadData, problem).hint("`arguments` in its `tool.json` is the schema")
+    })?;
+    Ok(read)
 }
