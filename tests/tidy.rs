@@ -188,6 +188,11 @@ fn sql_stays_in_the_store() {
 }
 
 #[test]
+fn no_test_is_left_out_but_of_the_second_tier() {
+    each(&everywhere(), words::left_out);
+}
+
+#[test]
 fn columns_are_read_by_name() {
     each(&src(), words::columns_by_position);
 }

@@ -214,6 +214,7 @@ async fn somebody_who_got_a_copy_answers_into_the_thread() {
 
 /// Copies count for nobody: a manager who is copied in by everybody must not use up the answers to customers.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn somebody_who_is_copied_in_often_keeps_no_answer_back() {
     let world = world(&json!({ "reply_to": "all" }), &json!({})).await;
     for number in 0..12 {
@@ -357,6 +358,7 @@ async fn whoever_filled_in_a_trusted_form_gets_the_answer_and_proves_nothing() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_form_is_believed_only_as_far_as_it_signed() {
     let world = with_form().await;
     let unsigned: Vec<&str> = ALL.into_iter().filter(|one| *one != "Reply-To").collect();
@@ -487,6 +489,7 @@ async fn a_trusted_form_may_be_a_machine_and_an_untrusted_one_not() {
 
 /// Limits count whoever filled in the form, and not the form.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_form_is_no_single_correspondent() {
     let world = with_form().await;
     for number in 0..12 {

@@ -287,6 +287,7 @@ async fn a_server_gets_no_reasoning_it_refuses_but_what_it_misses() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_request_above_the_rate_limit_shrinks_then_goes_elsewhere() {
     let too_large = |status| {
         let why = "Request too large for m1 on tokens per minute (TPM): Limit 6000, Requested 7214";
@@ -334,6 +335,7 @@ async fn a_model_that_is_not_known_is_looked_for_at_the_next_provider() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_call_that_its_vendor_could_not_read_is_written_again() {
     let unread = json!({ "message": "Failed to call a function.", "code": "tool_use_failed", "failed_generation": "<" });
     let inside = Reply::stream(&format!("data: {}\n\n", json!({ "error": unread })));
@@ -357,6 +359,7 @@ async fn a_call_that_its_vendor_could_not_read_is_written_again() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_answer_too_large_for_a_mail_is_kept_and_never_paid_twice() {
     let long: String = (0..120_000).map(|n| format!("Item {n}. ")).collect();
     let server = Server::start(vec![says(&long)]).await;

@@ -136,6 +136,7 @@ async fn partition(letters: &[Vec<u8>], order: &[usize]) -> Vec<String> {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn archives_fall_into_conversations_of_union_find_in_any_order() {
     let mut archives: Vec<PathBuf> = Vec::new();
     for folder in ["threads-imaptest", "threads-ponymail/pass"] {

@@ -206,6 +206,7 @@ fn fails_once(retry_after_ms: u64) -> TempDir {
 
 /// The minute until the next attempt passes in seconds, where libfaketime is.
 #[test]
+#[ignore = "second tier"]
 fn without_an_engine_a_question_waits_for_the_next_attempt_of_its_provider() {
     if is_sqlite_only(
         "the clock of a server is not that of this test, and a node whose clock is off stores nothing",

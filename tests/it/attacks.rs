@@ -64,6 +64,7 @@ async fn verdict((id, attack): (String, Attack)) -> Verdict {
 
 /// Rows with a network are played by this program in a namespace, one after the other: their servers have the same addresses.
 #[test]
+#[ignore = "second tier"]
 fn no_attack_over_a_network_has_a_forbidden_effect() {
     if is_sqlite_only("a server is in no namespace of a network") {
         return;
@@ -89,6 +90,7 @@ fn no_attack_over_a_network_has_a_forbidden_effect() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn no_attack_has_a_forbidden_effect_and_twins_succeed() {
     let only = std::env::var(ONLY).ok();
     let is_asked = |id: &str| {

@@ -34,6 +34,7 @@ fn then(failing: usize, reply: Reply, well: Reply) -> Vec<Reply> {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn five_failures_rest_the_provider_and_one_run_tries_it_again() {
     for (status, class) in [(503, "overloaded"), (500, "transient"), (504, "timeout")] {
         let one = Server::start(then(6, refuses(status, &[]), says("Seven."))).await;
@@ -87,6 +88,7 @@ async fn a_rested_run_says_why_it_waits_and_until_when() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_resting_providers_fallback_answers_without_asking_it() {
     let one = Server::start(vec![refuses(503, &[])]).await;
     let two = Server::start(vec![says("Seven.")]).await;
@@ -102,6 +104,7 @@ async fn a_resting_providers_fallback_answers_without_asking_it() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_success_or_an_answer_of_another_kind_restarts_the_count() {
     let bad = || refuses(503, &[]);
     let others = [
@@ -121,6 +124,7 @@ async fn a_success_or_an_answer_of_another_kind_restarts_the_count() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_refused_account_is_asked_once_a_minute_not_once_a_letter() {
     for (status, class) in [(401, "auth"), (402, "billing")] {
         let one = Server::start(vec![refuses(status, &[])]).await;
@@ -148,6 +152,7 @@ async fn a_refused_account_is_asked_once_a_minute_not_once_a_letter() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_mended_account_brings_the_waiting_runs_back_by_themselves() {
     let one = Server::start(then(1, refuses(402, &[]), says("Seven."))).await;
     let app = workspace(&one, None).start().await;

@@ -42,6 +42,7 @@ async fn parked_run() -> (TestApp, String) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_waiting_run_is_not_kept_waiting_by_a_clock_set_back() {
     for (back, minded) in [(DAY, true), (2 * HOUR, true), (DAY, false)] {
         let (app, run) = parked_run().await;
@@ -66,6 +67,7 @@ async fn a_waiting_run_is_not_kept_waiting_by_a_clock_set_back() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_clock_set_forward_makes_due_what_waits_and_doubles_nothing() {
     let (app, run) = parked_run().await;
     let clock = app.workspace.clock.clone();

@@ -134,16 +134,19 @@ async fn cut_everywhere(side: fn(u64) -> PowerCut) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_power_cut_before_any_commit_ends_in_the_same_state() {
     cut_everywhere(PowerCut::BeforeCommit).await;
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_power_cut_after_any_commit_ends_in_the_same_state() {
     cut_everywhere(PowerCut::AfterCommit).await;
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_clean_stop_in_the_middle_of_a_run_goes_on_from_its_journal() {
     let script = json!({ "rules": [
         { "when": { "turn": 0 }, "call": [{ "tool": "read_file", "args": { "path": "knowledge/house.md" } }] },
@@ -210,6 +213,7 @@ async fn fill_disk(rows: &mut db::Connection) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_failure_not_stored_is_stored_later_and_its_run_tried_again() {
     let workspace = Workspace::new(&json!({ "turns": [{ "say": "From seven to ten." }] }));
     workspace.set(
@@ -241,6 +245,7 @@ async fn a_failure_not_stored_is_stored_later_and_its_run_tried_again() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_commit_that_fails_is_answered_with_451_and_never_with_250() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let app = TestApp::start(script()).await;

@@ -157,21 +157,25 @@ fn control() -> Vec<Value> {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn installations_with_broken_files_are_named_exactly() {
     check_all(settings::CASES, 28);
 }
 
 #[test]
+#[ignore = "second tier"]
 fn installations_on_broken_machines_are_named_exactly() {
     check_all(machine::CASES, 16);
 }
 
 #[test]
+#[ignore = "second tier"]
 fn installations_with_broken_data_are_named_exactly() {
     check_all(stored::CASES, 16);
 }
 
 #[test]
+#[ignore = "second tier"]
 fn installations_whose_programs_or_servers_fail_are_named_exactly() {
     check_all(started::CASES, 17);
 }
@@ -193,6 +197,7 @@ fn there_are_at_least_sixty_of_them() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn a_good_installation_is_told_in_one_line_and_a_broken_one_by_area() {
     let house = House::new();
     let text = |house: &House, args: &[&str]| {

@@ -90,6 +90,7 @@ fn failures() -> Vec<(Reply, &'static str, &'static str)> {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_one_provider_cannot_do_the_next_does_and_all_can_see_it() {
     for (reply, class, alone) in failures() {
         let (one, two) = (
@@ -140,6 +141,7 @@ async fn what_one_provider_cannot_do_the_next_does_and_all_can_see_it() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_we_asked_wrongly_and_what_was_refused_goes_nowhere_else() {
     let reasons = r#"{"error":{"message":"no","metadata":{"reasons":["violence"]}}}"#;
     for (reply, class) in [
@@ -179,6 +181,7 @@ async fn what_we_asked_wrongly_and_what_was_refused_goes_nowhere_else() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_model_that_refuses_is_followed_by_the_next_where_wanted() {
     let refusal = json!({ "choices": [{ "index": 0, "delta": { "refusal": "I cannot." }, "finish_reason": "content_filter" }] });
     for (wanted, state, asked) in [(true, "succeeded", 1), (false, "failed", 0)] {
@@ -209,6 +212,7 @@ async fn a_model_that_refuses_is_followed_by_the_next_where_wanted() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_run_stays_with_its_fallback_and_no_tool_is_called_again() {
     let one = Server::start(vec![reads("knowledge/house.md"), refuses(404, &[])]).await;
     let two = Server::start(vec![reads("PERSONA.md"), says("From seven to ten.")]).await;
@@ -278,6 +282,7 @@ async fn with_no_answer_the_first_error_is_the_cause_others_are_named() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_run_whose_chain_is_busy_comes_back_after_the_shortest_wait() {
     let busy = |seconds| refuses(429, &[("retry-after", seconds)]);
     let one = Server::start(vec![busy("7200"), says("Seven.")]).await;
@@ -318,6 +323,7 @@ async fn a_run_whose_chain_is_busy_comes_back_after_the_shortest_wait() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_run_that_was_interrupted_on_its_fallback_goes_on_there() {
     let one = Server::start(vec![refuses(404, &[])]).await;
     let busy = refuses(429, &[("retry-after", "600")]);
@@ -381,6 +387,7 @@ async fn a_persona_may_have_a_chain_of_its_own_or_none() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_refused_parameter_is_left_out_once_and_not_asked_for_again() {
     let refused = json!({ "class": "bad_request", "refused": "temperature" });
     let app = TestApp::start(json!({ "rules": [

@@ -172,6 +172,7 @@ fn letter(n: usize, is_one_thread: bool) -> String {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_engine_to_which_nobody_writes_does_nothing_for_a_week() {
     for scenario in SCENARIOS {
         let workspace = Workspace::new(&(scenario.model)());
@@ -201,6 +202,7 @@ async fn an_engine_to_which_nobody_writes_does_nothing_for_a_week() {
 
 /// The control: a run that queues another an hour later is found, though none asks a model.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_chain_of_runs_is_no_idle_week() {
     if crate::app::database::is_sqlite_only("the week is played on a copy of a file") {
         return;

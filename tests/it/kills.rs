@@ -165,6 +165,7 @@ async fn column(rows: &mut db::Connection, sql: &'static str) -> Vec<String> {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn letters_that_got_a_yes_are_answered_once_whatever_the_kills() {
     let sink = Sink::default();
     let turns = json!([{ "call": [{ "tool": "list_files", "args": {} }] }, { "say": "From seven to ten." }]);

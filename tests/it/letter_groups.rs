@@ -77,6 +77,7 @@ async fn together(app: &TestApp, letters: &[String]) -> Vec<String> {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn letters_waiting_together_become_what_they_would_have_alone() {
     if is_sqlite_only("writes that share a commit, in the order of their letters") {
         return;
@@ -106,6 +107,7 @@ async fn letters_waiting_together_become_what_they_would_have_alone() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_letter_that_cannot_be_stored_takes_no_other_along() {
     let app = quiet().await;
     let mut rows = app.workspace.rows().await;

@@ -228,6 +228,7 @@ async fn sends(app: &TestApp, id: &str, text: &str, at: Option<Timestamp>) {
 
 /// Both parts quote as common programs do, and our own reader of quotations cuts it again.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn the_letter_is_quoted_below_and_cut_again_when_the_person_answers() {
     let members = json!({ "signature": "Ada", "quote": "last", "timezone": "Europe/Berlin" });
     let letters = [

@@ -112,6 +112,7 @@ async fn a_letter_is_answered_by_a_server_and_replayed_without_it() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_is_not_named_or_not_approved_is_not_offered() {
     // Named and not pinned; pinned for another command.
     for other_command in [false, true] {
@@ -177,6 +178,7 @@ async fn one_run_has_one_session_and_ends_it() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_result_is_an_unknown_authors_words_for_the_audience() {
     for (audience, effects, readers) in [
         (json!("everyone"), json!({}), Value::Null),
@@ -226,6 +228,7 @@ async fn what_a_server_says_failed_is_read_by_the_model() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_server_that_was_off_is_told_of_once_and_is_not_offered_to_later_runs() {
     let met = Met::start(Way::Stdio, &asks(), json!({}), |_| {}).await;
     let mut changed = tools();

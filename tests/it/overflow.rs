@@ -147,6 +147,7 @@ async fn an_input_not_short_enough_fails_or_goes_to_a_larger_model() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_window_that_is_known_is_kept_to_from_the_beginning() {
     let script = |window: Value| json!({ "window_tokens": window, "rules": [{ "say": "Fine." }] });
     for (window, is_whole) in [(json!(4000), false), (Value::Null, true)] {

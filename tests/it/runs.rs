@@ -68,6 +68,7 @@ fn cases() -> Vec<(String, Case)> {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn every_rule_of_the_tool_loop_holds() {
     let cases = cases();
     assert!(

@@ -80,6 +80,7 @@ fn calls(tool: &str, args: &Value, words: &str) -> Value {
 const PAGE: &str = "knowledge/house.md";
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn reasoning_in_the_text_is_neither_mailed_nor_sent_back() {
     for text in [
         "<think>They would pay double.</think>\n\nFrom seven.",
@@ -128,6 +129,7 @@ async fn reasoning_in_the_text_is_neither_mailed_nor_sent_back() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn calls_in_the_text_are_made_where_they_fit() {
     for text in [
         r#"{"name": "read_file", "arguments": {"path": "knowledge/house.md"}}"#,
@@ -165,6 +167,7 @@ async fn calls_in_the_text_are_made_where_they_fit() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_is_no_letter_goes_back_once_and_is_a_draft_then() {
     for (text, note, why) in [
         (
@@ -218,6 +221,7 @@ async fn what_is_no_letter_goes_back_once_and_is_a_draft_then() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_end_without_a_word_is_asked_about_once_and_then_told() {
     let read = || calls("read_file", &json!({ "path": PAGE }), "");
     for nothing in ["", " \n", "(empty content)", "NO_REPLY", "\u{200b}", "."] {
@@ -334,6 +338,7 @@ async fn a_mail_by_a_tool_is_a_letter_too() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn what_people_write_is_a_letter() {
     let Some(folder) = corpus("list-debian") else {
         return;
@@ -361,6 +366,7 @@ fn what_people_write_is_a_letter() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_letter_that_needs_no_answer_gets_none() {
     let silent =
         |reason: &str, words: &str| calls("no_answer", &json!({ "reason": reason }), words);

@@ -25,6 +25,7 @@ async fn house(limits: serde_json::Value) -> (TestApp, Intake) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_disk_below_its_reserve_refuses_letters_and_tells_the_owner() {
     if is_sqlite_only("the disk below its file") {
         return;

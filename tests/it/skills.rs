@@ -82,6 +82,7 @@ async fn a_skill_is_named_first_then_opened_then_its_files_are_read() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn nothing_is_listed_or_opened_that_was_not_approved_or_is_anothers() {
     let rules =
         json!([call(0, "use_skill", &json!({ "name": "count-guests" })), { "say": "Forty." }]);
@@ -107,6 +108,7 @@ async fn nothing_is_listed_or_opened_that_was_not_approved_or_is_anothers() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_changed_skill_is_off_until_it_is_approved_again() {
     let rules =
         json!([call(0, "use_skill", &json!({ "name": "count-guests" })), { "say": "Forty." }]);
@@ -172,6 +174,7 @@ async fn a_changed_skill_is_off_until_it_is_approved_again() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn allowed_tools_narrow_and_never_grant() {
     let rules = json!([
         call(0, "list_files", &json!({})),

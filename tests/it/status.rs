@@ -82,6 +82,7 @@ fn it_says_whether_an_engine_serves_and_which() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn it_counts_what_waits_and_what_has_failed_today() {
     let place = Workspace::new(&json!({ "rules": [] }));
     let said = attache(place.path(), &["schedule", "list"]);

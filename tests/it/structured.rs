@@ -361,6 +361,7 @@ async fn road(turns: &Value, cut: Option<PowerCut>) -> (Vec<String>, bool) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_power_cut_at_any_commit_forgets_and_repeats_no_repair() {
     for texts in [vec![WRONG, WRONG, GOOD], vec![WRONG, WRONG, WRONG]] {
         let turns = say(&texts);

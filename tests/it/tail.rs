@@ -62,6 +62,7 @@ fn follow(folder: &Path) -> (Child, BufReader<std::process::ChildStdout>) {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn a_question_and_its_answer_show_as_lines_and_a_number_resumes_behind_it() {
     let folder = house(&says("Until eight."));
     let path = folder.path();

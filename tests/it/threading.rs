@@ -64,6 +64,7 @@ async fn trimmed_references_still_find_the_conversation() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_stranger_who_quotes_a_known_id_sees_and_touches_nothing() {
     let stranger = "From: Eve <eve@evil.example>\nTo: ada@engine.test\nCc: olga@home.test, bob@guest.example\n\
         Subject: Re: Breakfast\nMessage-ID: <e1@evil.example>\nIn-Reply-To: <secret1@home.test>\n\

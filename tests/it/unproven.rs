@@ -268,6 +268,7 @@ async fn a_kept_line_keeps_its_origin_when_all_is_written_anew() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_duty_reading_unproven_letters_writes_reports_but_no_memory() {
     let (_, mail) = mail_to("olga@home.test");
     let turn = |turn: u32, tool: &str, args: Value| {
@@ -334,6 +335,7 @@ async fn a_duty_reading_unproven_letters_writes_reports_but_no_memory() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_duty_that_reads_others_mail_writes_only_to_its_owners() {
     let search = ("search_email", json!({ "since": "2000-01-01" }));
     let cases: [(&[(&str, Value)], &str); 2] = [

@@ -136,6 +136,7 @@ fn growing(week: &Week) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn the_last_day_is_as_large_as_those_before_whatever_dies_and_changes() {
     let Some(mut week) = Week::of(Plan::new(true)).await else {
         return;
@@ -177,6 +178,7 @@ async fn the_last_day_is_as_large_as_those_before_whatever_dies_and_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn the_control_without_retention_what_is_kept_grows_day_by_day() {
     let Some(week) = Week::of(Plan::new(false)).await else {
         return;

@@ -201,6 +201,32 @@ pub fn sql(file: &File) -> Vec<String> {
     found.map(|literal| place(literal.line)).collect()
 }
 
+/// Tests that no command runs: what `cargo test` leaves out, `.ci/run` runs as the second tier, which such a test names.
+pub fn left_out(file: &File) -> Vec<String> {
+    let lines = file.code.lines().zip(file.text.lines()).enumerate();
+    let found = lines.filter(|(_, (code, text))| {
+        code.contains("#[ignore") && text.trim() != "#[ignore = \"second tier\"]"
+    });
+    found
+        .map(|(index, _)| {
+            format!(
+                "{}:{}: only a test of the second tier is left out: write `#[ignore = \"second tier\"]`, or mend the test",
+                file.path,
+                index + 1
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_test_is_left_out_for_one_reason_only() {
+    let complaints = |text: &str| left_out(&File::new("tests/it/a.rs", text)).len();
+    assert_eq!(complaints("#[ignore = \"second tier\"]\nfn a() {}"), 0);
+    assert_eq!(complaints("// #[ignore]\nfn a() {}"), 0);
+    assert_eq!(complaints("#[ignore]\nfn a() {}"), 1);
+    assert_eq!(complaints("#[ignore = \"flaky\"]\nfn a() {}"), 1);
+}
+
 /// Columns of `src/store` read by their position, which another column in the statement would shift.
 pub fn columns_by_position(file: &File) -> Vec<String> {
     if !is_in(&file.path, "src/store/") {

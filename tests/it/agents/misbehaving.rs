@@ -131,6 +131,7 @@ fn outbox(place: &Workspace, words: &str) -> usize {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn a_stand_in_that_does_what_it_likes_changes_nothing_outside_its_workspace() {
     for agent in ["claude", "codex", "opencode", "pi"] {
         let place = workspace(agent, MISBEHAVES);
@@ -157,6 +158,7 @@ fn a_stand_in_that_does_what_it_likes_changes_nothing_outside_its_workspace() {
 
 /// The control: the same stand-ins answer when they keep to their workspace.
 #[test]
+#[ignore = "second tier"]
 fn a_stand_in_that_keeps_to_its_workspace_answers() {
     for agent in ["claude", "codex", "pi"] {
         let place = workspace(agent, BEHAVES);

@@ -144,6 +144,7 @@ fn check(house: &House, cases: &[Case<'_>]) {
 
 /// All paths are relative to the workspace, in which agents work.
 #[test]
+#[ignore = "second tier"]
 fn links_and_second_names_lead_no_agent_where_it_may_not_change() {
     let house = House::new();
     let absolute = |path: &str| text(&house.path(path));

@@ -94,6 +94,7 @@ async fn the_prompt_and_instructions_come_over_standard_input_alone() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_hangs_is_ended_by_whichever_bound_comes_first() {
     // Long enough that a busy machine has started the script by then.
     let short = Duration::from_secs(2);
@@ -182,6 +183,7 @@ async fn cancel_when_there(cancel: &CancellationToken, file: &Path) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_child_that_keeps_the_pipe_holds_nobody_up_and_dies() {
     // The second one leaves the group, as the tools of some agents do.
     for child in [
@@ -262,6 +264,7 @@ async fn an_agent_that_dies_in_the_middle_has_not_answered() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn too_much_of_anything_is_an_error_too_many_complaints_are_not() {
     let zeros = |count: u32, to: &str| format!("head -c {count} /dev/zero | tr '\\0' 'x' {to}");
     let fake = script(&[CLAUDE_BEGINS, &zeros(20 << 20, ""), CLAUDE_ANSWERS]);
@@ -303,6 +306,7 @@ async fn too_much_of_anything_is_an_error_too_many_complaints_are_not() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_agent_that_never_reads_may_still_answer() {
     let begins = CLAUDE_BEGINS
         .replace("IFS= read -r user", "")
@@ -329,6 +333,7 @@ async fn an_agent_that_never_reads_may_still_answer() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn dropping_the_stream_kills_everything() {
     let fake = script(&[
         "setsid sleep 1000 &",

@@ -71,6 +71,7 @@ fn ended(place: &Workspace) -> String {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn a_question_that_was_being_asked_is_asked_once() {
     let place = place(mail_to_eve(), json!({}));
     attache(&place, &["drain"], Some("A1"));
@@ -89,6 +90,7 @@ fn a_question_that_was_being_asked_is_asked_once() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn a_decision_that_was_being_made_is_made_or_is_not() {
     for point in ["A2", "A3"] {
         let place = place(mail_to_eve(), json!({}));
@@ -114,6 +116,7 @@ fn a_decision_that_was_being_made_is_made_or_is_not() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn an_approved_call_that_had_begun_goes_by_its_class() {
     let rules = json!({ "rules": [{ "id": "ask", "effect": "ask", "tool": "update_memory" }] });
     let call = json!({ "tool": "update_memory", "args": { "append": "Eve is new." } });

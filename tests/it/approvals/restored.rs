@@ -8,6 +8,7 @@ use attache::store::ApprovalVerdict;
 use attache::store::sqlite::backup::{self, copy_database};
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_open_question_of_a_restored_backup_is_closed_once() {
     if is_sqlite_only("a backup of a file") {
         return;

@@ -98,6 +98,7 @@ impl Scene {
 const TOOLS: [&str; 4] = ["ask", "list_threads", "read_run", "read_thread"];
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_agent_asks_and_reads_what_became_of_it_and_nothing_else() {
     let script = json!({ "rules": [
         { "when": { "contains": "seats" }, "say": "Forty seats." },
@@ -300,6 +301,7 @@ async fn mail_is_read_where_the_owner_opened_it_and_of_no_other_persona() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_agent_sees_no_mail_of_others_and_sends_none() {
     let script = json!({ "rules": [
         { "when": { "contains": "Please search", "turn": 0 }, "call": [{ "tool": "search_email", "args": { "query": "breakfast" } }] },
@@ -344,6 +346,7 @@ async fn an_agent_sees_no_mail_of_others_and_sends_none() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_answer_that_holds_what_agents_may_not_read_is_kept_from_them() {
     let script = json!({ "rules": [
         { "when": { "turn": 0, "contains": "weather" }, "call": [{ "tool": "weather", "args": { "city": "Oslo" } }] },
@@ -434,6 +437,7 @@ async fn an_agent_that_floods_or_talks_nonsense_is_bounded() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn no_page_of_threads_is_empty_while_there_is_one_to_read() {
     let workspace = Workspace::new(&json!({ "rules": [{ "say": "Noted." }] }));
     workspace.persona("bert", "Bert");

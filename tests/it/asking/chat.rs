@@ -44,6 +44,7 @@ fn in_a_pipe_the_answer_is_all_that_stdout_has() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn messages_go_on_in_one_thread_until_a_new_one_is_begun() {
     let folder = house(&json!({ "rules": [
         { "when": { "contains": "And then?" }, "say": "As I said." },
@@ -138,6 +139,7 @@ async fn beside_an_engine(workspace: Workspace, typed: &str) -> (i32, String, St
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_working_engine_answers_and_the_chat_only_waits() {
     let workspace = Workspace::new(&json!({ "rules": [{ "say": "Forty seats." }] }));
     let (code, stdout, stderr, workspace) =

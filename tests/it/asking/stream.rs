@@ -234,6 +234,7 @@ async fn an_answer_that_broke_off_is_told_apart_from_the_one_that_counts() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_answer_that_differs_from_what_showed_is_shown_whole() {
     let script = json!({ "rules": [
         { "when": { "turn": 0 }, "say": "Forty ", "stop": "max_tokens" },
@@ -310,6 +311,7 @@ async fn interrupted(folder: &Path, persona: &str) -> (Option<i32>, String) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn ctrl_c_cancels_the_run() {
     let script = json!({ "rules": [{ "hang": true }] });
     let expected = "no answer: cancelled";

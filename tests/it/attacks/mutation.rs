@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 #[test]
+#[ignore = "second tier"]
 fn without_its_guard_an_attack_gets_through() {
     if is_sqlite_only("a server is in no namespace of a network") {
         return;

@@ -362,6 +362,7 @@ impl Sinks {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn d4_no_tool_of_a_hostile_model_has_a_forbidden_effect() {
     let all = combinations();
     let played_max: usize =
@@ -391,6 +392,7 @@ async fn d4_no_tool_of_a_hostile_model_has_a_forbidden_effect() {
 /// The same calls, made for an owner with a good reason: what nobody is harmed by is done, or asked about where the owner
 /// has to be asked.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn d4_benign_twins_are_done_or_asked_about() {
     let all = combinations();
     // Nobody has approved a skill here, and no letter is offered the tools of a duty that tidies the memory: `skills` and
@@ -460,6 +462,7 @@ async fn d4_benign_twins_are_done_or_asked_about() {
 /// words of others choose what leaves, runs and lasts.
 #[cfg(debug_assertions)] // without them no guard can be switched off
 #[test]
+#[ignore = "second tier"]
 fn d4_without_a_guard_the_same_calls_have_forbidden_effects() {
     let controls: [(&str, &str, &[&str]); 2] = [
         ("G8", "40", &["a mail to"]),

@@ -29,6 +29,7 @@ async fn dispositions(app: &TestApp) -> String {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_peer_without_marks_gets_six_answers_an_hour_twenty_a_day() {
     let app = TestApp::start(yes()).await;
     let mut sent = Vec::new();
@@ -215,6 +216,7 @@ async fn of_runs_racing_for_the_last_mail_one_is_withheld_when_queued() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_thread_is_answered_five_times_in_a_day() {
     let app = with_limits(&json!({ "replies_per_hour_max": 1000, "replies_per_day_max": 1000 }))
         .start()
@@ -256,6 +258,7 @@ async fn a_thread_is_answered_five_times_in_a_day() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_owners_word_restarts_a_threads_count_a_machines_does_not() {
     let app = with_limits(&json!({ "replies_per_hour_max": 1000, "replies_per_day_max": 1000 }))
         .start()
@@ -349,6 +352,7 @@ async fn send_email_tells_the_model_that_somebody_has_had_enough() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn only_an_owner_makes_a_persona_write_its_owner_without_bound() {
     let call = json!([{ "tool": "send_email", "args": { "to": "olga@home.test", "subject": "Psst", "body": "Hello.", "reply": false } }]);
     let workspace = Workspace::new(&json!({ "rules": [

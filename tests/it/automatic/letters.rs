@@ -106,6 +106,7 @@ async fn engine() -> TestApp {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn automatic_letters_are_filed_by_rule_and_near_misses_answered() {
     let app = engine().await;
     let mut wrong = Vec::new();

@@ -96,6 +96,7 @@ fn letter(to: &str, id: &str) -> String {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn config_check_reads_texts_too_a_bad_one_stops_what_needs_it() {
     let house = House::new();
     house.write("configs/prompts/system.md", "You are {{ persona.nmae }}.");
@@ -149,6 +150,7 @@ fn config_check_reads_texts_too_a_bad_one_stops_what_needs_it() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn letters_come_by_file_or_standard_input_an_mbox_is_refused() {
     let house = House::new();
     house.write("unix.eml", letter("concierge", "a"));
@@ -205,6 +207,7 @@ fn letters_come_by_file_or_standard_input_an_mbox_is_refused() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn a_created_persona_answers_a_letter_and_a_started_duty_runs() {
     let house = House::new();
     house.ok(&["persona", "create", "porter", "--name", "Paul"]);
@@ -231,6 +234,7 @@ fn a_created_persona_answers_a_letter_and_a_started_duty_runs() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn every_listing_and_page_is_one_json_value_and_plain_text_too() {
     let house = House::new();
     house.ok(&["ingest", "configs/demo/letter.eml"]);
@@ -274,6 +278,7 @@ fn every_listing_and_page_is_one_json_value_and_plain_text_too() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn a_failed_waiting_or_cancelled_run_is_replayed_with_a_reason() {
     let cases = [
         ("failed", Some("auth")),
@@ -344,6 +349,7 @@ fn an_engine_without_listeners_serves_and_keeps_others_off() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn what_a_rule_holds_is_listed_and_answered_when_its_owner_says() {
     let house = House::new();
     let listed = "From: Carl <carl@guest.example>\nTo: concierge@guesthouse.example\nSubject: WorkspaceNames\n\

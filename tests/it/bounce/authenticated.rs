@@ -6,6 +6,7 @@ use attache::store::{DeliveryState, RecipientState, StoreError};
 use serde_json::json;
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn every_shape_changes_its_own_delivery_and_starts_no_run() {
     let app = workspace().start().await;
     let mut failures = 0;

@@ -55,6 +55,7 @@ async fn a_forged_organizer_changes_nothing_and_the_real_one_does() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn versions_go_forward_only() {
     let scene = scene().await;
     let request = part("google_request.ics");

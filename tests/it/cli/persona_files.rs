@@ -28,6 +28,7 @@ async fn replaced(workspace: &Workspace, name: &str, text: &str) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_a_page_replaced_is_listed_compared_and_brought_back() {
     let workspace = Workspace::new();
     let file = workspace.path("personas/concierge/PERSONA.md");

@@ -88,6 +88,7 @@ async fn an_engine_says_that_it_is_ready_alive_and_stopping() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_engine_whose_database_does_not_answer_is_not_alive() {
     if is_sqlite_only("another writer of a file") {
         return;

@@ -30,6 +30,7 @@ fn has(complaints: &[String], wanted: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn the_sweep_complains_when_an_interrupted_run_is_not_taken_up() {
     let forgotten = "UPDATE runs SET state = 'cancelled'";
     let found = complaints("R6", forgotten).await;
@@ -40,6 +41,7 @@ async fn the_sweep_complains_when_an_interrupted_run_is_not_taken_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn the_sweep_complains_when_a_committed_answer_is_asked_again() {
     let forgotten = "
         UPDATE run_turns SET state = 'started', response_json = NULL, finished_at = NULL;
@@ -52,6 +54,7 @@ async fn the_sweep_complains_when_a_committed_answer_is_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn the_sweep_complains_when_mail_is_sent_again_without_a_flag() {
     let unmarked = "UPDATE deliveries SET state = 'sending' WHERE state = 'committing'";
     let found = complaints("O5", unmarked).await;
@@ -59,6 +62,7 @@ async fn the_sweep_complains_when_mail_is_sent_again_without_a_flag() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn the_sweep_complains_when_what_a_death_left_disagrees() {
     let miscounted = "UPDATE runs SET input_tokens = input_tokens + 1";
     let found = complaints("R6", miscounted).await;

@@ -472,16 +472,19 @@ fn the_workloads_together_come_to_every_point() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn one_letter_ends_the_same_wherever_the_engine_dies() {
     sweep(&workloads::ONE_LETTER).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn a_burst_ends_the_same_wherever_the_engine_dies() {
     sweep(&workloads::BURST).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn a_schedule_and_a_mailbox_end_alike_wherever_the_engine_dies() {
     sweep(&workloads::SCHEDULE_AND_MAILBOX).await;
 }

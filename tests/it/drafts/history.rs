@@ -22,6 +22,7 @@ async fn verified(scene: &Scene) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_draft_that_waits_is_told_as_one() {
     let scene = drafting(&says()).await;
     scene.writes(CONTACT, "l1", "").await;
@@ -47,6 +48,7 @@ async fn a_draft_that_waits_is_told_as_one() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_draft_that_was_discarded_or_edited_is_told_as_that() {
     let scene = drafting(&says()).await;
     scene.writes(CONTACT, "l1", "").await;

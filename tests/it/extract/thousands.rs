@@ -24,6 +24,7 @@ struct Tally {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn d1_thousands_of_hostile_files_are_read_or_refused_within_bounds() {
     let files: usize = std::env::var(FILES).map_or(140, |n| n.parse().expect("a number"));
     let reader = extractor();
@@ -104,6 +105,7 @@ fn kept_by_glibc() -> u64 {
 const TRACED: &str = "trace=%file,%network,%process,seccomp";
 
 #[test]
+#[ignore = "second tier"]
 fn d1_no_hostile_file_opens_a_file_a_socket_or_a_process() {
     if Command::new("strace").arg("-V").output().is_err() {
         println!("SKIPPED: no strace");

@@ -16,6 +16,7 @@ fn mallory(id: &str) -> Draft {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn whoever_is_copied_in_late_sees_only_what_follows() {
     for is_answered in [true, false] {
         joins_late(is_answered).await;
@@ -64,6 +65,7 @@ async fn joins_late(is_answered: bool) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_letter_to_one_persona_is_not_read_by_others_of_its_thread() {
     let scene = Scene::start().await;
     let open = dana("d1", "KAPPA-OPEN").with("Cc: mallory@evil.test");
@@ -102,6 +104,7 @@ async fn a_letter_to_one_persona_is_not_read_by_others_of_its_thread() {
 
 /// The enemy is there first: she opens a thread with the victim in it under an id that the victim will mention.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_thread_that_waits_for_its_victim_shows_its_maker_nothing() {
     let scene = Scene::start().await;
     for (n, mentioned) in ["w1", "w2", "w3"].into_iter().enumerate() {
@@ -135,6 +138,7 @@ async fn a_thread_that_waits_for_its_victim_shows_its_maker_nothing() {
 
 /// Threads that become one when a late letter ties them together show nobody more than before.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn threads_that_are_folded_show_latecomers_nothing_more() {
     let scene = Scene::start().await;
     // One thread that Mallory joined late, one in which she was from the start.

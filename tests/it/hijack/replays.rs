@@ -249,6 +249,7 @@ async fn assert_twins(scene: &Scene, victims: &[usize]) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_genuine_letter_handed_over_again_gives_its_bearer_nothing() {
     let scene = Scene::start().await;
     let victims = [0, 1, 2];
@@ -275,6 +276,7 @@ async fn a_genuine_letter_handed_over_again_gives_its_bearer_nothing() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn without_the_guard_the_same_attempts_tell_the_enemy_all() {
     let scene = Scene::start().await;
     play(&scene, &[0], false).await;

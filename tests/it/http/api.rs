@@ -57,6 +57,7 @@ fn printed(site: &Site, args: &[&str]) -> String {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn records_are_the_bytes_of_the_command_line() {
     let site = Site::start().await;
     let run = site.scene.writes(CONTACT, "l1", "").await;
@@ -114,6 +115,7 @@ async fn records_are_the_bytes_of_the_command_line() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_key_is_good_until_it_ends_or_is_revoked_and_changes_nothing() {
     let site = Site::with_a_question().await;
     let store = &site.scene.world.app.engine.store;

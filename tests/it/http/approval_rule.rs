@@ -184,12 +184,14 @@ async fn takes_the_rule(place: usize, effect: &str, counts: [u64; 4], end: &str)
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_rule_that_allows_decides_and_previews_as_its_page_says() {
     // The owner's call as well: who is trusted more is covered.
     takes_the_rule(0, "allow", [4, 0, 4, 1], "ok send_email").await;
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_rule_that_refuses_decides_and_previews_as_its_page_says() {
     takes_the_rule(1, "deny", [0, 3, 3, 0], "policy_denied send_email").await;
 }

@@ -72,6 +72,7 @@ async fn a_question_shows_what_would_be_sent_and_a_yes_sends_it() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_no_and_a_change_reach_the_persona_in_the_owners_words() {
     for (verb, words, state) in [
         ("reject", "because Eve has left", ApprovalState::Rejected),

@@ -251,6 +251,7 @@ async fn what_may_not_be_edited_may_not_be_restored() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn versions_are_bounded_in_number_and_bytes_and_by_age() {
     let owner = Owner::start().await;
     let most = usize::try_from(VERSIONS_MAX).expect("a number");

@@ -178,6 +178,7 @@ async fn a_number_that_was_never_given_is_told_as_a_gap() {
 
 /// R13: a stream ends with the right to see it, before it tells of anything that came later.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_stream_ends_with_its_key_or_session_and_tells_of_nothing_later() {
     let ends = [
         (

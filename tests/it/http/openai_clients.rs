@@ -136,6 +136,7 @@ async fn cut_everywhere(path: &'static str, body: &Value) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_stream_that_is_cut_behind_any_byte_is_one_run_with_one_answer() {
     let body =
         json!({ "model": "ada", "messages": messages(&["How many seats?"]), "stream": true });
@@ -143,6 +144,7 @@ async fn a_stream_that_is_cut_behind_any_byte_is_one_run_with_one_answer() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_response_that_is_cut_behind_any_byte_is_one_run_with_one_answer() {
     let body = json!({ "model": "ada", "input": "How many seats?", "stream": true });
     cut_everywhere("/v1/responses", &body).await;

@@ -242,6 +242,7 @@ fn question(path: &str, text: &str) -> (&'static str, Value) {
 
 /// R13: what the model says after its end is not told, and a silent stream does not wait for more.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_stream_ends_with_its_key_and_tells_nothing_later() {
     for path in ["/v1/chat/completions", "/v1/responses"] {
         for goes_on in [true, false] {
@@ -295,6 +296,7 @@ async fn a_stream_ends_with_its_key_and_tells_nothing_later() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_blocking_answer_is_not_told_to_a_key_that_has_ended() {
     for path in ["/v1/chat/completions", "/v1/responses"] {
         for is_answered in [true, false] {

@@ -362,21 +362,25 @@ async fn compare(from: usize) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_first_quarter_of_actions_leaves_the_same_rows_whoever_acts() {
     compare(0).await;
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_second_quarter_of_actions_leaves_the_same_rows_whoever_acts() {
     compare(1).await;
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_third_quarter_of_actions_leaves_the_same_rows_whoever_acts() {
     compare(2).await;
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_last_quarter_of_actions_leaves_the_same_rows_whoever_acts() {
     compare(3).await;
 }

@@ -23,6 +23,7 @@ fn swap<'e>(from: &'e str, to: &'e str) -> impl Fn(String) -> String + 'e {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_broken_chain_of_a_trusted_sealer_vouches_for_nobody() {
     let world = World::start().await;
     let hand = Hand::new(&world);

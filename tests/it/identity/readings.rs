@@ -213,6 +213,7 @@ const COPIES: [(&str, &str, &str, &str); 22] = [
 ];
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_altered_copy_is_no_order_and_keeps_no_genuine_letter_away() {
     let world = world().await;
     for (n, (what, body, genuine, copy)) in COPIES.into_iter().enumerate() {
@@ -511,6 +512,7 @@ const ADDED: [(&str, &str); 12] = [
 ];
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn fields_that_anybody_can_add_keep_no_genuine_letter_away_and_no_letter_is_answered_twice() {
     let world = world().await;
     for (n, (added, rule)) in ADDED.into_iter().enumerate() {

@@ -59,6 +59,7 @@ async fn letters_are_taken_in_order_with_envelope_time_then_flagged() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_connection_failure_at_any_step_loses_and_doubles_no_letter() {
     let app = app().await;
     let mut faults = 0;
@@ -108,6 +109,7 @@ async fn a_connection_failure_at_any_step_loses_and_doubles_no_letter() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_engine_dying_at_any_commit_runs_every_letter_once() {
     let mut deaths = 0;
     for after in [false, true] {
@@ -154,6 +156,7 @@ async fn an_engine_dying_at_any_commit_runs_every_letter_once() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn new_numbers_for_old_letters_start_no_run() {
     let (app, server) = (app().await, Server::start().await);
     for letter in 0..500 {

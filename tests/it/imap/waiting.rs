@@ -82,6 +82,7 @@ async fn a_server_that_offers_idle_and_refuses_it_is_polled() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_server_that_stalls_is_left_and_its_letters_come_next_time() {
     let app = app().await;
     let impatient = ImapTimeouts {

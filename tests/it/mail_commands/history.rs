@@ -52,6 +52,7 @@ async fn asked(world: &World, eml: &str) -> String {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn no_model_reads_a_command_nor_what_the_engine_answered() {
     let world = world().await;
     asked(&world, &reply(&world, "x0", "The word is egret.")).await;
@@ -100,6 +101,7 @@ async fn no_model_reads_a_command_nor_what_the_engine_answered() {
 
 /// G8: what a thread's past is boiled down to has no more of them than the past.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn no_summary_is_asked_for_with_a_command_or_its_answer() {
     let world = World::in_workspace(small_house(&json!({ "say": "{{text}}" })), json!({})).await;
     let long = "The weir is quiet at dusk and the path along it is dry again today. ".repeat(4);
@@ -158,6 +160,7 @@ async fn a_thread_that_begins_with_a_command_begins_with_the_letter_after_it() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_run_waits_for_the_open_command_of_its_thread() {
     for line in COMMANDS {
         let world = world().await;
@@ -206,6 +209,7 @@ async fn a_letter_right_after_a_reset_is_answered_without_what_was_before() {
 
 /// Letters of a stranger are filed; the owner has them answered in any order.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_answer_to_a_later_letter_stands_in_no_earlier_history() {
     for order in [
         [0, 1, 2],

@@ -52,6 +52,7 @@ async fn count(workspace: &Workspace, sql: &'static str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn a_backup_under_load_has_every_accepted_letter_and_restores() {
     let app = lived().await;
     for n in 0..20 {
@@ -132,6 +133,7 @@ async fn works_when_restored(app: &TestApp, file: &Path) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn mail_in_an_engines_hands_is_sent_the_same_by_a_restored_one() {
     let app = lived().await;
     let sent = app.sent();
@@ -192,6 +194,7 @@ async fn messages(workspace: &Workspace) -> u64 {
 
 /// It would take the place of what an engine may have open: whatever came later would be lost with a yes.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn the_database_is_never_replaced_by_its_backup_under_any_name() {
     let app = lived().await;
     let folder = tempfile::tempdir().expect("a folder");

@@ -62,6 +62,7 @@ fn of_damage(record: &Value) -> Vec<&Value> {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn damage_is_a_finding_like_any_other_and_has_no_remedy_but_a_backup() {
     // A table that no other check asks, one that many ask, and one without which nothing can be said of the installation.
     for (table, area) in [
@@ -99,6 +100,7 @@ async fn damage_is_a_finding_like_any_other_and_has_no_remedy_but_a_backup() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_upgrade_is_not_said_to_work_on_a_damaged_database() {
     let workspace = backed_up().await;
     let check = ["upgrade", "--check"];

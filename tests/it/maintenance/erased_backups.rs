@@ -22,6 +22,7 @@ fn hold_words(folder: &Path) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn the_report_names_the_backups_that_hold_the_words_and_they_go_when_it_says() {
     if is_sqlite_only("backups of a file") {
         return;
@@ -80,6 +81,7 @@ async fn named(workspace: &Path) -> BTreeMap<String, String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn backups_that_lie_here_are_named_also_after_the_workspace_is_moved_or_copied() {
     if is_sqlite_only("backups of a file") {
         return;

@@ -182,6 +182,7 @@ async fn audited(workspace: &Workspace) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn what_stands_in_one_column_only_is_gone_from_every_file() {
     if is_sqlite_only("bytes of its file") {
         return;
@@ -232,6 +233,7 @@ async fn what_stands_in_one_column_only_is_gone_from_every_file() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn requests_that_are_stored_compressed_are_searched_after_too() {
     let workspace = stopped(lived().await).await;
     let mut hers = Quotations::default();

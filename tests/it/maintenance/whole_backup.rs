@@ -77,6 +77,7 @@ async fn a_backup_below_a_folder_that_is_not_there_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn a_moved_workspace_answers_the_next_letter_in_its_thread_and_sends_nothing_twice() {
     let app = lived().await;
     let sent: Vec<Option<String>> = app.sent().into_iter().map(|mail| mail.message_id).collect();
@@ -107,6 +108,7 @@ async fn a_moved_workspace_answers_the_next_letter_in_its_thread_and_sends_nothi
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn a_whole_backup_holds_every_file_for_its_owner_alone_and_says_what_it_leaves_out() {
     let app = lived().await;
     let workspace = &app.workspace;
@@ -162,6 +164,7 @@ async fn a_whole_backup_holds_every_file_for_its_owner_alone_and_says_what_it_le
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_backup_that_was_changed_is_named_and_not_restored() {
     let app = lived().await;
     type Change = fn(&Path);
@@ -206,6 +209,7 @@ async fn a_backup_that_was_changed_is_named_and_not_restored() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_restore_refuses_leftovers_other_files_and_a_working_engine() {
     let app = lived().await;
     let (place, backup) = backed_up(&app.workspace).await;
@@ -256,6 +260,7 @@ pub fn dies(workspace: &Workspace, order: &str, args: &[&str]) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_dies_in_a_backup_or_a_restore_leaves_nothing_that_looks_whole() {
     let app = lived().await;
     let place = tempfile::tempdir().expect("a folder");
@@ -303,6 +308,7 @@ pub async fn scripted(script: &Value, count: u32) -> (TestApp, TempDir, BackupWo
 pub const DAY: Duration = Duration::from_secs(24 * 3600);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn the_engine_makes_a_backup_a_day_checks_it_and_keeps_so_many() {
     if is_sqlite_only("backups of a file") {
         return;

@@ -119,6 +119,7 @@ async fn a_run_calls_with_the_owners_login_and_keeps_nothing_of_it() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_token_is_renewed_before_its_end_and_what_replaces_it_is_kept_first() {
     let guarded = Guarded::start().await;
     guarded.site.state().expires_in = 300;
@@ -192,6 +193,7 @@ fn listing(workspace: &std::path::Path) -> Command {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn where_nobody_is_logged_in_the_owner_is_told_what_to_type() {
     let guarded = Guarded::start().await;
     assert_eq!(guarded.asked("w1").await, "server_failed met__forecast");
@@ -210,6 +212,7 @@ async fn where_nobody_is_logged_in_the_owner_is_told_what_to_type() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_refused_renewal_ends_the_login_and_no_run() {
     let guarded = Guarded::logged_in().await;
     guarded.site.forget_access();

@@ -37,6 +37,7 @@ const CASES: [(&str, bool, Option<&str>, bool); 10] = [
 
 /// Called by the test below in a process without the guard, too.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_tool_that_sends_out_waits_for_the_owner_where_words_of_low_trust_could_have_chosen_it() {
     for (from, has_document, senders, is_asked) in CASES {
         let case = format!("{from}, document: {has_document}, senders: {senders:?}");

@@ -19,6 +19,7 @@ async fn aliased(scene: &MemoryScene, address: &str, person: &str) -> Result<usi
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_was_said_from_one_address_is_known_at_the_other() {
     let scene = MemoryScene::start().await;
     scene.tells(CONTACT, "m1", TRAIN).await;

@@ -120,6 +120,7 @@ impl MemoryScene {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn c8_every_decision_by_every_door_is_undone_to_the_byte() {
     let edit = MemoryAct::Edit {
         text: "Carol likes tea and boats.".to_owned(),
@@ -211,6 +212,7 @@ async fn a_merge_has_the_sources_of_all_and_the_least_of_everything_else() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_its_entries_do_not_say_and_what_is_anothers_is_refused() {
     let scene = MemoryScene::with(&tidying()).await;
     scene.tells(CONTACT, "m1", TEA).await;

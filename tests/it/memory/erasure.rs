@@ -42,6 +42,7 @@ pub fn is_in_files(workspace: &Path, bytes: &[u8]) -> bool {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn c9_no_byte_is_left_and_records_say_redacted() {
     if is_sqlite_only("bytes of the database's file are looked at") {
         return;
@@ -165,6 +166,7 @@ async fn c9_forget_by_contact_takes_that_contact_alone() {
 
 /// C-2: what is in use rests on letters that say so, and goes with its letter, what derives from it included.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn c2_entries_go_with_the_letter_on_which_they_rest() {
     let scene = MemoryScene::with(&tidying()).await;
     let (tea, boat) = ("Carol drinks green tea.", "Carol keeps a boat in Kiel.");
@@ -228,6 +230,7 @@ async fn c2_entries_go_with_the_letter_on_which_they_rest() {
 
 /// What stands in the declaration of a tool stands in every request; no run was told it.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn common_words_take_only_the_runs_that_were_told_them_by_the_entry() {
     const WORDS: &str = "it is over";
     let scene = MemoryScene::start().await;
@@ -277,6 +280,7 @@ async fn the_reason_of_a_proposal_is_looked_for_where_it_was_given() {
 
 /// The file is as large as a limit on files does not allow a second time: the entry is gone, and the report says what is not done.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_full_disk_keeps_the_file_as_it_is_and_the_report_says_so() {
     if is_sqlite_only("a disk that its file fills") {
         return;

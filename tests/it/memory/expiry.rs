@@ -117,6 +117,7 @@ async fn what_a_search_found_counts_as_used() {
 
 /// Many at once: each pass takes some of them, and the next one goes on.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn entries_expire_in_small_steps() {
     let scene = MemoryScene::start().await;
     scene.tells(CONTACT, "m1", TEA).await;

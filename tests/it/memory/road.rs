@@ -8,6 +8,7 @@ const TRAIN: &str = "Carol always takes the early train to Bonn.";
 const BOB: &str = "Bob <bob@evil.test>";
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_somebody_says_is_known_at_their_next_letter_and_at_nobody_elses() {
     let scene = MemoryScene::start().await;
     let first = scene.tells(CONTACT, "m1", TRAIN).await;

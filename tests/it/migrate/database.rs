@@ -403,6 +403,7 @@ async fn a_nul_is_replaced_counted_and_named_and_in_a_key_refused() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn the_row_before_one_that_cannot_be_read_is_named() {
     let workspace = lived().await;
     let Some(url) = server(workspace.path()).await else {

@@ -212,6 +212,7 @@ fn references_keep_the_first_and_the_last_and_long_ids_survive() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn html_bombs_are_read_quickly_and_their_words_survive() {
     let bombs = [
         "<div>".repeat(100_000) + "hello",
@@ -243,6 +244,7 @@ fn html_bombs_are_read_quickly_and_their_words_survive() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn html_beside_a_short_plain_text_is_compared_quickly() {
     for piece in ["[", "[cid:", "[image", "a ", "\u{4e00}", "]["] {
         let html = piece.repeat(1_000_000 / piece.len());
@@ -256,6 +258,7 @@ fn html_beside_a_short_plain_text_is_compared_quickly() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn quotations_are_told_quickly_and_take_no_room() {
     let attribution = "2026-01-01 GMT\n";
     let texts = [
@@ -353,6 +356,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
+    #[ignore = "second tier"]
     fn no_bytes_panic_or_last(letter in mailish()) {
         if let Ok(email) = parsed(&letter) {
             prop_assert!(!email.text.contains(['\r', '\0']));
@@ -365,6 +369,7 @@ proptest! {
     }
 
     #[test]
+    #[ignore = "second tier"]
     fn no_html_panics_or_lasts(html in "(<(/?(div|p|a|table|tr|td|b|li|ul|style|svg|br)( (href|style|hidden)=?[\"'a-z:]{0,9})?>?|!--)|[a-z<>&;\"' ]{0,6}|é){0,80}") {
         let text = html_to_text(&html);
         prop_assert!(!text.contains('\r'));

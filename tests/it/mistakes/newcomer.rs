@@ -7,11 +7,13 @@ const SECURITY: &str = "configs/security.json";
 const DUTY: &str = "personas/porter/responsibilities/digest.md";
 
 #[test]
+#[ignore = "second tier"]
 fn what_was_explained_badly_says_file_place_cause_and_remedy() {
     explained("newcomer_bad.txt", 16);
 }
 
 #[test]
+#[ignore = "second tier"]
 fn what_was_half_explained_says_file_place_cause_and_remedy() {
     explained("newcomer_half.txt", 34);
 }

@@ -261,6 +261,7 @@ fn bills(usage: &Value) -> Reply {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_bill_that_no_sum_can_hold_is_booked_all_the_same() {
     let nonsense = [
         json!({ "prompt_tokens": u64::MAX, "completion_tokens": u64::MAX, "total_tokens": 0 }),
@@ -298,6 +299,7 @@ async fn a_bill_that_no_sum_can_hold_is_booked_all_the_same() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_cost_that_no_sum_can_hold_is_booked_all_the_same() {
     for (cost, booked) in [
         (i64::MAX, 1_000_000_000_000_i64),

@@ -37,6 +37,7 @@ async fn refusing(fault: (Verb, Fault)) -> Server {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn expired_mail_is_told_once_beside_delay_a_failed_notice_never() {
     let server = refusing((Verb::Rcpt, Fault::Temporary)).await;
     let app = answering(&server).await;
@@ -124,6 +125,7 @@ async fn mail_that_is_refused_for_good_is_told_with_the_servers_words() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn while_a_notice_waits_in_the_outbox_its_cause_makes_no_other() {
     let server = refusing((Verb::Connect, Fault::Drop)).await;
     let app = answering(&server).await;

@@ -258,6 +258,7 @@ async fn a_lost_stream_is_made_up_for_with_no_call_missed_or_doubled() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_stream_that_is_cut_at_any_byte_misses_and_doubles_no_call() {
     let frames = vec![
         updated(running("c1", "read")),

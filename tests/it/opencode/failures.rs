@@ -30,6 +30,7 @@ async fn class_of(reply: (u16, Value)) -> ErrorClass {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_answer_cut_at_any_byte_is_an_error_and_never_an_answer() {
     let length = Play::default().reply.1.to_string().len();
     let at = |cut: usize, how: Cut| async move {
@@ -167,6 +168,7 @@ async fn a_model_without_its_provider_is_refused_before_sending() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_prompt_too_long_for_an_agent_is_refused_before_sending() {
     let server = OpenCode::start(Play::default()).await;
     let mut long = request(new(), Tier::ReadOnly);

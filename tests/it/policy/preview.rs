@@ -271,6 +271,7 @@ fn previewed(config: &attache::config::Config, calls: &[Value]) -> Vec<(String, 
 
 /// Two hundred lists of rules in files: each is refused for a rule that never decides, or previews as the slow way decides.
 #[test]
+#[ignore = "second tier"]
 fn previews_of_random_rules_equal_the_slow_way() {
     let workspace = Workspace::new(&json!({ "rules": [] }));
     let names = attache::cli::name_catalog();

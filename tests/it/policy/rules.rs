@@ -43,6 +43,7 @@ async fn the_table_decides_without_a_rule() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_rule_narrows_the_table_and_widens_it_where_it_may() {
     let allow = json!([{ "id": "a", "effect": "allow", "tool": "send_email", "when": { "every_recipient": "*@new.test" } }]);
     assert_eq!(outcomes(allow).await, ["ok", "ok", "ok"]);
@@ -63,6 +64,7 @@ async fn a_rule_narrows_the_table_and_widens_it_where_it_may() {
 
 /// A tool that no call of could be allowed is not offered.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_tool_that_is_denied_or_hidden_is_not_offered() {
     for effect in ["deny", "hide"] {
         let scene = with_rules(json!([{ "id": "h", "effect": effect, "tool": "send_email", "when": { "sender": "contact" } }])).await;
@@ -83,6 +85,7 @@ async fn a_tool_that_is_denied_or_hidden_is_not_offered() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_rule_ends_by_its_day_and_by_its_uses() {
     let scene = with_rules(json!([
         { "id": "twice", "effect": "allow", "tool": "send_email", "uses_max": 2 },

@@ -225,6 +225,7 @@ fn said(seen: &Seen) -> Vec<Value> {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn every_letter_of_a_thread_has_its_key_where_a_vendor_knows_one() {
     let responses = json!({ "api": "responses" });
     for (provider, more, is_told) in [

@@ -214,6 +214,7 @@ async fn ask(provider: &dyn Provider) -> Result<Response, ProviderError> {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn every_adapter_tells_the_same_story_in_every_situation() {
     for (wire, case) in everything() {
         let expected = expectation(wire.name, case);
@@ -298,6 +299,7 @@ async fn cut_everywhere(wire: &ConformanceCase, bytes: &[u8]) -> Result<(), Stri
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_stream_split_anywhere_means_the_same() {
     for (wire, case) in everything() {
         let outcome = split_everywhere(wire, wire.stream_of(case).as_bytes()).await;
@@ -306,6 +308,7 @@ async fn a_stream_split_anywhere_means_the_same() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_stream_cut_anywhere_is_never_a_silent_success() {
     for (wire, case) in everything() {
         let outcome = cut_everywhere(wire, wire.stream_of(case).as_bytes()).await;

@@ -164,6 +164,7 @@ fn differs(expected: &Value, own: &Value, is_estimated: bool) -> bool {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn recorded_answers_are_read_as_their_oracle_reads_them() {
     let explained: BTreeMap<&str, &str> = EXPLAINED.iter().copied().collect();
     let (mut total, mut wrong, mut excused) = (0, Vec::new(), 0);
@@ -301,6 +302,7 @@ fn plain(text: &str) -> String {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_letter_answered_by_recording_ends_with_a_mail_or_a_notice() {
     let explained: Vec<&str> = EXPLAINED.iter().map(|(id, _)| *id).collect();
     let (mut total, mut wrong) = (BTreeMap::<&str, u32>::new(), Vec::new());

@@ -27,6 +27,7 @@ fn script() -> Value {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn ordinary_work_asks_seldom() {
     let scene = Scene::with(&script(), |_| {}).await;
     let app = &scene.world.app;
@@ -69,6 +70,7 @@ async fn ordinary_work_asks_seldom() {
 
 /// A model that asks five hundred times has its owner asked five times.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn five_hundred_asks_are_five_questions() {
     let turns = 30;
     let mail = |turn: usize, at: usize| {

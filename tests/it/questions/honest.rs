@@ -106,6 +106,7 @@ fn written_with(program: &str, said: &str, language: &Language, dice: &mut Dice)
 }
 
 #[test]
+#[ignore = "second tier"]
 fn honest_answers_are_understood() {
     let many = many("ATTACHE_HONEST_ANSWERS", 2_000);
     let mut dice = Dice(2);

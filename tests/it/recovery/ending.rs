@@ -62,6 +62,7 @@ fn set_drain(folder: &Path, span: &str) {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn twenty_ends_under_load_come_in_time_whatever_the_servers_do() {
     let houses: Vec<_> = (0..HOUSES)
         .map(|house| std::thread::spawn(move || ends(house)))

@@ -121,6 +121,7 @@ fn a_second_engine_is_refused_and_told_who_has_the_workspace() {
 
 /// The first engine is stopped with a letter, a run and a mail in its hands, and wakes when all is over.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_stopped_replaced_engine_writes_and_sends_nothing_on_waking() {
     let sink = Sink::default();
     let script = json!({ "rules": [

@@ -42,6 +42,7 @@ fn ingest(folder: &Path, number: usize) -> Child {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn an_engine_and_commands_at_once_all_find_a_new_workspace_made() {
     for round in 0..ROUNDS {
         let dir = workspace(
@@ -80,6 +81,7 @@ async fn an_opening_goes_on_when_the_one_before_it_is_done() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn a_server_that_cannot_open_the_database_asks_for_a_restart() {
     let dir = workspace(Sink::default().open(), &json!({ "rules": [] }));
     let _held = opening(&dir.path().join("data"));
@@ -99,6 +101,7 @@ fn a_server_that_cannot_open_the_database_asks_for_a_restart() {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn a_database_whose_making_was_killed_is_brought_up_to_date() {
     if is_sqlite_only("a file that is made") {
         return;

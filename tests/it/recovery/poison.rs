@@ -214,6 +214,7 @@ async fn runs_only_beside_a_poisonous_one_are_cleared_one_by_one() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_engine_killed_by_a_letter_serves_the_others_all_the_while() {
     let script = json!({ "rules": [
         { "when": { "contains": "poison" }, "hang": true },

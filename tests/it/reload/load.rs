@@ -225,6 +225,7 @@ async fn play(letters: usize, changes: usize) -> (Serving, Tally, Duration) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn letters_come_in_while_everything_changes() {
     let letters = std::env::var(VARIABLE).map_or(LETTERS, |many| many.parse().expect("a number"));
     let changes = if letters > LETTERS { 100 } else { 20 };

@@ -88,6 +88,7 @@ async fn mails_in(folder: &Path, wanted: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn folders_and_the_way_out_are_exchanged_and_others_go_on() {
     let house = Serving::start(Workspace::new(&answering())).await;
     let place = house.workspace.path().to_path_buf();

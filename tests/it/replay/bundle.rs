@@ -70,6 +70,7 @@ fn import(app: &TestApp, file: &Path, name: &str) -> (i32, String, String) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_exported_run_comes_back_whole_and_without_secrets() {
     let (app, [one, two]) = house().await;
     let (text, file) = export(&app, &[&one, &two, &one[..30]], &[]);
@@ -143,6 +144,7 @@ async fn an_exported_run_comes_back_whole_and_without_secrets() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_imported_run_is_verified_without_its_workspace() {
     let app = Workspace::new(&json!({ "turns": [
         { "call": [{ "tool": "list_files", "args": {} }] },
@@ -179,6 +181,7 @@ async fn an_imported_run_is_verified_without_its_workspace() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_run_that_wrote_elsewhere_and_whose_fork_mailed_comes_back() {
     let workspace = Workspace::new(&json!({ "turns": [
         { "call": [{ "tool": "send_email", "args":
@@ -220,6 +223,7 @@ async fn a_run_that_wrote_elsewhere_and_whose_fork_mailed_comes_back() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn no_engine_works_on_what_was_imported() {
     let workspace = Workspace::new(&json!({ "rules": [{ "say": "Seven." }] }));
     let app = workspace.start().await;
@@ -283,6 +287,7 @@ async fn no_engine_works_on_what_was_imported() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn renamed_people_are_nowhere_in_the_file() {
     let (app, [one, two]) = house().await;
     let (text, file) = export(&app, &[&one, &two], &["--rename"]);
@@ -309,6 +314,7 @@ async fn renamed_people_are_nowhere_in_the_file() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_masked_run_is_said_to_be_masked_and_not_to_differ() {
     let (app, [one, two]) = house().await;
     for (place, more) in [("masked", &[][..]), ("renamed", &["--rename"])] {
@@ -346,6 +352,7 @@ async fn a_masked_run_is_said_to_be_masked_and_not_to_differ() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_run_from_elsewhere_is_forked_with_what_it_was_told_then() {
     let (app, [one, _]) = house().await;
     app.workspace.write("grumpy.md", "Ada is grumpy today.\n");
@@ -410,6 +417,7 @@ fn keys_never_go_where_a_file_from_elsewhere_says() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_file_that_was_tampered_with_makes_nothing() {
     let (app, [one, _]) = house().await;
     let (text, file) = export(&app, &[&one], &[]);

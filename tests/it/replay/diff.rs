@@ -89,6 +89,7 @@ async fn two_runs_of_one_thing_are_the_same_but_for_ids_and_times() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn the_first_cause_is_named_before_what_follows_from_it() {
     let of_reply = against(&case("At eight.", ".")).await;
     let (pair, place) = first(&of_reply);

@@ -55,6 +55,7 @@ async fn road(app: &TestApp) -> Vec<i64> {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_fork_without_any_change_equals_its_run() {
     let (app, record) = answered().await;
     let before = road(&app).await;
@@ -335,6 +336,7 @@ async fn a_reply_of_a_fork_is_mailed_only_when_it_is_asked_for_twice() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_cannot_be_forked_says_why() {
     let (app, record) = answered().await;
     let run = record.run.id.as_str();

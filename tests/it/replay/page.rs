@@ -159,6 +159,7 @@ async fn no_element_of_the_page_comes_from_a_mail() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn python_reads_the_page_as_html5ever_does() {
     let (_app, record) = hostile().await;
     let folder = tempfile::tempdir().expect("a folder");
@@ -220,6 +221,7 @@ async fn the_policy_names_the_one_style_by_its_hash() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_huge_body_is_cut_and_said_and_full_has_all_of_it() {
     let (_app, mut record) = hostile().await;
     record.trigger.text = "<é>".repeat(3_000_000);

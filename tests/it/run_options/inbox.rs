@@ -155,6 +155,7 @@ async fn prompt(app: &TestApp) -> String {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn each_letter_is_told_by_the_first_slot_after_it_and_no_other() {
     let app = looking("{{ inbox(since=last_run) }}").await;
     let mut told = Vec::new();

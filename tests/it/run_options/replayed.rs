@@ -146,6 +146,7 @@ async fn a_difference_of_terms_is_the_first_that_is_told() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_exported_run_brings_its_terms_and_is_verified_elsewhere() {
     let (app, run) = scripted(&["Three lines."]).await;
     let file = app.workspace.path().join("runs.jsonl");
@@ -212,6 +213,7 @@ async fn everybody_can_see_which_terms_held() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn another_model_of_the_persona_changes_no_run_with_its_own() {
     for (options, changed) in [(all(), "0 of 1 run "), (json!({}), "1 of 1 run ")] {
         let app = ready(saying(&["Three lines."]), &options).await;

@@ -35,6 +35,7 @@ async fn failing(options: &Value, status: u16) -> (String, String) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_passing_failure_is_tried_again_but_a_lasting_one_never() {
     for (retries, attempts) in [(0, "1"), (1, "2"), (3, "4")] {
         let options = json!({ "retries": retries });
@@ -68,6 +69,7 @@ async fn a_run_that_is_tried_again_succeeds_once_its_provider_does() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn without_retries_of_its_own_the_configuration_says_how_often() {
     let (_, usual) = failing(&json!({}), 503).await;
     let server = Server::start((0..40).map(|_| refuses(503, &[])).collect()).await;

@@ -50,6 +50,7 @@ async fn caught_up(world: &World) -> Vec<String> {
 
 /// Every slot of an hourly schedule is accounted for once, whatever the downtime and the policy.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn each_policy_accounts_for_downtimes_of_a_minute_to_two_years() {
     // (downtime, policy) -> fired, counted as missed, notices. The engine goes down at 06:59:30, the first slot is at 07:00.
     let table = [
@@ -249,6 +250,7 @@ async fn a_clock_put_right_by_a_year_does_not_silence_what_it_touched() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn five_hundred_slots_that_come_due_together_share_commits() {
     if is_sqlite_only("writes that share a commit") {
         return;

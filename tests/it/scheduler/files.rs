@@ -353,6 +353,7 @@ async fn fires_again(world: &World, zone: chrono_tz::Tz) -> usize {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_one_shot_fires_once_though_moved_copied_or_in_another_zone() {
     const NEW_YORK: chrono_tz::Tz = chrono_tz::America::New_York;
     const BERLIN: chrono_tz::Tz = chrono_tz::Europe::Berlin;

@@ -82,6 +82,7 @@ async fn a_prompt_counts_loops_and_branches_over_letters() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn foreign_words_cannot_forge_marks_lines_or_length() {
     let mut hostile = letter(
         "2026-06-10T08:00:00Z",

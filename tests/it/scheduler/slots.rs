@@ -193,6 +193,7 @@ async fn a_clock_that_is_set_back_two_hours_fires_nothing_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
 async fn two_processes_that_race_for_the_same_slots_fire_each_once() {
     let world = World::at("2026-06-01T00:00:30Z").await;
     for n in 0..12 {

@@ -63,6 +63,7 @@ const IMPOSSIBLE: &[Mistake<'_>] = &[
 ];
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_can_be_no_answer_is_refused_with_what_would_be_one() {
     let world = World::new().await;
     world.write("two.txt", "one\ntwo\n");
@@ -70,6 +71,7 @@ async fn what_can_be_no_answer_is_refused_with_what_would_be_one() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_a_server_refuses_is_told_in_its_words() {
     let world = World::new().await;
     world.write("wrong.txt", "wrong");

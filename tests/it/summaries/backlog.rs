@@ -151,6 +151,7 @@ async fn rests(app: &TestApp, name: &str) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_backlog_in_one_thread_is_summarised_only_while_there_is_something_new() {
     for backlog in BACKLOGS {
         let (name, mut app) = (backlog.name, house(&backlog).start().await);
@@ -180,6 +181,7 @@ async fn a_backlog_in_one_thread_is_summarised_only_while_there_is_something_new
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn every_summary_ends_before_its_own_message_and_behind_the_one_before() {
     let app = house(&PLAIN).start().await;
     pile_up(&app, 0, PLAIN.letters, PLAIN.bytes).await;
@@ -258,6 +260,7 @@ async fn a_chain_goes_on_only_where_its_row_moved() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_thread_has_a_bounded_number_of_summaries_in_an_hour() {
     let workspace = small_house(&json!({ "say": VAGUE }));
     // No room for what was said before: each letter asks for a summary of all others.

@@ -83,6 +83,7 @@ fn rendered(n: usize, facts: &[String], of: &mut Seeded) -> String {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn dropped_and_changed_facts_of_two_hundred_threads_are_flagged() {
     let (mut whole_flagged, mut drops, mut found, mut changed, mut changed_found) = (0, 0, 0, 0, 0);
     for seed in 0..200 {
@@ -180,6 +181,7 @@ fn textwrapped(text: &str) -> String {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn facts_of_letters_in_the_shapes_of_real_mail_are_flagged_when_dropped() {
     let ends = [
         "",

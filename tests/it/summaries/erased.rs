@@ -22,6 +22,7 @@ async fn concluding() -> TestApp {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_was_summarised_of_an_erased_source_goes_and_is_made_anew() {
     let app = concluding().await;
     let first = app.run_of(&letter(0, "No, boats at dawn please.")).await;

@@ -9,6 +9,7 @@ use serde_json::json;
 use std::time::Instant;
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_engine_dying_at_any_commit_makes_each_summary_once() {
     let mut deaths = 0;
     for after in [false, true] {
@@ -79,6 +80,7 @@ async fn thousand_letters(app: &TestApp, thread: &str) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_thread_of_a_thousand_letters_has_a_bounded_prompt() {
     let workspace =
         small_house(&json!({ "say": "The writers of these letters talk about the weir." }));

@@ -27,6 +27,7 @@ fn extract(letters: &str) -> String {
 }
 
 #[test]
+#[ignore = "second tier"]
 fn an_extract_of_real_threads_invents_nothing() {
     let Some(folder) = corpus("threads-ponymail/pass") else {
         return;

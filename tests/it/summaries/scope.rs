@@ -36,6 +36,7 @@ async fn so_far(app: &TestApp, persona: &str, readers: &[&str]) -> SummarySoFar 
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_summariser_that_lies_changes_nothing_and_the_report_says_so() {
     let app = small_house(&json!({ "say": "Bob brings 999 eels for Zoe." }))
         .start()
@@ -153,6 +154,7 @@ async fn a_summary_is_for_those_who_may_read_all_of_it_and_for_its_persona() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn another_thread_has_no_part_in_it() {
     let app = small_house(&json!({ "say": "{{text}}" })).start().await;
     correspond(&app, 0, 6).await;
@@ -178,6 +180,7 @@ async fn another_thread_has_no_part_in_it() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_was_withheld_is_in_no_summary() {
     for (sql, held) in [
         (
@@ -229,6 +232,7 @@ async fn what_was_withheld_is_in_no_summary() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_reset_and_a_letter_that_is_gone_take_the_summary_away() {
     let app = small_house(&json!({ "say": "{{text}}" })).start().await;
     correspond(&app, 0, 6).await;

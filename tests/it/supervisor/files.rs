@@ -212,6 +212,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_an_agent_changes_silently_is_put_back_and_fails_its_run() {
     for (change, path) in CHANGES {
         let tier = if path.contains("knowledge") {
@@ -318,6 +319,7 @@ async fn what_an_agent_writes_into_its_own_folder_stays() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_our_tools_write_for_an_agent_stays_and_nothing_else() {
     let remember = Act::Uses("update_memory", json!({ "append": "Bob lost his keys." }));
     let propose =

@@ -143,6 +143,7 @@ async fn a_session_that_missed_an_answer_is_not_gone_on_with() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_lost_session_is_replaced_once_and_counts_as_no_failure() {
     for class in [ErrorClass::SessionMissing, ErrorClass::SessionBusy] {
         let lost = vec![starts(), Act::Fails(class)];

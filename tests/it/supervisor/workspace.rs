@@ -98,6 +98,7 @@ async fn small(calls: Vec<Vec<Act>>) -> House {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn an_agent_that_fills_its_workspace_is_stopped_and_told_what_to_do() {
     // At once when it says that it has written; else at its end.
     for more in [

@@ -394,6 +394,7 @@ async fn the_workspace_is_read_and_sent_in_runs_of_the_owner_alone() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_folder_that_turns_into_a_link_and_back_gives_nothing_away() {
     let run_deps = RunDeps::new().await;
     std::fs::create_dir(run_deps.outside("other")).expect("a folder");

@@ -204,6 +204,7 @@ async fn two_runs_that_append_at_once_both_appear() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_history_that_turns_into_a_link_is_never_written_through() {
     let run_deps = RunDeps::new().await;
     fs::create_dir(run_deps.outside("elsewhere")).expect("a folder");
@@ -247,6 +248,7 @@ async fn a_history_that_turns_into_a_link_is_never_written_through() {
 
 /// R4: what the owner wrote by hand stays, whoever writes beside it, and nobody fills the page for the owner.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn the_owners_lines_stay_and_nobody_fills_the_page() {
     use attache::domain::Trust::{Contact, Owner, System, Unknown};
     let page = "Never give discounts without asking Olga.\nPay only to IBAN DE111.\n";

@@ -388,6 +388,7 @@ async fn only_a_run_of_the_owner_alone_writes_files() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_full_workspace_and_a_large_file_are_refused_and_nothing_changes() {
     let run_deps = run_deps().await;
     let large = "x".repeat(run_deps.limits.file_bytes_max + 1);

@@ -64,6 +64,7 @@ fn a_provider_that_makes_no_vectors_is_a_problem_with_what_would_work() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn the_owner_is_told_where_letters_go_and_that_another_model_was_measured() {
     let leaves = with(json!({ "provider": "openai", "model": "text-embedding-3-small" }));
     let secrets = leaves.path().join(".secrets");

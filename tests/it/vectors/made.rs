@@ -102,6 +102,7 @@ async fn a_text_that_has_a_vector_is_not_sent_again() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn many_letters_are_sent_in_steps_the_newest_first() {
     let server = EmbeddingServer::start().await;
     server.set(Mood::Refuses(500));
@@ -136,6 +137,7 @@ async fn a_batch_that_is_refused_is_tried_in_smaller_ones() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_request_that_is_wrong_for_every_letter_is_not_tried_for_each() {
     let server = EmbeddingServer::start().await;
     server.set(Mood::Refuses(400));

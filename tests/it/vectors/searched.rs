@@ -76,6 +76,7 @@ fn was_asked(server: &EmbeddingServer, question: &str) -> usize {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn configured_alone_nothing_changes_and_no_question_is_sent() {
     let server = EmbeddingServer::start().await;
     let app = with_letters(&server).await;
@@ -105,6 +106,7 @@ async fn configured_alone_nothing_changes_and_no_question_is_sent() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_paraphrase_that_words_rank_last_comes_first() {
     let server = EmbeddingServer::start().await;
     let app = with_letters(&server).await;
@@ -137,6 +139,7 @@ async fn a_paraphrase_that_words_rank_last_comes_first() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn where_words_find_nothing_nothing_is_asked_and_nothing_found() {
     let server = EmbeddingServer::start().await;
     let app = with_letters(&server).await;
@@ -153,6 +156,7 @@ async fn where_words_find_nothing_nothing_is_asked_and_nothing_found() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_provider_that_fails_or_keeps_silent_leaves_the_search_to_the_words() {
     for mood in [Mood::Refuses(500), Mood::Refuses(401), Mood::Silent] {
         let server = EmbeddingServer::start().await;
@@ -182,6 +186,7 @@ async fn a_provider_that_fails_or_keeps_silent_leaves_the_search_to_the_words() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "second tier"]
 async fn a_fork_asks_as_a_live_run_does() {
     let server = EmbeddingServer::start().await;
     let app = with_letters(&server).await;

@@ -82,6 +82,7 @@ pub fn letter(n: usize, kind: &str) -> String {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_hundred_runs_of_every_kind_go_the_same_way_again() {
     let mut app = house().start().await;
     for n in 0..72 {
@@ -125,6 +126,7 @@ async fn a_hundred_runs_of_every_kind_go_the_same_way_again() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn what_changed_since_changes_nothing_about_runs_of_before() {
     let app = house().start().await;
     for (n, kind) in KINDS.iter().enumerate() {

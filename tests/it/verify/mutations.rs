@@ -76,6 +76,7 @@ async fn an_unreadable_row_is_one_runs_and_the_others_are_verified() {
 
 /// What a person does: `--all` over a database in which the row of a run itself, and not only of its record, is spoiled.
 #[tokio::test]
+#[ignore = "second tier"]
 async fn verify_all_and_sweep_get_past_a_run_whose_row_is_unreadable() {
     let spoils = [
         "UPDATE runs SET created_at = 'yesterday' WHERE id = $1",
@@ -135,6 +136,7 @@ async fn verify_all_and_sweep_get_past_a_run_whose_row_is_unreadable() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn a_run_of_earlier_rules_that_would_differ_is_said_to_be_one() {
     for (is_earlier, is_changed) in [(true, true), (true, false), (false, true)] {
         let (app, run) = app().await;

@@ -78,6 +78,7 @@ async fn answered(
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn no_altered_copy_decides_on_a_draft() {
     let scene = drafting(&says()).await;
     for (n, copy) in COPIES.into_iter().enumerate() {
@@ -93,6 +94,7 @@ async fn no_altered_copy_decides_on_a_draft() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn no_altered_copy_answers_a_question_of_a_persona() {
     let script = json!({ "rules": [
         { "when": { "turn": 0 }, "call": [{ "tool": "ask_owner", "args": { "question": "May Carol have the red room?" } }] },
@@ -117,6 +119,7 @@ async fn no_altered_copy_answers_a_question_of_a_persona() {
 }
 
 #[tokio::test]
+#[ignore = "second tier"]
 async fn no_altered_copy_decides_on_entries_of_a_digest() {
     let memory = MemoryScene::start().await;
     let (scene, clock) = (&memory.scene, &memory.scene.world.app.workspace.clock);
