@@ -109,21 +109,18 @@ impl Store {
 
     /// Indexes some more letters; `false` when all are indexed.
     async fn take_step(&self, build: IndexBuild) -> Result<bool> {
-        let is_open: bool = db::query_scalar(build.is_open)
-            .fetch_one(self.readers())
-            .await?;
+        let is_open: bool = self.one(build.is_open, ()).await?;
         if !is_open {
             return Ok(false);
         }
         self.write(Scope::Engine, move |conn| {
             Box::pin(async move {
-                let next = db::query_scalar(build.next).bind(to_i64(STEP_LETTERS));
-                let lowest: Option<i64> = next.fetch_one(&mut *conn).await?;
+                let lowest: Option<i64> = conn.one(build.next, to_i64(STEP_LETTERS)).await?;
                 let step = match lowest {
                     Some(lowest) => db::query(build.step).bind(lowest),
                     None => db::query(build.end),
                 };
-                step.execute(conn).await?;
+                step.exec(conn).await?;
                 Ok(lowest.is_some())
             })
         })

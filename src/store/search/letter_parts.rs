@@ -55,13 +55,13 @@ impl LetterPartsWriter {
 /// Makes the parts of letters that wait for them; `false` where none waited.
 pub(super) async fn store_pending(conn: &mut Connection) -> Result<bool, db::Error> {
     let pending = db::query(PENDING_PARTS).bind(LETTERS_MAX);
-    let rows = pending.fetch_all(&mut *conn).await?;
+    let rows = pending.rows(&mut *conn).await?;
     if rows.is_empty() {
         return Ok(false);
     }
     let letters: Vec<serde_json::Value> = rows.iter().map(letter).collect();
     let store = db::query(STORE_PARTS).bind(serde_json::Value::from(letters).to_string());
-    store.execute(conn).await?;
+    store.exec(conn).await?;
     Ok(true)
 }
 
@@ -101,9 +101,9 @@ mod tests {
         let schema = db::raw_sql(Sql::built(schema));
         schema.execute(&mut conn).await.expect("made");
         let insert = db::query("INSERT INTO t (own) VALUES ($1)").bind(text);
-        insert.execute(&mut conn).await.expect("indexed");
-        let terms = db::query_scalar("SELECT term FROM words ORDER BY \"offset\"");
-        terms.fetch_all(&mut conn).await.expect("words")
+        insert.exec(&mut conn).await.expect("indexed");
+        let terms = db::query("SELECT term FROM words ORDER BY \"offset\"");
+        terms.all(&mut conn).await.expect("words")
     }
 
     #[tokio::test]
