@@ -5,15 +5,15 @@ use crate::store::OpenError;
 use crate::store::db::{self, Connection};
 use serde::{Deserialize, Serialize};
 
-pub(in crate::store) const ARCHIVE_HEADER: &str = "SELECT header_json FROM archive WHERE id = 1";
-pub(in crate::store) const MARK_ARCHIVE: &str =
+pub const ARCHIVE_HEADER: &str = "SELECT header_json FROM archive WHERE id = 1";
+pub const MARK_ARCHIVE: &str =
     "INSERT INTO archive (id, header_json, imported_at) VALUES (1, $1, $2)";
-pub(in crate::store) const UNMARK_ARCHIVE: &str = "DELETE FROM archive WHERE id = 1";
+pub const UNMARK_ARCHIVE: &str = "DELETE FROM archive WHERE id = 1";
 
 /// Header of a database that takes part in a transfer of all rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(in crate::store) enum TransferMark {
+pub enum TransferMark {
     /// All rows are in another database, of these words for an operator.
     MovedTo(String),
     /// Rows come from another database, and are not all there, or not compared yet.
@@ -32,7 +32,7 @@ impl TransferMark {
 }
 
 /// Returns the reason why no engine works in a database whose epoch cannot be raised.
-pub(in crate::store) async fn refusal(conn: &mut Connection) -> OpenError {
+pub async fn refusal(conn: &mut Connection) -> OpenError {
     match require_no_archive(conn).await {
         Err(refusal) => refusal,
         // The engine's row is missing.
@@ -41,8 +41,8 @@ pub(in crate::store) async fn refusal(conn: &mut Connection) -> OpenError {
 }
 
 /// Errors: the reason why no engine works in a database that is an archive.
-pub(in crate::store) async fn require_no_archive(conn: &mut Connection) -> Result<(), OpenError> {
-    let header = db::query_scalar::<String>(ARCHIVE_HEADER).fetch_optional(conn);
+pub async fn require_no_archive(conn: &mut Connection) -> Result<(), OpenError> {
+    let header = conn.maybe::<String>(ARCHIVE_HEADER, ());
     match header.await? {
         Some(header) => Err(archive_refusal(&header)),
         None => Ok(()),

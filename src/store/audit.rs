@@ -270,7 +270,7 @@ pub(in crate::store) async fn examine(
         hashes::examine(conn, &mut findings, &mut unread).await?;
     }
     findings.unread(unread);
-    let pending = match db::query(PENDING).fetch_one(conn).await {
+    let pending = match conn.row(PENDING, ()).await {
         Err(_) if findings.is_damaged() => return Ok(findings),
         pending => pending?,
     };
@@ -290,10 +290,11 @@ async fn broken(
     sql: &Sql,
 ) -> std::result::Result<(u64, Vec<String>), db::Error> {
     let (mut count, mut what) = (0, Vec::new());
-    let mut rows = db::query_scalar::<Option<String>>(sql).fetch(conn);
-    while let Some(id) = rows.try_next().await? {
+    let mut rows = db::query(sql).fetch(conn);
+    while let Some(row) = rows.try_next().await? {
         count += 1;
         if what.len() < LISTED_MAX {
+            let id: Option<String> = row.to()?;
             what.push(id.unwrap_or_else(|| "(no id)".to_owned()));
         }
     }

@@ -9,7 +9,7 @@
 
 use crate::domain::{DeliveryId, FeedKind, MessageId, PersonaId, RunId, ThreadId, Timestamp};
 use crate::store::db::{self, Pool, Query, Row, Scope, Sql};
-use crate::store::sql::{timestamp, to_json};
+use crate::store::sql::to_json;
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -94,7 +94,7 @@ impl FeedPage {
 }
 
 /// One statement, so that bounds and rows are of one snapshot. There is always a row: the bounds without an event.
-pub(in crate::store) const FEED_AFTER: Sql = Sql::pair(
+const FEED_AFTER: Sql = Sql::pair(
     "
     WITH bounds (oldest, newest) AS MATERIALIZED (
       SELECT coalesce((SELECT min(seq) FROM feed), 1), coalesce((SELECT max(seq) FROM feed), 0)),
@@ -116,11 +116,10 @@ pub(in crate::store) const FEED_AFTER: Sql = Sql::pair(
       AND ($3 IS NULL OR f.persona_id = $3) AND ($4 IS NULL OR f.run_id = $4) AND ($5 IS NULL OR f.thread_id = $5)
     ORDER BY f.seq LIMIT $6",
 );
-pub(in crate::store) const FEED_NEWEST: &str = "SELECT coalesce(max(seq), 0) AS newest FROM feed";
-pub(in crate::store) const FEED_SINCE: &str = "SELECT min(seq) FROM feed WHERE at >= $1";
+const FEED_NEWEST: &str = "SELECT coalesce(max(seq), 0) AS newest FROM feed";
+const FEED_SINCE: &str = "SELECT min(seq) FROM feed WHERE at >= $1";
 
-pub(in crate::store) const TELL_OF_CONFIGURATION: &str =
-    "INSERT INTO feed (kind, item, at) VALUES ($1, $2, $3)";
+const TELL_OF_CONFIGURATION: &str = "INSERT INTO feed (kind, item, at) VALUES ($1, $2, $3)";
 
 impl Store {
     /// Tells that files of the configuration were read again, and what became of them.
@@ -130,16 +129,9 @@ impl Store {
         event: &ConfigurationEvent,
     ) -> Result<()> {
         let (item, now) = (to_json(event)?, self.clock().now());
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                db::query(TELL_OF_CONFIGURATION)
-                    .bind(kind.as_str())
-                    .bind(item)
-                    .bind(now.to_string())
-                    .execute(conn)
-                    .await?;
-                Ok(())
-            })
+        transact!(self, Scope::Rows, |conn| {
+            conn.exec(TELL_OF_CONFIGURATION, (&kind, item, now)).await?;
+            Ok(())
         })
         .await
     }
@@ -153,13 +145,14 @@ impl Store {
         limit: u32,
     ) -> Result<FeedPage> {
         let limit = limit.clamp(1, FEED_PAGE_MAX);
-        let rows = db::query(FEED_AFTER)
-            .bind(since)
-            .bind(WINDOW)
-            .bind(filter.persona.as_ref().map(PersonaId::as_str))
-            .bind(filter.run.as_ref().map(RunId::as_str))
-            .bind(filter.thread.as_ref().map(ThreadId::as_str))
-            .bind(limit);
+        let rows = db::query(FEED_AFTER).bind((
+            since,
+            WINDOW,
+            &filter.persona,
+            &filter.run,
+            &filter.thread,
+            limit,
+        ));
         let rows = self.in_order_of_commits(rows, since).await?;
         let first = rows.first();
         let first = first.ok_or(StoreError::Unreadable { what: "feed" })?;
@@ -167,8 +160,8 @@ impl Store {
         let events = rows
             .iter()
             .filter(|row| row.get::<Option<i64>>("seq").is_some())
-            .map(event)
-            .collect::<Result<Vec<_>>>()?;
+            .map(Row::to)
+            .collect::<Result<Vec<FeedEvent>>>()?;
         let is_full = events.len() == limit as usize;
         let through = match events.last() {
             Some(last) if is_full => last.seq,
@@ -193,28 +186,22 @@ impl Store {
     /// Returns the number of the newest event that is seen now, for a look whether [`Store::feed_after`]
     /// has more. On PostgreSQL a smaller one may still appear.
     pub async fn feed_glance(&self) -> Result<i64> {
-        let newest = db::query_scalar(FEED_NEWEST);
-        Ok(newest.fetch_one(self.readers()).await?)
+        self.one(FEED_NEWEST, ()).await
     }
 
     /// Executes a query of events; none below the newest of its result appears later.
     async fn in_order_of_commits(&self, query: Query, since: i64) -> Result<Vec<Row>> {
         let is_server = matches!(self.readers(), Pool::Postgres(_));
         if is_server && self.feed_glance().await? > since {
-            return self
-                .write(Scope::Engine, move |conn| {
-                    Box::pin(async move { Ok(query.fetch_all(conn).await?) })
-                })
-                .await;
+            return transact!(self, Scope::Engine, |conn| query.rows(conn).await).await;
         }
-        Ok(query.fetch_all(self.readers()).await?)
+        query.rows(self.readers()).await
     }
 
     /// Returns the number after which the events at or after an instant begin.
     pub async fn feed_before(&self, at: Timestamp) -> Result<i64> {
         let newest = self.feed_newest().await?;
-        let first = db::query_scalar(FEED_SINCE).bind(at.to_string());
-        let first: Option<i64> = first.fetch_one(self.readers()).await?;
+        let first: Option<i64> = self.one(FEED_SINCE, at).await?;
         Ok(first.map_or(newest, |first| first - 1))
     }
 }
@@ -236,22 +223,15 @@ impl PersonaStore {
     }
 }
 
-pub(in crate::store) fn event(row: &Row) -> Result<FeedEvent> {
-    let text = |column| row.get::<Option<String>>(column);
-    let unreadable = |what| StoreError::Unreadable { what };
-    let persona = text("persona_id")
-        .map(|id| PersonaId::parse(&id))
-        .transpose();
-    Ok(FeedEvent {
-        seq: row.get("seq"),
-        kind: FeedKind::parse(row.get("kind")).ok_or(unreadable("kind of an event"))?,
-        persona: persona.map_err(|_| unreadable("persona id"))?,
-        thread: text("thread_id").map(ThreadId::new),
-        run: text("run_id").map(RunId::new),
-        message: text("message_id").map(MessageId::new),
-        delivery: text("delivery_id").map(DeliveryId::new),
-        approval: text("approval_id"),
-        item: text("item"),
-        at: timestamp(row, "at")?,
-    })
-}
+from_row!(FeedEvent {
+    seq,
+    kind,
+    persona: "persona_id",
+    thread: "thread_id",
+    run: "run_id",
+    message: "message_id",
+    delivery: "delivery_id",
+    approval: "approval_id",
+    item,
+    at
+});

@@ -51,8 +51,7 @@ impl PrunedKind {
         keys: String,
         now: Timestamp,
     ) -> Result<u64> {
-        let pruned = db::query(self.prune).bind(keys).bind(now.to_string());
-        Ok(pruned.execute(conn).await?.rows_affected())
+        conn.exec(self.prune, (keys, now)).await
     }
 }
 
@@ -330,11 +329,7 @@ impl Store {
         after: i64,
     ) -> Result<Option<StepFound>> {
         let before = before.min(self.clock().now().minus(kind.kept_for));
-        let find = db::query(kind.find)
-            .bind(after)
-            .bind(before.to_string())
-            .bind(BATCH_ROWS);
-        let rows = find.fetch_all(self.readers()).await?;
+        let rows = self.rows(kind.find, (after, before, BATCH_ROWS)).await?;
         Ok(StepFound::of(&rows))
     }
 
@@ -345,9 +340,7 @@ impl Store {
 
     /// Returns the forks whose record stays when records before this instant are pruned.
     pub async fn forks_kept(&self, before: Timestamp) -> Result<HashSet<String>> {
-        let kept = db::query_scalar(FORKS_KEPT)
-            .bind(before.to_string())
-            .fetch_all(self.readers());
+        let kept = self.all(FORKS_KEPT, before);
         Ok(kept.await?.into_iter().collect())
     }
 
@@ -356,7 +349,7 @@ impl Store {
     async fn throw_texts_away(&self, before: Timestamp, dry: bool) -> Result<Pruned> {
         // Read before all else: turns that begin later are checked again by the transaction that
         // deletes.
-        let at_work = db::query(RUNS_AT_WORK).fetch_one(self.readers()).await?;
+        let at_work = self.row(RUNS_AT_WORK, ()).await?;
         let since = TextsBefore {
             before: before.to_string(),
             seq: at_work.get("newest_seq"),
@@ -365,8 +358,7 @@ impl Store {
         let named = since.everything().named(self.readers()).await?;
         let (mut pruned, mut after) = (Pruned::default(), String::new());
         loop {
-            let texts = db::query(TEXT_SIZES).bind(&after).bind(BATCH_ROWS);
-            let texts = texts.fetch_all(self.readers()).await?;
+            let texts = self.rows(TEXT_SIZES, (&after, BATCH_ROWS)).await?;
             let Some(last) = texts.last() else {
                 return Ok(pruned);
             };
@@ -389,17 +381,11 @@ impl Store {
     }
 
     async fn prune_texts(&self, mut gone: Vec<(String, i64)>, since: TextsBefore) -> Result<u64> {
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let named = since.named(&mut *conn).await?;
-                gone.retain(|(sha256, _)| !named.contains(sha256));
-                let gone = json_list(gone.iter().map(|(sha256, _)| sha256.as_str()));
-                Ok(db::query(PRUNE_TEXTS)
-                    .bind(gone)
-                    .execute(conn)
-                    .await?
-                    .rows_affected())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            let named = since.named(&mut *conn).await?;
+            gone.retain(|(sha256, _)| !named.contains(sha256));
+            let gone = json_list(gone.iter().map(|(sha256, _)| sha256.as_str()));
+            conn.exec(PRUNE_TEXTS, gone).await
         })
         .await
     }
@@ -477,10 +463,7 @@ impl TextsBefore {
     }
 
     async fn named(&self, conn: impl Into<ConnectionSource<'_>>) -> Result<HashSet<String>> {
-        let named = db::query_scalar(TEXTS_NAMED)
-            .bind(&self.before)
-            .bind(self.seq)
-            .bind(&self.open_json);
-        Ok(named.fetch_all(conn).await?.into_iter().collect())
+        let named = db::query(TEXTS_NAMED).bind((&self.before, self.seq, &self.open_json));
+        Ok(named.all(conn).await?.into_iter().collect())
     }
 }

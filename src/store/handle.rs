@@ -34,6 +34,8 @@ struct Inner {
 
 type OpenResult = std::result::Result<Store, OpenError>;
 
+statements!(Store, (&'c self), self.readers());
+
 impl Store {
     /// Opens the database of `workspace` for an engine: takes the workspace's lock, raises the
     /// epoch. It is `data/attache.db`, or that of `ATTACHE_DATABASE_URL`.

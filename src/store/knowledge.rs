@@ -3,7 +3,7 @@
 //!
 //! Absent on purpose: reading files and cutting them into pieces; that is the resolver's work.
 
-use crate::store::db::{self, Connection, Row, Sql};
+use crate::store::db::{Connection, Row, Sql};
 use crate::store::search::match_text::{MatchText, anywhere, listed};
 use crate::store::search::ranking::{CandidateFacts, TermListing, candidates, counted, rank};
 use crate::store::{PersonaStore, Result};
@@ -132,8 +132,7 @@ INSERT INTO knowledge_fts (knowledge_fts, rank) VALUES ('merge', -1000)",
 impl PersonaStore {
     /// Returns every indexed file, by path.
     pub async fn knowledge_state(&self) -> Result<Vec<KnowledgeFile>> {
-        let query = db::query(KNOWLEDGE_FILES).bind(self.persona.as_str());
-        let rows = query.fetch_all(self.store.readers()).await?;
+        let rows = self.rows(KNOWLEDGE_FILES, &self.persona).await?;
         let file = |row: &Row| {
             Ok(KnowledgeFile {
                 path: row.try_get("path")?,
@@ -159,8 +158,9 @@ impl PersonaStore {
             chars: None,
             pieces: Vec::new(),
         };
-        let outline = db::query(KNOWLEDGE_OUTLINE).bind(persona);
-        let rows = outline.bind(PIECES_LISTED).fetch_all(readers).await?;
+        let rows = readers
+            .rows(KNOWLEDGE_OUTLINE, (persona, PIECES_LISTED))
+            .await?;
         let mut chars = 0_usize;
         for row in &rows {
             let (path, heading): (String, String) = (row.try_get("path")?, row.try_get("heading")?);
@@ -179,8 +179,9 @@ impl PersonaStore {
         let is_whole = rows.len() < usize::try_from(PIECES_LISTED).unwrap_or(usize::MAX);
         contents.chars = is_whole.then_some(chars);
         if contents.fits(chars_max) {
-            let whole = db::query(WHOLE_KNOWLEDGE).bind(persona);
-            let rows = whole.bind(PIECES_LISTED).fetch_all(readers).await?;
+            let rows = readers
+                .rows(WHOLE_KNOWLEDGE, (persona, PIECES_LISTED))
+                .await?;
             let piece = |row: &Row| {
                 Ok(KnowledgeHit {
                     path: row.try_get("path")?,
@@ -202,21 +203,17 @@ impl PersonaStore {
         chunks: Vec<KnowledgeChunk>,
     ) -> Result<()> {
         let persona = self.persona.clone();
-        self.write(move |conn| {
-            Box::pin(async move {
-                let delete = db::query(DELETE_KNOWLEDGE_CHUNKS)
-                    .bind(persona.as_str())
-                    .bind(&file.path);
-                delete.execute(&mut *conn).await?;
-                for (index, chunk) in (0_i64..).zip(&chunks) {
-                    let insert = db::query(INSERT_KNOWLEDGE_CHUNK)
-                        .bind(persona.as_str())
-                        .bind(&file.path);
-                    let insert = insert.bind(index).bind(&chunk.heading).bind(&chunk.body);
-                    insert.execute(&mut *conn).await?;
-                }
-                put_file(conn, persona.as_str(), &file).await
-            })
+        transact!(self, |conn| {
+            conn.exec(DELETE_KNOWLEDGE_CHUNKS, (&persona, &file.path))
+                .await?;
+            for (index, chunk) in (0_i64..).zip(&chunks) {
+                conn.exec(
+                    INSERT_KNOWLEDGE_CHUNK,
+                    (&persona, &file.path, index, &chunk.heading, &chunk.body),
+                )
+                .await?;
+            }
+            put_file(conn, persona.as_str(), &file).await
         })
         .await
     }
@@ -224,26 +221,17 @@ impl PersonaStore {
     /// Records another modification time or size of a file whose pieces are still right.
     pub async fn touch_knowledge_file(&self, file: KnowledgeFile) -> Result<()> {
         let persona = self.persona.clone();
-        self.write(move |conn| {
-            Box::pin(async move { put_file(conn, persona.as_str(), &file).await })
-        })
-        .await
+        transact!(self, |conn| put_file(conn, persona.as_str(), &file).await).await
     }
 
     /// Removes a file from the index; an unknown file is no error.
     pub async fn remove_knowledge_file(&self, path: &str) -> Result<()> {
         let (persona, path) = (self.persona.clone(), path.to_owned());
-        self.write(move |conn| {
-            Box::pin(async move {
-                for sql in [DELETE_KNOWLEDGE_CHUNKS, DELETE_KNOWLEDGE_FILE] {
-                    db::query(sql)
-                        .bind(persona.as_str())
-                        .bind(&path)
-                        .execute(&mut *conn)
-                        .await?;
-                }
-                Ok(())
-            })
+        transact!(self, |conn| {
+            for sql in [DELETE_KNOWLEDGE_CHUNKS, DELETE_KNOWLEDGE_FILE] {
+                conn.exec(sql, (&persona, &path)).await?;
+            }
+            Ok(())
         })
         .await
     }
@@ -251,11 +239,9 @@ impl PersonaStore {
     /// Merges what earlier changes left of the index in pieces. A search looks up each of its terms in every piece, so
     /// this belongs after changes and not before a search.
     pub async fn merge_knowledge(&self) -> Result<()> {
-        self.write(move |conn| {
-            Box::pin(async move {
-                db::query(MERGE_KNOWLEDGE).execute(conn).await?;
-                Ok(())
-            })
+        transact!(self, |conn| {
+            conn.exec(MERGE_KNOWLEDGE, ()).await?;
+            Ok(())
         })
         .await
     }
@@ -269,16 +255,10 @@ impl PersonaStore {
     ) -> Result<Vec<KnowledgeHit>> {
         let (persona, readers) = (self.persona.as_str(), self.store.readers());
         let words: Vec<MatchText> = terms.iter().filter_map(|term| anywhere(term)).collect();
-        let with = db::query(KNOWLEDGE_WITH).bind(listed(&words));
-        let rows = with
-            .bind(persona)
-            .bind(PLACES_MAX)
-            .fetch_all(readers)
+        let rows = readers
+            .rows(KNOWLEDGE_WITH, (listed(&words), persona, PLACES_MAX))
             .await?;
-        let total: i64 = db::query_scalar(COUNT_KNOWLEDGE)
-            .bind(persona)
-            .fetch_one(readers)
-            .await?;
+        let total: i64 = readers.one(COUNT_KNOWLEDGE, persona).await?;
         let mut lists = vec![TermListing::default(); words.len()];
         let mut places: BTreeMap<(String, i64), i64> = BTreeMap::new();
         for row in &rows {
@@ -303,8 +283,7 @@ impl PersonaStore {
         let best = &ranking.hits[..ranking.hits.len().min(limit as usize)];
         let ranks: HashMap<i64, f64> = best.iter().copied().collect();
         let seqs = serde_json::Value::from_iter(best.iter().map(|(seq, _)| *seq)).to_string();
-        let show = db::query(SHOW_KNOWLEDGE).bind(seqs).bind(persona);
-        let rows = show.fetch_all(readers).await?;
+        let rows = readers.rows(SHOW_KNOWLEDGE, (seqs, persona)).await?;
         let hit = |row: &Row| {
             let seq: i64 = row.try_get("seq")?;
             Ok(KnowledgeHit {
@@ -320,13 +299,16 @@ impl PersonaStore {
 }
 
 async fn put_file(conn: &mut Connection, persona: &str, file: &KnowledgeFile) -> Result<()> {
-    let put = db::query(PUT_KNOWLEDGE_FILE)
-        .bind(persona)
-        .bind(&file.path)
-        .bind(&file.sha256);
-    put.bind(file.modified_ms)
-        .bind(file.size_bytes)
-        .execute(conn)
-        .await?;
+    conn.exec(
+        PUT_KNOWLEDGE_FILE,
+        (
+            persona,
+            &file.path,
+            &file.sha256,
+            file.modified_ms,
+            file.size_bytes,
+        ),
+    )
+    .await?;
     Ok(())
 }

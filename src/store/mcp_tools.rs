@@ -3,19 +3,18 @@
 //! Absent on purpose: the approved definitions, which are a file of the configuration.
 
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, Timestamp};
-use crate::store::db::{self, Row, Scope};
+use crate::store::db::Scope;
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
-use crate::store::sql::timestamp;
 use crate::store::{Result, Store};
 use serde::Serialize;
 
-pub(in crate::store) const TOOLS_OFF: &str = "
+const TOOLS_OFF: &str = "
     SELECT server, tool, pin_sha256, reason, detail, off_since FROM mcp_tools_off ORDER BY server, tool, pin_sha256";
-pub(in crate::store) const SWITCH_OFF: &str = "
+pub const SWITCH_OFF: &str = "
     INSERT INTO mcp_tools_off (server, tool, pin_sha256, reason, detail, off_since) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (server, tool, pin_sha256) DO NOTHING";
-pub(in crate::store) const LIFT: &str = "DELETE FROM mcp_tools_off WHERE server = $1";
+const LIFT: &str = "DELETE FROM mcp_tools_off WHERE server = $1";
 
 /// A tool that is off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -45,31 +44,35 @@ pub struct NewMcpToolOff {
 impl Store {
     /// Returns the tools that are off.
     pub async fn mcp_tools_off(&self) -> Result<Vec<McpToolOff>> {
-        let rows = db::query(TOOLS_OFF).fetch_all(self.readers()).await?;
-        rows.iter().map(tool_off).collect()
+        self.all(TOOLS_OFF, ()).await
     }
 
     /// Switches tools off and tells the owner of each that was not off before.
     pub async fn switch_off_mcp_tools(&self, tools: Vec<NewMcpToolOff>) -> Result<()> {
         let clock = self.clock().clone();
         let now = clock.now();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                for tool in &tools {
-                    let insert = db::query(SWITCH_OFF)
-                        .bind(&tool.server)
-                        .bind(&tool.tool)
-                        .bind(&tool.pin_sha256)
-                        .bind(tool.reason)
-                        .bind(&tool.detail)
-                        .bind(now.to_string());
-                    if insert.execute(&mut *conn).await?.rows_affected() > 0 {
-                        let id = NoticeId::new(clock.new_id());
-                        emit(conn, &notice(tool, id, now), now).await?;
-                    }
+        transact!(self, Scope::Engine, |conn| {
+            for tool in &tools {
+                if conn
+                    .exec(
+                        SWITCH_OFF,
+                        (
+                            &tool.server,
+                            &tool.tool,
+                            &tool.pin_sha256,
+                            tool.reason,
+                            &tool.detail,
+                            now,
+                        ),
+                    )
+                    .await?
+                    > 0
+                {
+                    let id = NoticeId::new(clock.new_id());
+                    emit(conn, &notice(tool, id, now), now).await?;
                 }
-                Ok(())
-            })
+            }
+            Ok(())
         })
         .await
     }
@@ -77,11 +80,9 @@ impl Store {
     /// Lets the tools of a server be called again, after its owner has approved them.
     pub async fn lift_mcp_tools(&self, server: &str) -> Result<()> {
         let server = server.to_owned();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                db::query(LIFT).bind(server).execute(&mut *conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            conn.exec(LIFT, server).await?;
+            Ok(())
         })
         .await
     }
@@ -110,13 +111,11 @@ fn notice(tool: &NewMcpToolOff, id: NoticeId, now: Timestamp) -> NewNotice {
     }
 }
 
-fn tool_off(row: &Row) -> Result<McpToolOff> {
-    Ok(McpToolOff {
-        server: row.get("server"),
-        tool: row.get("tool"),
-        pin_sha256: row.get("pin_sha256"),
-        reason: row.get("reason"),
-        detail: row.get("detail"),
-        off_since: timestamp(row, "off_since")?,
-    })
-}
+from_row!(McpToolOff {
+    server,
+    tool,
+    pin_sha256,
+    reason,
+    detail,
+    off_since
+});

@@ -35,11 +35,12 @@
 //! Not here: SMTP, model providers, tables on a screen. The text of an event is stored with its row:
 //! the wording of those that the store detects stands beside their statements.
 
+#[macro_use]
+mod db;
 mod sql;
 mod list_page;
 mod persona_tables;
 pub mod migrations;
-mod db;
 mod writes;
 pub mod sqlite;
 mod postgres;
@@ -312,6 +313,15 @@ pub enum StoreError {
     Sql(#[from] db::Error),
 }
 
+impl From<StoreError> for db::Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Sql(error) => error,
+            other => db::Error::Decode(Box::new(other)),
+        }
+    }
+}
+
 impl StoreError {
     /// Reports whether one row is invalid and the others can still be read, so that a listing
     /// continues with the next.
@@ -346,6 +356,8 @@ impl Store {
         }
     }
 }
+
+statements!(PersonaStore, (&'c self), self.store.readers());
 
 impl PersonaStore {
     pub fn persona_id(&self) -> &PersonaId {

@@ -8,13 +8,13 @@ use crate::store::sqlite::writer::GroupWriter;
 use std::fs::File;
 
 /// What executes writes.
-pub(in crate::store) enum StoreWriter {
+pub enum StoreWriter {
     Group(GroupWriter),
     Lanes(Lanes),
 }
 
 /// A database that was opened, and what was read from it.
-pub(in crate::store) struct Opened {
+pub struct Opened {
     pub writer: StoreWriter,
     pub readers: Pool,
     pub epoch: i64,

@@ -2,7 +2,7 @@
 
 /// Rows of an exported table that belong to one persona, `$1`.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::store) struct PersonaTable {
+pub struct PersonaTable {
     pub name: &'static str,
     /// Condition that selects the persona's rows, with their order where one is promised.
     pub rows: &'static str,
@@ -18,7 +18,7 @@ static OF_MEMORY: &str = "memory_id IN (SELECT id FROM memory WHERE persona_id =
 static OF_APPROVALS: &str = "approval_id IN (SELECT id FROM approvals WHERE persona_id = $1)";
 static OF_DELIVERIES: &str = "delivery_id IN (SELECT id FROM deliveries WHERE persona_id = $1)";
 
-pub(in crate::store) static PERSONA_TABLES: &[PersonaTable] = &[
+pub static PERSONA_TABLES: &[PersonaTable] = &[
     table("conversations", OWN),
     table("threads", OWN),
     table("thread_participants", OF_THREADS),

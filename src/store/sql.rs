@@ -7,42 +7,39 @@ use serde::Serialize;
 use std::time::Duration;
 
 /// Reads the `persona_id` column of a row.
-pub(in crate::store) fn persona_id(row: &Row) -> Result<PersonaId> {
+pub fn persona_id(row: &Row) -> Result<PersonaId> {
     PersonaId::parse(row.get("persona_id"))
         .map_err(|_| StoreError::Unreadable { what: "persona id" })
 }
 
 /// Returns whole milliseconds, for a column.
-pub(in crate::store) fn to_ms(span: Duration) -> i64 {
+pub fn to_ms(span: Duration) -> i64 {
     i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 
-pub(in crate::store) fn to_i64(n: usize) -> i64 {
+pub fn to_i64(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-pub(in crate::store) fn instant(text: &str) -> Result<Timestamp> {
+pub fn instant(text: &str) -> Result<Timestamp> {
     Timestamp::parse(text).ok_or(StoreError::Unreadable { what: "time" })
 }
 
-pub(in crate::store) fn from_json<T: serde::de::DeserializeOwned>(
-    json: &str,
-    what: &'static str,
-) -> Result<T> {
+pub fn from_json<T: serde::de::DeserializeOwned>(json: &str, what: &'static str) -> Result<T> {
     serde_json::from_str(json).map_err(|_| StoreError::Unreadable { what })
 }
 
 /// Reads a time column.
-pub(in crate::store) fn timestamp(row: &Row, column: &str) -> Result<Timestamp> {
+pub fn timestamp(row: &Row, column: &str) -> Result<Timestamp> {
     Timestamp::parse(row.get(column)).ok_or(StoreError::Unreadable { what: "time" })
 }
 
 /// Returns JSON array text, for `json_each`.
-pub(in crate::store) fn json_list<'a>(items: impl Iterator<Item = &'a str>) -> String {
+pub fn json_list<'a>(items: impl Iterator<Item = &'a str>) -> String {
     serde_json::Value::from_iter(items).to_string()
 }
 
-pub(in crate::store) fn optional_timestamp(row: &Row, column: &str) -> Result<Option<Timestamp>> {
+pub fn optional_timestamp(row: &Row, column: &str) -> Result<Option<Timestamp>> {
     match row.get::<Option<String>>(column) {
         None => Ok(None),
         Some(text) => Timestamp::parse(&text)
@@ -52,12 +49,12 @@ pub(in crate::store) fn optional_timestamp(row: &Row, column: &str) -> Result<Op
 }
 
 /// Returns JSON text of rows, for `json_each`.
-pub(in crate::store) fn to_json(rows: &impl Serialize) -> Result<String> {
+pub fn to_json(rows: &impl Serialize) -> Result<String> {
     serde_json::to_string(rows).map_err(|error| db::Error::Encode(Box::new(error)).into())
 }
 
 /// Returns the bytes of a column in the words of both databases; its name comes from the schema.
-pub(in crate::store) fn column_bytes(column: &str, is_bytes: bool) -> [String; 2] {
+pub fn column_bytes(column: &str, is_bytes: bool) -> [String; 2] {
     let postgres = match is_bytes {
         true => column.to_owned(),
         false => format!("convert_to({column}, 'UTF8')"),

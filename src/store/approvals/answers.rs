@@ -4,20 +4,20 @@ use super::decide::decide;
 use super::record::{ApprovalVerdict, DecisionOutcome, NewApprovalAnswer, NewDecision, kind_of};
 use crate::domain::{ApprovalKind, ApprovalState, MessageId, Timestamp};
 use crate::store::Result;
-use crate::store::db::{self, Connection};
+use crate::store::db::Connection;
 use crate::store::memory::digest;
 use crate::text::glob_matches;
 
-pub(in crate::store) const TOKEN: &str = "
+const TOKEN: &str = "
     SELECT t.approval_id, t.owner, t.call_sha256, a.kind, a.draft_id, a.tool
     FROM approval_tokens t JOIN approvals a ON a.id = t.approval_id
     WHERE t.token = $1";
-pub(in crate::store) const INSERT_ANSWER: &str = "
+const INSERT_ANSWER: &str = "
     INSERT INTO approval_answers (message_id, approval_id, owner, outcome, created_at, explain, digest_id, report)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 /// An answer of the same owner with the same Message-ID, that came before. One that anybody could have made of the genuine
 /// letter, by fields that nobody signed, doesn't count.
-pub(in crate::store) const SEEN_BEFORE: &str = "
+const SEEN_BEFORE: &str = "
     SELECT a.message_id FROM messages m JOIN messages o ON o.persona_id = m.persona_id AND o.message_id = m.message_id
     JOIN approval_answers a ON a.message_id = o.id
     WHERE m.id = $1 AND a.message_id <> m.id AND a.owner = $2
@@ -70,7 +70,7 @@ fn explained(word: impl Into<String>) -> AnswerOutcome {
 }
 
 /// Applies an answer inside the transaction that stores its letter.
-pub(in crate::store) async fn apply(
+pub async fn apply(
     conn: &mut Connection,
     message: &MessageId,
     answer: &NewApprovalAnswer,
@@ -99,24 +99,27 @@ pub(in crate::store) async fn apply(
         Some(AskedAbout::Digest { digest, .. }) => (None, Some(digest)),
         None => (None, None),
     };
-    let insert = db::query(INSERT_ANSWER)
-        .bind(message.as_str())
-        .bind(approval)
-        .bind(&answer.owner);
-    let insert = insert
-        .bind(outcome.word)
-        .bind(now.to_string())
-        .bind(outcome.explain)
-        .bind(digest)
-        .bind(outcome.report);
-    insert.execute(conn).await?;
+
+    conn.exec(
+        INSERT_ANSWER,
+        (
+            message,
+            approval,
+            &answer.owner,
+            outcome.word,
+            now,
+            outcome.explain,
+            digest,
+            outcome.report,
+        ),
+    )
+    .await?;
     Ok(())
 }
 
 /// Returns the address with that token; `None`: there is none.
 async fn address(conn: &mut Connection, token: &str) -> Result<Option<AnswerAddress>> {
-    let question = db::query(TOKEN).bind(token);
-    if let Some(row) = question.fetch_optional(&mut *conn).await? {
+    if let Some(row) = conn.maybe_row(TOKEN, token).await? {
         return Ok(Some(AnswerAddress {
             owner: row.get("owner"),
             tool: row.get("tool"),
@@ -188,10 +191,10 @@ async fn is_seen(
     message: &MessageId,
     answer: &NewApprovalAnswer,
 ) -> Result<bool> {
-    let before = db::query(SEEN_BEFORE)
-        .bind(message.as_str())
-        .bind(&answer.owner);
-    Ok(before.fetch_optional(conn).await?.is_some())
+    Ok(conn
+        .maybe_row(SEEN_BEFORE, (message, &answer.owner))
+        .await?
+        .is_some())
 }
 
 async fn decided(

@@ -6,7 +6,7 @@
 use super::record::{ApprovalVerdict, DecisionOutcome, NewDecision, kind_of};
 use crate::domain::{ApprovalKind, ApprovalState, RunId, Timestamp, Withheld};
 use crate::mutants::is_off;
-use crate::store::db::{self, Connection, Row, Scope};
+use crate::store::db::{Connection, Row, Scope};
 use crate::store::journal::outbound::{self, MessageOutcome, NewOutbound};
 use crate::store::journal::steps::CLOSE_CALL;
 use crate::store::mail::audit_log::audit;
@@ -15,15 +15,15 @@ use crate::store::threads::reply_limits::MailBounds;
 use crate::store::{Result, Store, StoreError};
 use serde_json::{Value, json};
 
-pub(in crate::store) const APPROVAL_TO_DECIDE: &str = "
+const APPROVAL_TO_DECIDE: &str = "
     SELECT id, persona_id, run_id, call_id, kind, tool, call_sha256, result_json, mail_json, mail_bytes, parks, state,
       decided_at, decided_by, expires_at, draft_id
     FROM approvals WHERE id = $1";
-pub(in crate::store) const DECIDE: &str = "
+const DECIDE: &str = "
     UPDATE approvals SET state = $2, decided_at = $3, decided_by = $4, via = $5, words = $6, evidence_json = $7
     WHERE id = $1 AND state = 'open'";
 /// The attempt is not counted: nothing of the run has failed.
-pub(in crate::store) const GO_ON: &str = "
+const GO_ON: &str = "
     UPDATE runs SET state = 'queued', attempt = max(attempt - 1, 0), state_at = $2 WHERE id = $1 AND state = 'waiting_approval'";
 /// Most characters of an owner's words that are kept.
 const WORDS_CHARS_MAX: usize = 20_000;
@@ -39,24 +39,25 @@ impl Store {
     ) -> Result<DecisionOutcome> {
         let (id, clock) = (id.to_owned(), self.clock().clone());
         let (now, step) = (clock.now(), clock.new_id());
-        self.write(Scope::persona_of("approvals", &id), move |conn| {
-            Box::pin(async move { decide(conn, &id, &decision, (now, &step)).await })
-        })
+        transact!(self, Scope::persona_of("approvals", &id), |conn| decide(
+            conn,
+            &id,
+            &decision,
+            (now, &step)
+        )
+        .await)
         .await
     }
 }
 
 /// Decides inside the caller's transaction; `step` is the id of the row of its result.
-pub(in crate::store) async fn decide(
+pub async fn decide(
     conn: &mut Connection,
     id: &str,
     decision: &NewDecision,
     (now, step): (Timestamp, &str),
 ) -> Result<DecisionOutcome> {
-    let row = db::query(APPROVAL_TO_DECIDE)
-        .bind(id)
-        .fetch_optional(&mut *conn)
-        .await?;
+    let row = conn.maybe_row(APPROVAL_TO_DECIDE, id).await?;
     let row = row.ok_or_else(|| StoreError::Missing {
         kind: "approval",
         id: id.to_owned(),
@@ -86,15 +87,20 @@ pub(in crate::store) async fn decide(
         return Ok(DecisionOutcome::NotFitting);
     };
     let words = crate::text::truncated(&decision.words, WORDS_CHARS_MAX);
-    let decide = db::query(DECIDE)
-        .bind(id)
-        .bind(decided.as_str())
-        .bind(now.to_string())
-        .bind(&decision.by)
-        .bind(decision.via)
-        .bind(&words)
-        .bind(&decision.evidence_json);
-    decide.execute(&mut *conn).await?;
+
+    conn.exec(
+        DECIDE,
+        (
+            id,
+            &decided,
+            now,
+            &decision.by,
+            decision.via,
+            &words,
+            &decision.evidence_json,
+        ),
+    )
+    .await?;
     crate::crash::crash_point!("A2");
     take_effect(conn, &row, (kind, decided, &words), (now, step)).await?;
     let persona = persona_id(&row)?;
@@ -143,16 +149,15 @@ async fn take_effect(
         return Ok(());
     }
     if let Some(payload) = result(row, (kind, decided, words), withheld) {
-        let close = db::query(CLOSE_CALL)
-            .bind(step)
-            .bind(run)
-            .bind(row.get::<&str>("call_id"));
-        let close = close.bind(payload).bind(now.to_string());
-        close.execute(&mut *conn).await?;
+        conn.exec(
+            CLOSE_CALL,
+            (step, run, row.get::<&str>("call_id"), payload, now),
+        )
+        .await?;
     }
     crate::crash::crash_point!("A3");
-    let go_on = db::query(GO_ON).bind(run).bind(now.to_string());
-    go_on.execute(conn).await?;
+
+    conn.exec(GO_ON, (run, now)).await?;
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! Drafts as people read and edit them. An edit is a version of its own: what was there before is kept, and nothing that an
 //! owner was shown before counts for it.
 
-use super::list::{ApprovalView, view};
+use super::list::ApprovalView;
 use crate::domain::{ApprovalState, MessageId, PersonaId, Timestamp};
-use crate::store::db::{self, Scope};
+use crate::store::db::Scope;
 use crate::store::journal::outbound::{MessageOutcome, NewOutbound};
 use crate::store::mail::audit_log::audit;
 use crate::store::sql::{from_json, instant};
@@ -13,17 +13,17 @@ use serde::Serialize;
 /// Most edits of one draft.
 pub const EDITS_MAX: u32 = 100;
 
-pub(in crate::store) const DRAFTS: &str = "
+const DRAFTS: &str = "
     SELECT * FROM approvals WHERE draft_id IS NOT NULL AND ($1 IS NULL OR state = $1) AND ($2 IS NULL OR persona_id = $2)
     ORDER BY seq DESC LIMIT $3";
-pub(in crate::store) const VERSIONS: &str = "
+const VERSIONS: &str = "
     SELECT version, mail_json, replaced_at, replaced_by FROM approval_versions WHERE approval_id = $1 ORDER BY version";
-pub(in crate::store) const KEEP_VERSION: &str = "
+const KEEP_VERSION: &str = "
     INSERT INTO approval_versions (approval_id, version, call_sha256, view_text, mail_json, mail_bytes, replaced_at, replaced_by)
     SELECT id, edits, call_sha256, view_text, mail_json, mail_bytes, $3, $4 FROM approvals
     WHERE id = $1 AND state = 'open' AND draft_id IS NOT NULL AND call_sha256 = $2 AND expires_at > $3 AND edits < $5";
 /// Its owners are asked about it anew.
-pub(in crate::store) const EDIT_DRAFT: &str = "
+const EDIT_DRAFT: &str = "
     UPDATE approvals SET call_json = $2, call_sha256 = $3, view_text = $4, mail_json = $5, mail_bytes = $6, edits = edits + 1,
       asked_at = NULL WHERE id = $1";
 
@@ -77,14 +77,12 @@ fn bytes_of(mail: &NewOutbound) -> &[u8] {
     }
 }
 
-pub(in crate::store) const DRAFT_OF_MESSAGE: &str =
-    "SELECT id FROM approvals WHERE draft_id = $1 AND state = 'open'";
+const DRAFT_OF_MESSAGE: &str = "SELECT id FROM approvals WHERE draft_id = $1 AND state = 'open'";
 
 impl Store {
     /// Returns the open draft that a message of a thread shows.
     pub async fn draft_of_message(&self, message: &MessageId) -> Result<Option<DraftRecord>> {
-        let id = db::query_scalar(DRAFT_OF_MESSAGE).bind(message.as_str());
-        let id: Option<String> = id.fetch_optional(self.readers()).await?;
+        let id: Option<String> = self.maybe(DRAFT_OF_MESSAGE, message).await?;
         match id {
             Some(id) => Ok(Some(self.draft(&id).await?)),
             None => Ok(None),
@@ -98,12 +96,7 @@ impl Store {
         persona: Option<&PersonaId>,
         limit: u32,
     ) -> Result<Vec<ApprovalView>> {
-        let found = db::query(DRAFTS)
-            .bind(state.map(ApprovalState::as_str))
-            .bind(persona.map(PersonaId::as_str))
-            .bind(limit);
-        let rows = found.fetch_all(self.readers()).await?;
-        rows.iter().map(view).collect()
+        self.all(DRAFTS, (state, persona, limit)).await
     }
 
     /// Returns a draft. Errors: [`StoreError::Missing`], also for a question that is none.
@@ -112,18 +105,16 @@ impl Store {
             kind: "draft",
             id: id.to_owned(),
         };
-        let row = db::query(super::list::APPROVAL).bind(id);
-        let row = row.fetch_optional(self.readers()).await?;
+        let row = self.maybe_row(super::list::APPROVAL, id).await?;
         let row = row.ok_or_else(missing)?;
-        let view = view(&row)?;
+        let view: ApprovalView = row.to()?;
         let json: Option<String> = row.get("mail_json");
         let json = json.filter(|_| view.draft.is_some()).ok_or_else(missing)?;
         let mut mail: NewOutbound = from_json(&json, "mail of a draft")?;
         if let MessageOutcome::Send { delivery, .. } = &mut mail.outcome {
             delivery.bytes = row.get::<Option<Vec<u8>>>("mail_bytes").unwrap_or_default();
         }
-        let versions = db::query(VERSIONS).bind(id);
-        let versions = versions.fetch_all(self.readers()).await?;
+        let versions = self.rows(VERSIONS, id).await?;
         let versions = versions.iter().map(|row| {
             let mail: NewOutbound = from_json(row.get("mail_json"), "mail of a draft")?;
             Ok(DraftVersion {
@@ -148,15 +139,8 @@ impl Store {
         let (id, now) = (id.to_owned(), self.clock().now());
         let mail_json = serde_json::to_string(&edit.mail);
         let mail_json = mail_json.map_err(|_| StoreError::Unreadable { what: "mail" })?;
-        self.write(Scope::persona_of("approvals", &id), move |conn| {
-            Box::pin(async move {
-                let keep = db::query(KEEP_VERSION)
-                    .bind(&id)
-                    .bind(&edit.edited_sha256)
-                    .bind(now.to_string())
-                    .bind(&edit.by)
-                    .bind(EDITS_MAX);
-                if keep.execute(&mut *conn).await?.rows_affected() == 0 {
+        transact!(self, Scope::persona_of("approvals", &id), |conn| {
+if conn.exec(KEEP_VERSION, (&id, &edit.edited_sha256, now, &edit.by, EDITS_MAX)).await? == 0 {
                     return Err(StoreError::WrongState {
                         kind: "draft",
                         id,
@@ -165,18 +149,11 @@ impl Store {
                     });
                 }
                 crate::crash::crash_point!("A5");
-                let replace = db::query(EDIT_DRAFT)
-                    .bind(&id)
-                    .bind(&edit.call_json)
-                    .bind(&edit.call_sha256)
-                    .bind(&edit.view_text)
-                    .bind(mail_json)
-                    .bind(bytes_of(&edit.mail));
-                replace.execute(&mut *conn).await?;
+
+                conn.exec(EDIT_DRAFT, (&id, &edit.call_json, &edit.call_sha256, &edit.view_text, mail_json, bytes_of(&edit.mail))).await?;
                 let action = format!("edited:{}", edit.via);
                 audit(conn, None, ("approval", &id), &action, now).await
-            })
-        })
+})
         .await
     }
 }

@@ -4,9 +4,9 @@ use super::record::kind_of;
 use crate::domain::{
     ApprovalKind, ApprovalState, MessageId, PersonaId, RunId, ThreadId, Timestamp, Trigger,
 };
-use crate::store::db::{self, Row};
+use crate::store::db::Row;
 use crate::store::list_page::known;
-use crate::store::sql::{instant, optional_timestamp, persona_id};
+use crate::store::sql::{instant, optional_timestamp};
 use crate::store::{ListPage, Result, Store, StoreError};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -72,23 +72,21 @@ pub struct LetterOfRun {
 }
 
 /// The first 1500 characters: what a person reads beside a question. A task of a schedule is no letter.
-pub(in crate::store) const LETTER_OF_RUN: &str = "
+const LETTER_OF_RUN: &str = "
     SELECT m.id, m.thread_id, r.trigger, m.sender, m.subject, m.received_at,
       substr(coalesce(nullif(m.fresh_text, ''), m.text_body), 1, 1500) AS text,
       length(coalesce(nullif(m.fresh_text, ''), m.text_body)) > 1500 AS is_cut
     FROM runs r JOIN messages m ON m.id = r.trigger_message_id WHERE r.id = $1 AND r.trigger IN ('email', 'chat')";
-pub(in crate::store) const APPROVALS: &str = "
+const APPROVALS: &str = "
     SELECT * FROM approvals WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR persona_id = $2)
       AND seq < $4 ORDER BY seq DESC LIMIT $3";
-pub(in crate::store) const OPEN_APPROVALS: &str = "
+const OPEN_APPROVALS: &str = "
     SELECT * FROM approvals WHERE state = 'open' AND ($1 IS NULL OR persona_id = $1)
       AND (expires_at, seq) > ($3, $4) ORDER BY expires_at, seq LIMIT $2";
-pub(in crate::store) const PLACE_OF_APPROVAL: &str =
-    "SELECT seq, expires_at FROM approvals WHERE id = $1";
-pub(in crate::store) const QUESTIONS_OF_RUN: &str =
-    "SELECT * FROM approvals WHERE run_id = $1 ORDER BY seq";
-pub(in crate::store) const APPROVAL: &str = "SELECT * FROM approvals WHERE id = $1";
-pub(in crate::store) const APPROVALS_ENDING: &str = "SELECT id FROM approvals WHERE lower(substr(id, length(id) - length($1) + 1)) = lower($1) ORDER BY id DESC LIMIT $2";
+const PLACE_OF_APPROVAL: &str = "SELECT seq, expires_at FROM approvals WHERE id = $1";
+const QUESTIONS_OF_RUN: &str = "SELECT * FROM approvals WHERE run_id = $1 ORDER BY seq";
+pub const APPROVAL: &str = "SELECT * FROM approvals WHERE id = $1";
+const APPROVALS_ENDING: &str = "SELECT id FROM approvals WHERE lower(substr(id, length(id) - length($1) + 1)) = lower($1) ORDER BY id DESC LIMIT $2";
 
 impl Store {
     /// Returns questions in a state, the newest first; open ones, those that end first.
@@ -99,38 +97,34 @@ impl Store {
         page: ListPage<'_>,
     ) -> Result<Vec<ApprovalView>> {
         let persona = persona.map(PersonaId::as_str);
-        let place = db::query(PLACE_OF_APPROVAL).bind(page.after);
-        let place = place.fetch_optional(self.readers()).await?;
+        let place = self.maybe_row(PLACE_OF_APPROVAL, page.after).await?;
         let place = known(page.after, place)?
             .map(|row| (row.get::<i64>("seq"), row.get::<String>("expires_at")));
         let rows = match state {
             Some(ApprovalState::Open) => {
                 let (seq, expires_at) = place.unwrap_or_default();
-                let open = db::query(OPEN_APPROVALS).bind(persona).bind(page.limit);
-                let open = open.bind(expires_at).bind(seq);
-                open.fetch_all(self.readers()).await?
+
+                self.rows(OPEN_APPROVALS, (persona, page.limit, expires_at, seq))
+                    .await?
             }
             state => {
-                let all = db::query(APPROVALS).bind(state.map(ApprovalState::as_str));
                 let before = place.map_or(i64::MAX, |(seq, _)| seq);
-                let all = all.bind(persona).bind(page.limit).bind(before);
-                all.fetch_all(self.readers()).await?
+
+                self.rows(APPROVALS, (state, persona, page.limit, before))
+                    .await?
             }
         };
-        rows.iter().map(view).collect()
+        rows.iter().map(Row::to).collect()
     }
 
     /// Returns the questions of a run, the oldest first.
     pub async fn questions_of_run(&self, run: &RunId) -> Result<Vec<ApprovalView>> {
-        let rows = db::query(QUESTIONS_OF_RUN).bind(run.as_str());
-        let rows = rows.fetch_all(self.readers()).await?;
-        rows.iter().map(view).collect()
+        self.all(QUESTIONS_OF_RUN, run).await
     }
 
     /// Returns the beginning of the letter that a run is about; `None`: it is about none.
     pub async fn letter_of_run(&self, run: &RunId) -> Result<Option<LetterOfRun>> {
-        let row = db::query(LETTER_OF_RUN).bind(run.as_str());
-        let row = row.fetch_optional(self.readers()).await?;
+        let row = self.maybe_row(LETTER_OF_RUN, run).await?;
         row.map(|row| {
             let unreadable = StoreError::Unreadable {
                 what: "trigger of a run",
@@ -151,9 +145,8 @@ impl Store {
 
     /// Returns a question. Errors: [`StoreError::Missing`].
     pub async fn approval(&self, id: &str) -> Result<ApprovalView> {
-        let row = db::query(APPROVAL).bind(id);
-        match row.fetch_optional(self.readers()).await? {
-            Some(row) => view(&row),
+        match self.maybe_row(APPROVAL, id).await? {
+            Some(row) => row.to(),
             None => Err(StoreError::Missing {
                 kind: "approval",
                 id: id.to_owned(),
@@ -163,37 +156,32 @@ impl Store {
 
     /// Returns the ids that end like this, in capitals or not, up to two.
     pub async fn approvals_ending(&self, piece: &str) -> Result<Vec<String>> {
-        let find = db::query_scalar(APPROVALS_ENDING).bind(piece).bind(2);
-        Ok(find.fetch_all(self.readers()).await?)
+        self.all(APPROVALS_ENDING, (piece, 2)).await
     }
 }
 
-pub(in crate::store) fn view(row: &Row) -> Result<ApprovalView> {
-    let unreadable = || StoreError::Unreadable { what: "approval" };
-    let json = |column: &str| serde_json::from_str(row.get(column)).map_err(|_| unreadable());
-    Ok(ApprovalView {
-        id: row.get("id"),
-        persona: persona_id(row)?,
-        run: RunId::new(row.get::<String>("run_id")),
-        call: row.get("call_id"),
-        kind: kind_of(row)?,
-        tool: row.get("tool"),
-        state: ApprovalState::parse(row.get("state")).ok_or_else(unreadable)?,
-        sha256: row.get("call_sha256"),
-        view: row.get("view_text"),
-        reason: json("reason_json")?,
-        label: json("label_json")?,
-        parks: row.get("parks"),
-        requested_at: instant(row.get("requested_at"))?,
-        expires_at: instant(row.get("expires_at"))?,
-        decided_at: optional_timestamp(row, "decided_at")?,
-        decided_by: row.get("decided_by"),
-        via: row.get("via"),
-        words: row.get("words"),
-        draft: row.get::<Option<String>>("draft_id").map(MessageId::new),
-        edits: row.get("edits"),
-    })
-}
+from_row!(|row| ApprovalView {
+    id,
+    persona: "persona_id",
+    run: "run_id",
+    call: "call_id",
+    kind: { kind_of(row)? },
+    tool,
+    state,
+    sha256: "call_sha256",
+    view: "view_text",
+    reason: { row.json("reason_json", "approval")? },
+    label: { row.json("label_json", "approval")? },
+    parks,
+    requested_at,
+    expires_at,
+    decided_at,
+    decided_by,
+    via,
+    words,
+    draft: "draft_id",
+    edits
+});
 
 /// Questions of a span of time, and how owners decided.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -218,23 +206,16 @@ pub struct ApprovalStats {
 /// Most questions that are counted.
 const COUNTED_MAX: i64 = 100_000;
 
-pub(in crate::store) const APPROVALS_SINCE: &str = "
+const APPROVALS_SINCE: &str = "
     SELECT state, decided_by, requested_at, decided_at FROM approvals WHERE requested_at >= $1 AND draft_id IS NULL
     ORDER BY seq DESC LIMIT $2";
-pub(in crate::store) const RUNS_SINCE: &str = "SELECT count(*) FROM runs WHERE created_at >= $1";
+const RUNS_SINCE: &str = "SELECT count(*) FROM runs WHERE created_at >= $1";
 
 impl Store {
     /// Counts the questions since an instant.
     pub async fn approval_stats(&self, since: Timestamp) -> Result<ApprovalStats> {
-        let runs: i64 = db::query_scalar(RUNS_SINCE)
-            .bind(since.to_string())
-            .fetch_one(self.readers())
-            .await?;
-        let rows = db::query(APPROVALS_SINCE)
-            .bind(since.to_string())
-            .bind(COUNTED_MAX)
-            .fetch_all(self.readers())
-            .await?;
+        let runs: i64 = self.one(RUNS_SINCE, since).await?;
+        let rows = self.rows(APPROVALS_SINCE, (since, COUNTED_MAX)).await?;
         let mut stats = ApprovalStats {
             questions: rows.len() as u64,
             runs: runs.unsigned_abs(),

@@ -9,13 +9,13 @@
 //! - `list`: questions as people read them; `drafts`: drafts, and their edits.
 //! - `uses`: rules that may decide a limited number of calls.
 
-pub(in crate::store) mod record;
-pub(in crate::store) mod ask;
-pub(in crate::store) mod decide;
-pub(in crate::store) mod answers;
-pub(in crate::store) mod mails;
-pub(in crate::store) mod sweep;
-pub(in crate::store) mod restored;
-pub(in crate::store) mod list;
-pub(in crate::store) mod drafts;
-pub(in crate::store) mod uses;
+pub mod record;
+pub mod ask;
+pub mod decide;
+pub mod answers;
+pub mod mails;
+pub mod sweep;
+pub mod restored;
+pub mod list;
+pub mod drafts;
+pub mod uses;

@@ -1,10 +1,10 @@
 //! A question to the owner and a decision, as values.
 
 use crate::domain::{ApprovalKind, ApprovalState, MessageId, Timestamp};
+use crate::store::Result;
 use crate::store::db::Row;
 use crate::store::journal::outbound::NewOutbound;
 use crate::store::memory::change::EntryVerdict;
-use crate::store::{Result, StoreError};
 use std::time::Duration;
 
 /// A question that a run asks.
@@ -46,12 +46,11 @@ pub struct NewApproval {
 }
 
 /// Returns the kind of a question as its row has it: the kind of a draft's row is that of what wrote it.
-pub(in crate::store) fn kind_of(row: &Row) -> Result<ApprovalKind> {
-    if row.get::<Option<&str>>("draft_id").is_some() {
-        return Ok(ApprovalKind::Draft);
+pub fn kind_of(row: &Row) -> Result<ApprovalKind> {
+    match row.get::<Option<&str>>("draft_id") {
+        Some(_) => Ok(ApprovalKind::Draft),
+        None => row.try_get("kind"),
     }
-    let kind = ApprovalKind::parse(row.get("kind"));
-    kind.ok_or(StoreError::Unreadable { what: "approval" })
 }
 
 /// A question of a run, as a later attempt of it reads it.

@@ -3,16 +3,15 @@
 
 use super::decide::decide;
 use super::record::{ApprovalVerdict, NewDecision};
-use crate::store::db::{self, Scope};
+use crate::store::db::Scope;
 use crate::store::memory::digest;
 use crate::store::{Result, Store};
 
-pub(in crate::store) const IS_COPY: &str = "SELECT 1 FROM database_copies WHERE id = 1";
-pub(in crate::store) const NO_COPY: &str = "DELETE FROM database_copies WHERE id = 1";
-pub(in crate::store) const OPEN_QUESTIONS: &str =
-    "SELECT id FROM approvals WHERE state = 'open' ORDER BY expires_at";
+const IS_COPY: &str = "SELECT 1 FROM database_copies WHERE id = 1";
+const NO_COPY: &str = "DELETE FROM database_copies WHERE id = 1";
+const OPEN_QUESTIONS: &str = "SELECT id FROM approvals WHERE state = 'open' ORDER BY expires_at";
 /// A call that is approved and not begun is asked about anew. A mail is none: it was queued in the commit of its approval.
-pub(in crate::store) const CLOSE_UNUSED: &str = "
+const CLOSE_UNUSED: &str = "
     UPDATE approvals SET state = 'cancelled', via = 'restored' WHERE state = 'approved' AND parks = 1 AND begun_at IS NULL
       AND mail_json IS NULL AND kind = 'call' AND run_id IN (SELECT id FROM runs
         WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))";
@@ -22,27 +21,20 @@ impl Store {
     /// of it.
     pub async fn close_questions_of_copy(&self) -> Result<usize> {
         let (clock, now) = (self.clock().clone(), self.clock().now());
-        let is_copy = db::query(IS_COPY)
-            .fetch_optional(self.readers())
-            .await?
-            .is_some();
+        let is_copy = self.maybe_row(IS_COPY, ()).await?.is_some();
         if !is_copy {
             return Ok(0);
         }
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let open: Vec<String> = db::query_scalar(OPEN_QUESTIONS)
-                    .fetch_all(&mut *conn)
-                    .await?;
-                for id in &open {
-                    let step = clock.new_id();
-                    decide(conn, id, &closed(), (now, &step)).await?;
-                }
-                db::query(CLOSE_UNUSED).execute(&mut *conn).await?;
-                digest::close_all(conn, now).await?;
-                db::query(NO_COPY).execute(conn).await?;
-                Ok(open.len())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            let open: Vec<String> = conn.all(OPEN_QUESTIONS, ()).await?;
+            for id in &open {
+                let step = clock.new_id();
+                decide(conn, id, &closed(), (now, &step)).await?;
+            }
+            conn.exec(CLOSE_UNUSED, ()).await?;
+            digest::close_all(conn, now).await?;
+            conn.exec(NO_COPY, ()).await?;
+            Ok(open.len())
         })
         .await
     }

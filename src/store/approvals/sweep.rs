@@ -4,7 +4,7 @@ use super::decide::decide;
 use super::record::{ApprovalVerdict, NewDecision};
 use crate::clock::Clock;
 use crate::domain::Timestamp;
-use crate::store::db::{self, Connection, Scope};
+use crate::store::db::{Connection, Scope};
 use crate::store::journal::steps::CLOSE_CALL;
 use crate::store::{Result, Store};
 use serde_json::json;
@@ -12,21 +12,21 @@ use serde_json::json;
 /// Most questions that one pass ends.
 const SWEEP_MAX: i64 = 100;
 
-pub(in crate::store) const EXPIRED_APPROVALS: &str = "SELECT id FROM approvals WHERE state = 'open' AND expires_at <= $1 ORDER BY expires_at LIMIT $2";
+const EXPIRED_APPROVALS: &str = "SELECT id FROM approvals WHERE state = 'open' AND expires_at <= $1 ORDER BY expires_at LIMIT $2";
 /// A letter that came later in the thread is answered by a run that reads both.
-pub(in crate::store) const OVERTAKEN_RUNS: &str = "
+const OVERTAKEN_RUNS: &str = "
     SELECT r.id FROM runs r
     WHERE r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') AND r.state = 'waiting_approval'
       AND EXISTS (SELECT 1 FROM runs n WHERE n.thread_id = r.thread_id AND n.seq > r.seq AND n.trigger = 'email'
         AND n.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') AND n.state = 'queued')
     ORDER BY r.seq LIMIT $1";
-pub(in crate::store) const END_OVERTAKEN: &str = "
+const END_OVERTAKEN: &str = "
     UPDATE runs SET state = 'cancelled', stop_reason = 'cancelled', error_class = 'cancelled',
       error_message = 'a later letter of the thread is answered in its place', finished_at = $2
     WHERE id = $1 AND state = 'waiting_approval'";
-pub(in crate::store) const OPEN_OF_RUN: &str =
+const OPEN_OF_RUN: &str =
     "SELECT id, call_id, tool, parks FROM approvals WHERE run_id = $1 AND state = 'open'";
-pub(in crate::store) const END_OPEN: &str = "
+const END_OPEN: &str = "
     UPDATE approvals SET state = $3, decided_at = $2, via = 'run' WHERE id = $1 AND state = 'open'";
 
 /// Questions that a pass ended.
@@ -40,32 +40,23 @@ impl Store {
     /// Ends the questions whose time is over, as a no, and the runs whose thread has had a later letter.
     pub async fn sweep_approvals(&self) -> Result<SweptApprovals> {
         let now = self.clock().now();
-        let expired: Vec<String> = db::query_scalar(EXPIRED_APPROVALS)
-            .bind(now.to_string())
-            .bind(SWEEP_MAX)
-            .fetch_all(self.readers())
-            .await?;
-        let overtaken: Vec<String> = db::query_scalar(OVERTAKEN_RUNS)
-            .bind(SWEEP_MAX)
-            .fetch_all(self.readers())
-            .await?;
+        let expired: Vec<String> = self.all(EXPIRED_APPROVALS, (now, SWEEP_MAX)).await?;
+        let overtaken: Vec<String> = self.all(OVERTAKEN_RUNS, SWEEP_MAX).await?;
         if expired.is_empty() && overtaken.is_empty() {
             return Ok(SweptApprovals::default());
         }
         let clock = self.clock().clone();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                for id in &expired {
-                    let step = clock.new_id();
-                    decide(conn, id, &end_of_time(), (now, &step)).await?;
-                }
-                for run in &overtaken {
-                    overtake(conn, run, clock.as_ref()).await?;
-                }
-                Ok(SweptApprovals {
-                    expired: expired.len(),
-                    overtaken: overtaken.len(),
-                })
+        transact!(self, Scope::Engine, |conn| {
+            for id in &expired {
+                let step = clock.new_id();
+                decide(conn, id, &end_of_time(), (now, &step)).await?;
+            }
+            for run in &overtaken {
+                overtake(conn, run, clock.as_ref()).await?;
+            }
+            Ok(SweptApprovals {
+                expired: expired.len(),
+                overtaken: overtaken.len(),
             })
         })
         .await
@@ -84,43 +75,42 @@ fn end_of_time() -> NewDecision {
 }
 
 async fn overtake(conn: &mut Connection, run: &str, clock: &dyn Clock) -> Result<()> {
-    let end = db::query(END_OVERTAKEN)
-        .bind(run)
-        .bind(clock.now().to_string());
-    if end.execute(&mut *conn).await?.rows_affected() > 0 {
+    if conn.exec(END_OVERTAKEN, (run, clock.now())).await? > 0 {
         end_open(conn, run, "superseded", clock).await?;
     }
     Ok(())
 }
 
 /// Ends the open questions of a run that does not go on, and gives their calls a result.
-pub(in crate::store) async fn end_open(
+pub async fn end_open(
     conn: &mut Connection,
     run: &str,
     state: &'static str,
     clock: &dyn Clock,
 ) -> Result<()> {
     let now: Timestamp = clock.now();
-    let open = db::query(OPEN_OF_RUN)
-        .bind(run)
-        .fetch_all(&mut *conn)
-        .await?;
+    let open = conn.rows(OPEN_OF_RUN, run).await?;
     for row in &open {
-        let end = db::query(END_OPEN).bind(row.get::<&str>("id"));
-        let end = end.bind(now.to_string()).bind(state);
-        end.execute(&mut *conn).await?;
+        conn.exec(END_OPEN, (row.get::<&str>("id"), now, state))
+            .await?;
         if !row.get::<bool>("parks") {
             continue;
         }
         let tool: &str = row.get("tool");
         let error = json!({ "code": format!("approval_{state}"), "message": "not done: its run ended before its owner had decided" });
         let payload = json!({ "ok": false, "tool": tool, "error": error }).to_string();
-        let close = db::query(CLOSE_CALL)
-            .bind(clock.new_id())
-            .bind(run)
-            .bind(row.get::<&str>("call_id"));
-        let close = close.bind(payload).bind(now.to_string());
-        close.execute(&mut *conn).await?;
+
+        conn.exec(
+            CLOSE_CALL,
+            (
+                clock.new_id(),
+                run,
+                row.get::<&str>("call_id"),
+                payload,
+                now,
+            ),
+        )
+        .await?;
     }
     Ok(())
 }

@@ -106,17 +106,15 @@ async fn wrong(
 ) -> std::result::Result<(), db::Error> {
     let mut after = String::new();
     loop {
-        let piece = db::query_scalar::<Option<String>>(hashed.piece).bind(&after);
-        let Some(last) = piece
-            .fetch_one(&mut *conn)
+        let Some(last) = conn
+            .one::<Option<String>>(hashed.piece, &after)
             .await?
             .filter(|last| *last > after)
         else {
             return Ok(());
         };
         let mut rows = db::query(hashed.rows)
-            .bind(&after)
-            .bind(&last)
+            .bind((&after, &last))
             .fetch(&mut *conn);
         let mut unpacker = Unpacker::default();
         while let Some(row) = rows.try_next().await? {

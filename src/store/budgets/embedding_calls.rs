@@ -6,7 +6,7 @@ use crate::store::budgets::engine_grants;
 use crate::store::budgets::engine_parts::part_of;
 use crate::store::budgets::money::{Billing, CallReservation, accounts_json, is_paid};
 use crate::store::budgets::usage_row::UsageRow;
-use crate::store::db::{self, Connection, Scope, Sql};
+use crate::store::db::{Connection, Scope, Sql};
 use crate::store::postgres::lock::ACCOUNTS_OF_EMBEDDING_CALL;
 use crate::store::search::embedded::{NewLetterVector, store_vectors};
 use crate::store::{PersonaStore, Result, Store, StoreError};
@@ -45,7 +45,7 @@ pub struct NewEmbeddingCall {
 }
 
 /// Increases first and checks then, as [`super::money::RESERVE`]; a caller that gets a row rolls back.
-pub(in crate::store) const OPEN_EMBEDDING_CALL: &str = "
+const OPEN_EMBEDDING_CALL: &str = "
     INSERT INTO budget_accounts (scope, owner, period, reserved_micros, reserved_tokens)
       SELECT value ->> 'scope', value ->> 'owner', value ->> 'period', $8, $9 FROM jsonb_each($10) WHERE true
       ORDER BY 1, 2, 3
@@ -68,7 +68,7 @@ pub(in crate::store) const OPEN_EMBEDDING_CALL: &str = "
     WHERE a.spent_micros + a.reserved_micros > a.micros_max OR a.spent_tokens + a.reserved_tokens > a.tokens_max
     ORDER BY held LIMIT 1";
 /// `$2`: its tokens; `$3`: its cost, or NULL to keep the reservation as spent.
-pub(in crate::store) const FINISH_EMBEDDING_CALL: &str = "
+const FINISH_EMBEDDING_CALL: &str = "
     UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,
       spent_micros = spent_micros + coalesce($3, w.micros), spent_tokens = spent_tokens + $2
     FROM (SELECT c.held_micros AS micros, c.tokens, p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
@@ -79,7 +79,7 @@ pub(in crate::store) const FINISH_EMBEDDING_CALL: &str = "
       price_version = $6, held_micros = CASE WHEN $3 IS NULL THEN held_micros END
     WHERE id = $1 AND state = 'open'";
 /// A failed call: `$2` is 1 when it may be billed nevertheless; else nothing of it stays.
-pub(in crate::store) const LOSE_EMBEDDING_CALL: &str = "
+const LOSE_EMBEDDING_CALL: &str = "
     UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,
       spent_micros = spent_micros + w.micros * $2, spent_tokens = spent_tokens + w.tokens * $2
     FROM (SELECT c.held_micros AS micros, c.tokens, p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
@@ -92,7 +92,7 @@ static FINISH_LOCKED: LazyLock<Sql> =
     LazyLock::new(|| Sql::preceded_on_postgres(ACCOUNTS_OF_EMBEDDING_CALL, FINISH_EMBEDDING_CALL));
 static LOSE_LOCKED: LazyLock<Sql> =
     LazyLock::new(|| Sql::preceded_on_postgres(ACCOUNTS_OF_EMBEDDING_CALL, LOSE_EMBEDDING_CALL));
-pub(in crate::store) const OPEN_EMBEDDING_CALLS: &str = "SELECT id FROM embedding_calls WHERE state = 'open' AND epoch NOT IN (SELECT epoch FROM nodes)";
+const OPEN_EMBEDDING_CALLS: &str = "SELECT id FROM embedding_calls WHERE state = 'open' AND epoch NOT IN (SELECT epoch FROM nodes)";
 
 impl Store {
     /// Commits that a call is about to be made, with its reservation.
@@ -112,30 +112,33 @@ impl Store {
     async fn write_open_call(&self, call: &Arc<NewEmbeddingCall>, is_granting: bool) -> Result<()> {
         let (epoch, now) = (self.epoch(), self.clock().now().to_string());
         let call = call.clone();
-        let write = self.write(Scope::persona(&call.persona), move |conn| {
-            Box::pin(async move {
-                if is_granting {
-                    engine_grants::lock(conn).await?;
-                    engine_grants::grant(conn, &call.id, &call.reservation).await?;
-                }
-                let part = part_of(conn, &call.id);
-                let open = db::query(OPEN_EMBEDDING_CALL)
-                    .bind(&call.id)
-                    .bind(call.persona.as_str())
-                    .bind(call.purpose.as_str())
-                    .bind(call.run.as_ref().map(RunId::as_str))
-                    .bind(&call.provider)
-                    .bind(&call.model)
-                    .bind(crate::store::sql::to_i64(call.texts))
-                    .bind(call.reservation.micros)
-                    .bind(call.reservation.tokens)
-                    .bind(accounts_json(&call.reservation, part))
-                    .bind(call.reservation.day())
-                    .bind(now)
-                    .bind(epoch);
-                let overdrawn = open.fetch_optional(conn).await?;
-                is_paid(overdrawn.as_ref(), &call.reservation)
-            })
+        let write = transact!(self, Scope::persona(&call.persona), |conn| {
+            if is_granting {
+                engine_grants::lock(conn).await?;
+                engine_grants::grant(conn, &call.id, &call.reservation).await?;
+            }
+            let part = part_of(conn, &call.id);
+            let overdrawn = conn
+                .maybe_row(
+                    OPEN_EMBEDDING_CALL,
+                    (
+                        &call.id,
+                        &call.persona,
+                        &call.purpose,
+                        &call.run,
+                        &call.provider,
+                        &call.model,
+                        crate::store::sql::to_i64(call.texts),
+                        call.reservation.micros,
+                        call.reservation.tokens,
+                        accounts_json(&call.reservation, part),
+                        call.reservation.day(),
+                        now,
+                        epoch,
+                    ),
+                )
+                .await?;
+            is_paid(overdrawn.as_ref(), &call.reservation)
         });
         write.await
     }
@@ -143,8 +146,8 @@ impl Store {
     /// Settles an answered call.
     pub async fn finish_embedding_call(&self, id: &str, line: UsageLine) -> Result<()> {
         let id = id.to_owned();
-        self.write(Scope::persona_of("embedding_calls", &id), move |conn| {
-            Box::pin(async move { finish(conn, &id, &line).await })
+        transact!(self, Scope::persona_of("embedding_calls", &id), |conn| {
+            finish(conn, &id, &line).await
         })
         .await
     }
@@ -152,8 +155,8 @@ impl Store {
     /// Settles a failed call.
     pub async fn lose_embedding_call(&self, id: &str, billing: Billing) -> Result<()> {
         let id = id.to_owned();
-        self.write(Scope::persona_of("embedding_calls", &id), move |conn| {
-            Box::pin(async move { lose(conn, &id, billing).await })
+        transact!(self, Scope::persona_of("embedding_calls", &id), |conn| {
+            lose(conn, &id, billing).await
         })
         .await
     }
@@ -169,11 +172,9 @@ impl PersonaStore {
         vectors: Vec<NewLetterVector>,
     ) -> Result<()> {
         let (id, persona, model) = (id.to_owned(), self.persona.clone(), model.to_owned());
-        let write = self.write(move |conn| {
-            Box::pin(async move {
-                finish(conn, &id, &line).await?;
-                store_vectors(conn, &persona, &model, &vectors).await
-            })
+        let write = transact!(self, |conn| {
+            finish(conn, &id, &line).await?;
+            store_vectors(conn, &persona, &model, &vectors).await
         });
         write.await
     }
@@ -181,32 +182,35 @@ impl PersonaStore {
 
 async fn finish(conn: &mut Connection, id: &str, line: &UsageLine) -> Result<()> {
     let usage = UsageRow::from(line.usage);
-    let finish = db::query(&FINISH_LOCKED)
-        .bind(id)
-        .bind(usage.total())
-        .bind(usage.cost)
-        .bind(i64::from(line.usage.estimated))
-        .bind(CostSource::as_str(line.source))
-        .bind(&line.price_version);
-    finish.execute(conn).await?;
+
+    conn.exec(
+        &FINISH_LOCKED,
+        (
+            id,
+            usage.total(),
+            usage.cost,
+            i64::from(line.usage.estimated),
+            CostSource::as_str(line.source),
+            &line.price_version,
+        ),
+    )
+    .await?;
     Ok(())
 }
 
 async fn lose(conn: &mut Connection, id: &str, billing: Billing) -> Result<()> {
-    let lose = db::query(&LOSE_LOCKED).bind(id);
-    lose.bind(i64::from(billing == Billing::Unknown))
-        .execute(conn)
+    conn.exec(&LOSE_LOCKED, (id, i64::from(billing == Billing::Unknown)))
         .await?;
     Ok(())
 }
 
 /// Books every call of an engine that is gone as spent.
-pub(in crate::store) async fn recover(conn: &mut Connection) -> Result<()> {
-    let open: Vec<String> = db::query_scalar(OPEN_EMBEDDING_CALLS)
-        .fetch_all(&mut *conn)
-        .await?;
+pub async fn recover(conn: &mut Connection) -> Result<()> {
+    let open: Vec<String> = conn.all(OPEN_EMBEDDING_CALLS, ()).await?;
     for id in open {
         lose(conn, &id, Billing::Unknown).await?;
     }
     Ok(())
 }
+
+text_column!(EmbeddingPurpose;);

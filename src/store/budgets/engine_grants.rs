@@ -7,8 +7,8 @@
 
 use crate::domain::{Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope};
 use crate::store::budgets::engine_parts::{PARTS, owners, part_of};
-use crate::store::budgets::money::{BudgetExhausted, CallReservation, state};
-use crate::store::db::{self, Connection};
+use crate::store::budgets::money::{BudgetExhausted, CallReservation};
+use crate::store::db::Connection;
 use crate::store::postgres::lock::{GRANTS, LOCK_GRANTS};
 use crate::store::sql::json_list;
 use crate::store::{Result, StoreError};
@@ -31,11 +31,8 @@ static GRANT: &str = "
     WHERE budget_accounts.scope = 'engine' AND budget_accounts.owner = g.value ->> 'owner' AND budget_accounts.period = $4";
 
 /// Locks the grants for the transaction; the first statement of one that calls [`grant`].
-pub(in crate::store) async fn lock(conn: &mut Connection) -> Result<()> {
-    db::query(LOCK_GRANTS)
-        .bind(i64::from(GRANTS))
-        .execute(conn)
-        .await?;
+pub async fn lock(conn: &mut Connection) -> Result<()> {
+    conn.exec(LOCK_GRANTS, i64::from(GRANTS)).await?;
     Ok(())
 }
 
@@ -43,11 +40,7 @@ pub(in crate::store) async fn lock(conn: &mut Connection) -> Result<()> {
 /// or no bound, there is nothing to grant.
 ///
 /// Errors: [`StoreError::BudgetExhausted`] where the whole account cannot pay the call.
-pub(in crate::store) async fn grant(
-    conn: &mut Connection,
-    id: &str,
-    reservation: &CallReservation,
-) -> Result<()> {
+pub async fn grant(conn: &mut Connection, id: &str, reservation: &CallReservation) -> Result<()> {
     let own = part_of(conn, id);
     let accounts: Vec<&BudgetAccount> = reservation
         .accounts
@@ -59,29 +52,32 @@ pub(in crate::store) async fn grant(
         return Ok(());
     }
     let periods = json_list(accounts.iter().map(|account| account.id.period.as_str()));
-    let make = db::query(MAKE_PARTS)
-        .bind(json_list(PARTS.into_iter()))
-        .bind(&periods);
-    make.execute(&mut *conn).await?;
-    let lock = db::query(LOCK_PARTS).bind(owners()).bind(&periods);
-    let rows = lock.fetch_all(&mut *conn).await?;
+
+    conn.exec(MAKE_PARTS, (json_list(PARTS.into_iter()), &periods))
+        .await?;
+    let rows = conn.rows(LOCK_PARTS, (owners(), &periods)).await?;
     for account in accounts {
         let parts: Vec<(&str, BudgetBalance)> = rows
             .iter()
             .filter(|row| row.get::<&str>("period") == account.id.period)
-            .map(|row| (row.get("owner"), state(row)))
-            .collect();
+            .map(|row| Ok((row.get("owner"), row.to()?)))
+            .collect::<Result<_>>()?;
         let sum = sum_of(&parts);
         let Some(shares) = shares(account, sum, reservation) else {
             let empty = exhausted(account, sum, reservation);
             return Err(StoreError::BudgetExhausted(Box::new(empty)));
         };
-        let grant = db::query(GRANT)
-            .bind(grants(&parts, shares, (own, reservation)).to_string())
-            .bind(account.cost_micros_max.map(|bound| bound.value))
-            .bind(account.tokens_max.map(|bound| bound.value))
-            .bind(&account.id.period);
-        grant.execute(&mut *conn).await?;
+
+        conn.exec(
+            GRANT,
+            (
+                grants(&parts, shares, (own, reservation)).to_string(),
+                account.cost_micros_max.map(|bound| bound.value),
+                account.tokens_max.map(|bound| bound.value),
+                &account.id.period,
+            ),
+        )
+        .await?;
     }
     Ok(())
 }

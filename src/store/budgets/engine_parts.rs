@@ -4,21 +4,21 @@
 //! call before, on whatever node; so it is divided, and a call changes the part that the last digit of an id names.
 
 use crate::store::Result;
-use crate::store::db::{self, Connection};
+use crate::store::db::Connection;
 use crate::store::sql::json_list;
 
 /// Names of the parts; a part is the owner of its row.
-pub(in crate::store) const PARTS: [&str; 16] = [
+pub const PARTS: [&str; 16] = [
     "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e", "f",
 ];
 
 /// Balance of the engine's account, whole or in parts.
-pub(in crate::store) const ENGINE_ACCOUNT: &str = "
+pub const ENGINE_ACCOUNT: &str = "
     SELECT coalesce(sum(spent_micros), 0) AS spent_micros, coalesce(sum(reserved_micros), 0) AS reserved_micros,
       coalesce(sum(spent_tokens), 0) AS spent_tokens, coalesce(sum(reserved_tokens), 0) AS reserved_tokens
     FROM budget_accounts WHERE scope = 'engine' AND owner IN (SELECT value FROM json_each($1)) AND period = $2";
 /// One row again, in a database that was moved to SQLite, when no call is open.
-pub(in crate::store) const JOIN_PARTS: &str = "
+const JOIN_PARTS: &str = "
     INSERT INTO budget_accounts (scope, owner, period, spent_micros, reserved_micros, spent_tokens, reserved_tokens)
       SELECT 'engine', '', period, sum(spent_micros), sum(reserved_micros), sum(spent_tokens), sum(reserved_tokens)
       FROM budget_accounts WHERE scope = 'engine' AND owner <> '' GROUP BY period
@@ -31,7 +31,7 @@ pub(in crate::store) const JOIN_PARTS: &str = "
 
 /// Returns the owner of the engine's account for calls of a run, or for a call with an id of its own: empty on SQLite,
 /// where nobody else writes at the same time.
-pub(in crate::store) fn part_of(conn: &Connection, id: &str) -> &'static str {
+pub fn part_of(conn: &Connection, id: &str) -> &'static str {
     match conn {
         Connection::Sqlite(_) => "",
         Connection::Postgres(_) => {
@@ -43,14 +43,14 @@ pub(in crate::store) fn part_of(conn: &Connection, id: &str) -> &'static str {
 }
 
 /// Returns all owners of the engine's account, as a JSON list.
-pub(in crate::store) fn owners() -> String {
+pub fn owners() -> String {
     json_list([""].into_iter().chain(PARTS))
 }
 
 /// Makes the engine's account one row again on SQLite, where no call is open.
-pub(in crate::store) async fn join(conn: &mut Connection) -> Result<()> {
+pub async fn join(conn: &mut Connection) -> Result<()> {
     if matches!(conn, Connection::Sqlite(_)) {
-        db::query(JOIN_PARTS).execute(conn).await?;
+        conn.exec(JOIN_PARTS, ()).await?;
     }
     Ok(())
 }

@@ -7,11 +7,11 @@
 //!
 //! Not here: what a call may cost at most, and what a run does without money (`runs/budget`).
 
-pub(in crate::store) mod usage_row;
-pub(in crate::store) mod engine_parts;
-pub(in crate::store) mod money;
-pub(in crate::store) mod engine_grants;
-pub(in crate::store) mod usage;
-pub(in crate::store) mod embedding_calls;
-pub(in crate::store) mod account_lines;
-pub(in crate::store) mod exhausted_notice;
+pub mod usage_row;
+pub mod engine_parts;
+pub mod money;
+pub mod engine_grants;
+pub mod usage;
+pub mod embedding_calls;
+pub mod account_lines;
+pub mod exhausted_notice;

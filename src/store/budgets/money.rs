@@ -6,12 +6,12 @@
 //! never comes back keeps its reservation: the provider may bill it.
 
 use crate::domain::{
-    Allowance, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, RunId, ThreadBudget,
-    ThreadId, UsageLine,
+    Allowance, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, ThreadBudget, ThreadId,
+    UsageLine,
 };
 use crate::store::budgets::engine_parts::{ENGINE_ACCOUNT, owners, part_of};
 use crate::store::budgets::usage_row::UsageRow;
-use crate::store::db::{self, Connection, Query, Row, Scope, Sql};
+use crate::store::db::{Arguments, Connection, Row, Scope, Sql};
 use crate::store::postgres::lock::ACCOUNTS_OF_CALL;
 use crate::store::{Result, Store, StoreError};
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ pub enum Billing {
 /// budget account, first an account that is overdrawn even without the reservations of other calls.
 /// A budget account without an owner is that of the run's current thread; its earlier thread may
 /// have been folded into it. The bound of a part of the engine's account is its grant.
-pub(in crate::store) const RESERVE: &str = "
+pub const RESERVE: &str = "
     INSERT INTO budget_accounts (scope, owner, period, reserved_micros, reserved_tokens)
       SELECT value ->> 'scope', coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)),
         value ->> 'period', $6, $7 FROM jsonb_each($4) WHERE true
@@ -105,7 +105,7 @@ pub(in crate::store) const RESERVE: &str = "
     ORDER BY held LIMIT 1";
 /// Ledger rows of an answered call, and the budget_accounts: `$5` is its cost, or NULL to keep the
 /// reservation.
-pub(in crate::store) const FINISH: &str = "
+const FINISH: &str = "
     INSERT INTO usage_ledger (run_id, turn_index, attempt, model, persona_id, provider, state, input_tokens,
       cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_micros, cost_source,
       price_version, held_micros, day, created_at)
@@ -124,7 +124,7 @@ pub(in crate::store) const FINISH: &str = "
     WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
     DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
 /// A failed call: `$4` is 1 when it may be billed nevertheless.
-pub(in crate::store) const LOSE: &str = "
+const LOSE: &str = "
     INSERT INTO usage_ledger (run_id, turn_index, attempt, model, persona_id, provider, state, input_tokens,
       cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_source, held_micros, day,
       created_at)
@@ -141,35 +141,34 @@ pub(in crate::store) const LOSE: &str = "
     WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
     DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
 /// With the accounts locked before, where others write at the same time.
-pub(in crate::store) static FINISH_LOCKED: LazyLock<Sql> =
+pub static FINISH_LOCKED: LazyLock<Sql> =
     LazyLock::new(|| Sql::preceded_on_postgres(ACCOUNTS_OF_CALL, FINISH));
 static LOSE_LOCKED: LazyLock<Sql> =
     LazyLock::new(|| Sql::preceded_on_postgres(ACCOUNTS_OF_CALL, LOSE));
-pub(in crate::store) const OPEN_CALLS: &str =
+pub const OPEN_CALLS: &str =
     "SELECT run_id, turn_index, attempt FROM budget_reservations b WHERE NOT EXISTS (SELECT 1 FROM runs r
        WHERE r.id = b.run_id AND r.state = 'running' AND r.epoch IN (SELECT epoch FROM nodes))";
-pub(in crate::store) const OPEN_CALLS_OF_RUN: &str = "
+const OPEN_CALLS_OF_RUN: &str = "
     SELECT turn_index, attempt FROM budget_reservations WHERE run_id = $1";
 /// Every engine wakes the runs that wait for a budget account or a file at its start, and at a reload: bounds and files may
 /// differ. The first condition is the one of the index `runs_open`.
-pub(in crate::store) const WAKE_WAITING: &str = "
+pub const WAKE_WAITING: &str = "
     UPDATE runs SET next_attempt_at = NULL
     WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') AND state = 'waiting_retry'
       AND error_class IN ('budget', 'config')";
-pub(in crate::store) const WAKE_WAITING_OF_THREAD: &str = "
+const WAKE_WAITING_OF_THREAD: &str = "
     UPDATE runs SET next_attempt_at = NULL
     WHERE thread_id = $1 AND state = 'waiting_retry' AND error_class = 'budget'";
-pub(in crate::store) const SET_THREAD_BUDGET: &str = "
+const SET_THREAD_BUDGET: &str = "
     INSERT INTO thread_budgets (thread_id, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max)
     VALUES ($1, $2, $3, $4, $5) ON CONFLICT (thread_id) DO UPDATE SET run_micros_max = $2, run_tokens_max = $3,
       day_micros_max = $4, day_tokens_max = $5";
-pub(in crate::store) const CLEAR_THREAD_BUDGET: &str =
-    "DELETE FROM thread_budgets WHERE thread_id = $1";
-pub(in crate::store) const THREAD_BUDGET: &str = "
+const CLEAR_THREAD_BUDGET: &str = "DELETE FROM thread_budgets WHERE thread_id = $1";
+const THREAD_BUDGET: &str = "
     SELECT run_micros_max, run_tokens_max, day_micros_max, day_tokens_max FROM thread_budgets WHERE thread_id = $1";
 /// Of two budgets the tighter holds, and the spending of both threads counts; calls in flight
 /// settle with the thread that stays.
-pub(in crate::store) const FOLD_MONEY: &str = "
+pub const FOLD_MONEY: &str = "
     INSERT INTO thread_budgets (thread_id, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max)
       SELECT $2, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max FROM thread_budgets
       WHERE thread_id = $1
@@ -194,24 +193,31 @@ pub(in crate::store) const FOLD_MONEY: &str = "
     DELETE FROM budget_accounts WHERE scope = 'thread' AND owner = $1;
     UPDATE budget_reservations SET accounts_json = replace(accounts_json, json_quote($1), json_quote($2))
     WHERE instr(accounts_json, json_quote($1)) > 0";
-pub(in crate::store) const ACCOUNT: &str = "
+const ACCOUNT: &str = "
     SELECT spent_micros, reserved_micros, spent_tokens, reserved_tokens FROM budget_accounts
     WHERE scope = $1 AND owner = $2 AND period = $3";
 
-/// Binds the parameters of [`RESERVE`].
-pub(in crate::store) fn with_reservation(
-    reserve: Query,
-    (run, turn_index, attempt): (&str, u32, u32),
-    (reservation, part): (&CallReservation, &str),
-) -> Query {
-    let reserve = reserve.bind(run).bind(turn_index).bind(attempt);
-    let (accounts, day) = (accounts_json(reservation, part), reservation.day());
-    let reserve = reserve.bind(accounts).bind(day);
-    reserve.bind(reservation.micros).bind(reservation.tokens)
+/// Returns the values of [`RESERVE`].
+pub fn reservation_values(
+    run: &str,
+    turn_index: u32,
+    attempt: u32,
+    reservation: &CallReservation,
+    part: &str,
+) -> impl Arguments {
+    (
+        run,
+        turn_index,
+        attempt,
+        accounts_json(reservation, part),
+        reservation.day(),
+        reservation.micros,
+        reservation.tokens,
+    )
 }
 
 /// Returns the accounts of a reservation with their bounds; that of the engine is a part.
-pub(in crate::store) fn accounts_json(reservation: &CallReservation, part: &str) -> String {
+pub fn accounts_json(reservation: &CallReservation, part: &str) -> String {
     let accounts = reservation.accounts.iter().map(|account| {
         let owner = match account.id.scope {
             BudgetScope::Thread => None,
@@ -233,27 +239,22 @@ pub(in crate::store) fn accounts_json(reservation: &CallReservation, part: &str)
 
 /// Reserves the maximum cost of a call, inside the transaction that begins it. Errors:
 /// [`StoreError::BudgetExhausted`], and then the whole transaction must be rolled back.
-pub(in crate::store) async fn reserve(
+pub async fn reserve(
     conn: &mut Connection,
-    (run, turn_index, attempt): (&RunId, u32, u32),
+    run: &str,
+    turn_index: u32,
+    attempt: u32,
     reservation: &CallReservation,
 ) -> Result<()> {
-    let part = part_of(conn, run.as_str());
-    let reserve = with_reservation(
-        db::query(RESERVE),
-        (run.as_str(), turn_index, attempt),
-        (reservation, part),
-    );
-    is_paid(reserve.fetch_optional(conn).await?.as_ref(), reservation)
+    let part = part_of(conn, run);
+    let values = reservation_values(run, turn_index, attempt, reservation, part);
+    is_paid(conn.maybe_row(RESERVE, values).await?.as_ref(), reservation)
 }
 
 /// Refuses a call for which [`RESERVE`] returned a row; the whole transaction must be rolled back.
 ///
 /// Errors: [`StoreError::BudgetExhausted`].
-pub(in crate::store) fn is_paid(
-    overdrawn: Option<&Row>,
-    reservation: &CallReservation,
-) -> Result<()> {
+pub fn is_paid(overdrawn: Option<&Row>, reservation: &CallReservation) -> Result<()> {
     match overdrawn {
         None => Ok(()),
         Some(row) => Err(StoreError::BudgetExhausted(Box::new(budget_exhausted(
@@ -264,16 +265,13 @@ pub(in crate::store) fn is_paid(
 }
 
 fn budget_exhausted(row: &Row, reservation: &CallReservation) -> Result<BudgetExhausted> {
-    let unreadable = || StoreError::Unreadable {
-        what: "scope of a budget account",
-    };
     Ok(BudgetExhausted {
         account: BudgetAccountId {
-            scope: BudgetScope::parse(row.get("scope")).ok_or_else(unreadable)?,
+            scope: row.try_get("scope")?,
             owner: row.get("owner"),
             period: row.get("period"),
         },
-        state: state(row),
+        state: row.to()?,
         cost_micros_max: row.get("micros_max"),
         tokens_max: row.get("tokens_max"),
         micros: reservation.micros,
@@ -282,23 +280,21 @@ fn budget_exhausted(row: &Row, reservation: &CallReservation) -> Result<BudgetEx
     })
 }
 
-/// Reads the balance of an account.
-pub(in crate::store) fn state(row: &Row) -> BudgetBalance {
-    BudgetBalance {
-        spent_micros: row.get("spent_micros"),
-        reserved_micros: row.get("reserved_micros"),
-        spent_tokens: row.get("spent_tokens"),
-        reserved_tokens: row.get("reserved_tokens"),
-    }
-}
+from_row!(BudgetBalance {
+    spent_micros,
+    reserved_micros,
+    spent_tokens,
+    reserved_tokens
+});
 
-/// Binds the parameters of [`FINISH`]: a row for each model, and the budget_accounts.
-pub(in crate::store) fn with_lines(
-    finish: Query,
-    (run, turn_index, attempt): (&str, u32, u32),
+/// Returns the values of [`FINISH`]: a row for each model, and the budget_accounts.
+pub fn line_values(
+    run: &str,
+    turn_index: u32,
+    attempt: u32,
     lines: &[UsageLine],
     now: &str,
-) -> Query {
+) -> impl Arguments {
     let rows: Vec<(&UsageLine, UsageRow)> = lines
         .iter()
         .map(|line| (line, UsageRow::from(line.usage)))
@@ -307,75 +303,53 @@ pub(in crate::store) fn with_lines(
     // One model without a price makes the cost of the call unknown.
     let cost: Option<i64> = rows.iter().map(|(_, row)| row.cost).sum();
     let ledger = Value::from_iter(rows.iter().map(|(line, row)| row.ledger_line(line)));
-    let finish = finish.bind(run).bind(turn_index).bind(attempt);
-    finish
-        .bind(ledger.to_string())
-        .bind(cost)
-        .bind(tokens)
-        .bind(now)
+    (run, turn_index, attempt, ledger, cost, tokens, now)
 }
 
 /// Books an answered call.
-pub(in crate::store) async fn finish(
+pub async fn finish(
     conn: &mut Connection,
-    (run, turn_index, attempt): (&RunId, u32, u32),
+    run: &str,
+    turn_index: u32,
+    attempt: u32,
     lines: &[UsageLine],
     now: &str,
 ) -> Result<()> {
-    let finish = with_lines(
-        db::query(&FINISH_LOCKED),
-        (run.as_str(), turn_index, attempt),
-        lines,
-        now,
-    );
-    finish.execute(conn).await?;
+    let values = line_values(run, turn_index, attempt, lines, now);
+    conn.exec(&FINISH_LOCKED, values).await?;
     Ok(())
 }
 
 /// Books a failed call.
-pub(in crate::store) async fn lose(
+pub async fn lose(
     conn: &mut Connection,
-    (run, turn_index, attempt): (&str, u32, u32),
+    run: &str,
+    turn_index: u32,
+    attempt: u32,
     billing: Billing,
     now: &str,
 ) -> Result<()> {
-    let lose = db::query(&LOSE_LOCKED)
-        .bind(run)
-        .bind(turn_index)
-        .bind(attempt);
-    lose.bind(i64::from(billing == Billing::Unknown))
-        .bind(now)
-        .execute(conn)
+    let is_unknown = i64::from(billing == Billing::Unknown);
+    conn.exec(&LOSE_LOCKED, (run, turn_index, attempt, is_unknown, now))
         .await?;
     Ok(())
 }
 
 /// Books the open calls of a run: its engine could not store their end, or was stopped.
-pub(in crate::store) async fn leave(conn: &mut Connection, run: &str, now: &str) -> Result<()> {
-    for row in db::query(OPEN_CALLS_OF_RUN)
-        .bind(run)
-        .fetch_all(&mut *conn)
-        .await?
-    {
-        lose(
-            conn,
-            (run, row.get("turn_index"), row.get("attempt")),
-            Billing::Unknown,
-            now,
-        )
-        .await?;
+pub async fn leave(conn: &mut Connection, run: &str, now: &str) -> Result<()> {
+    for (turn_index, attempt) in conn.all(OPEN_CALLS_OF_RUN, run).await? {
+        lose(conn, run, turn_index, attempt, Billing::Unknown, now).await?;
     }
     Ok(())
 }
 
 /// Books every call of an engine that is gone as spent, and wakes runs that wait for a budget or a file.
-pub(in crate::store) async fn recover(conn: &mut Connection, now: &str) -> Result<()> {
-    for row in db::query(OPEN_CALLS).fetch_all(&mut *conn).await? {
-        let (run, turn_index, attempt): (String, u32, u32) =
-            (row.get("run_id"), row.get("turn_index"), row.get("attempt"));
-        lose(conn, (&run, turn_index, attempt), Billing::Unknown, now).await?;
+pub async fn recover(conn: &mut Connection, now: &str) -> Result<()> {
+    let open: Vec<(String, u32, u32)> = conn.all(OPEN_CALLS, ()).await?;
+    for (run, turn_index, attempt) in open {
+        lose(conn, &run, turn_index, attempt, Billing::Unknown, now).await?;
     }
-    db::query(WAKE_WAITING).execute(conn).await?;
+    conn.exec(WAKE_WAITING, ()).await?;
     Ok(())
 }
 
@@ -383,25 +357,15 @@ impl Store {
     /// Returns the current balance of a budget account.
     pub async fn account(&self, account: &BudgetAccountId) -> Result<BudgetBalance> {
         if account.scope == BudgetScope::Engine {
-            let sums = db::query(ENGINE_ACCOUNT)
-                .bind(owners())
-                .bind(&account.period);
-            return Ok(state(&sums.fetch_one(self.readers()).await?));
+            return self.one(ENGINE_ACCOUNT, (owners(), &account.period)).await;
         }
-        let row = db::query(ACCOUNT)
-            .bind(account.scope.as_str())
-            .bind(&account.owner)
-            .bind(&account.period);
-        let row = row.fetch_optional(self.readers()).await?;
-        Ok(row.as_ref().map(state).unwrap_or_default())
+        let values = (&account.scope, &account.owner, &account.period);
+        Ok(self.maybe(ACCOUNT, values).await?.unwrap_or_default())
     }
 
     /// Returns an operator's bounds for a thread.
     pub async fn thread_budget(&self, thread: &ThreadId) -> Result<ThreadBudget> {
-        let row = db::query(THREAD_BUDGET)
-            .bind(thread.as_str())
-            .fetch_optional(self.readers())
-            .await?;
+        let row = self.maybe_row(THREAD_BUDGET, thread).await?;
         Ok(row.map_or_else(ThreadBudget::default, |row| {
             thread_budget([
                 row.get("run_micros_max"),
@@ -419,31 +383,28 @@ impl Store {
         budget: Option<ThreadBudget>,
     ) -> Result<()> {
         let thread = thread.clone();
-        self.write(Scope::persona_of("threads", thread.as_str()), move |conn| {
-            Box::pin(async move {
-                let set = match budget {
-                    None => db::query(CLEAR_THREAD_BUDGET).bind(thread.as_str()),
-                    Some(ThreadBudget { run, day }) => db::query(SET_THREAD_BUDGET)
-                        .bind(thread.as_str())
-                        .bind(run.cost_micros_max)
-                        .bind(run.tokens_max)
-                        .bind(day.cost_micros_max)
-                        .bind(day.tokens_max),
+        transact!(
+            self,
+            Scope::persona_of("threads", thread.as_str()),
+            |conn| {
+                match budget {
+                    None => conn.exec(CLEAR_THREAD_BUDGET, &thread).await?,
+                    Some(ThreadBudget { run, day }) => {
+                        let run = (run.cost_micros_max, run.tokens_max);
+                        let day = (day.cost_micros_max, day.tokens_max);
+                        conn.exec(SET_THREAD_BUDGET, (&thread, run, day)).await?
+                    }
                 };
-                set.execute(&mut *conn).await?;
-                db::query(WAKE_WAITING_OF_THREAD)
-                    .bind(thread.as_str())
-                    .execute(conn)
-                    .await?;
+                conn.exec(WAKE_WAITING_OF_THREAD, thread).await?;
                 Ok(())
-            })
-        })
+            }
+        )
         .await
     }
 }
 
 /// The columns of `thread_budgets`, in their order.
-pub(in crate::store) fn thread_budget(
+pub fn thread_budget(
     [run_micros, run_tokens, day_micros, day_tokens]: [Option<i64>; 4],
 ) -> ThreadBudget {
     ThreadBudget {

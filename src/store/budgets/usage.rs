@@ -3,7 +3,6 @@
 use crate::domain::{PersonaId, ThreadId, Timestamp};
 use crate::store::Result;
 use crate::store::Store;
-use crate::store::db::{self, Row};
 use crate::store::sql::{persona_id, to_i64};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -85,11 +84,11 @@ pub enum UsageSince {
     Instant(Timestamp),
 }
 
-pub(in crate::store) const WITHOUT_ANSWER: &str =
+const WITHOUT_ANSWER: &str =
     "SELECT count(*) FROM runs WHERE stop_reason = 'no_answer' AND finished_at >= $1";
 
 /// Of both ledgers. A call for vectors outside of runs is of no thread and no run.
-pub(in crate::store) const USAGE: &str = "
+const USAGE: &str = "
     WITH calls AS (
       SELECT run_id || turn_index || '/' || attempt AS call, run_id, day, persona_id, provider, model, state, input_tokens,
         cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_micros, cost_source,
@@ -112,7 +111,7 @@ pub(in crate::store) const USAGE: &str = "
     GROUP BY what) AS sums
     ORDER BY CASE $2 WHEN 'day' THEN what END DESC, cost_micros DESC NULLS LAST, calls DESC, what LIMIT $3";
 /// The report of [`USAGE`] for whole days, except for threads and runs.
-pub(in crate::store) const USAGE_OF_DAYS: &str = "
+const USAGE_OF_DAYS: &str = "
     SELECT * FROM (SELECT CASE $2 WHEN 'day' THEN d.day WHEN 'persona' THEN d.persona_id WHEN 'model' THEN d.provider || '/' || d.model
         WHEN 'provider' THEN d.provider ELSE 'total' END AS what,
       sum(CASE $2 WHEN 'model' THEN d.lines ELSE d.calls END) AS calls,
@@ -124,14 +123,14 @@ pub(in crate::store) const USAGE_OF_DAYS: &str = "
     FROM usage_days d WHERE d.day >= $1
     GROUP BY what) AS sums
     ORDER BY CASE $2 WHEN 'day' THEN what END DESC, cost_micros DESC NULLS LAST, calls DESC, what LIMIT $3";
-pub(in crate::store) const THREADS_THAT_SPEND: &str = "
+const THREADS_THAT_SPEND: &str = "
     SELECT t.id, t.persona_id FROM threads t WHERE t.id IN (
       SELECT thread_id FROM thread_budgets
       UNION SELECT owner FROM (SELECT owner FROM budget_accounts WHERE scope = 'thread' AND period = $1
         ORDER BY spent_micros + reserved_micros DESC, spent_tokens DESC LIMIT $2) AS most)
     ORDER BY t.id";
 /// The first condition is the one of the index `runs_open`.
-pub(in crate::store) const WAITING_FOR_MONEY: &str = "
+const WAITING_FOR_MONEY: &str = "
     SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
       AND state = 'waiting_retry' AND error_class = 'budget'";
 
@@ -145,22 +144,18 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<UsageSum>> {
         let word = by.map_or("total", UsageBy::as_str);
-        let rows = match since {
+        match since {
             UsageSince::Day(day) if !matches!(by, Some(UsageBy::Thread | UsageBy::Run)) => {
-                let rows = db::query(USAGE_OF_DAYS).bind(day).bind(word);
-                rows.bind(to_i64(limit)).fetch_all(self.readers()).await?
+                self.all(USAGE_OF_DAYS, (day, word, limit)).await
             }
             since => {
                 let (instant, day) = match since {
                     UsageSince::Day(day) => (String::new(), day.as_str()),
                     UsageSince::Instant(instant) => (instant.to_string(), ""),
                 };
-                let rows = db::query(USAGE).bind(instant).bind(word);
-                let rows = rows.bind(to_i64(limit)).bind(day);
-                rows.fetch_all(self.readers()).await?
+                self.all(USAGE, (instant, word, limit, day)).await
             }
-        };
-        Ok(rows.iter().map(usage_sum).collect())
+        }
     }
 
     /// Returns one sum of all calls since then.
@@ -176,10 +171,9 @@ impl Store {
         period: &str,
         limit: usize,
     ) -> Result<Vec<(ThreadId, PersonaId)>> {
-        let rows = db::query(THREADS_THAT_SPEND)
-            .bind(period)
-            .bind(to_i64(limit));
-        let rows = rows.fetch_all(self.readers()).await?;
+        let rows = self
+            .rows(THREADS_THAT_SPEND, (period, to_i64(limit)))
+            .await?;
         rows.iter()
             .map(|row| Ok((ThreadId::new(row.get::<String>("id")), persona_id(row)?)))
             .collect()
@@ -187,41 +181,35 @@ impl Store {
 
     /// Counts the runs that ended without an answer on purpose since then.
     pub async fn runs_without_answer(&self, since: Timestamp) -> Result<i64> {
-        Ok(db::query_scalar(WITHOUT_ANSWER)
-            .bind(since.to_string())
-            .fetch_one(self.readers())
-            .await?)
+        self.one(WITHOUT_ANSWER, since).await
     }
 
     /// Counts the runs that wait until a budget account can pay.
     pub async fn runs_waiting_for_money(&self) -> Result<i64> {
-        Ok(db::query_scalar(WAITING_FOR_MONEY)
-            .fetch_one(self.readers())
-            .await?)
+        self.one(WAITING_FOR_MONEY, ()).await
     }
 }
 
-fn usage_sum(row: &Row) -> UsageSum {
-    let sources: Option<String> = row.get("sources");
-    let mut sources: Vec<String> = sources
-        .iter()
-        .flat_map(|list| list.split(','))
-        .map(str::to_owned)
-        .collect();
-    sources.sort();
-    UsageSum {
-        what: row.get("what"),
-        calls: row.get("calls"),
-        input_tokens: row.get("input_tokens"),
-        cache_read_tokens: row.get("cache_read_tokens"),
-        cache_write_tokens: row.get("cache_write_tokens"),
-        output_tokens: row.get("output_tokens"),
-        reasoning_tokens: row.get("reasoning_tokens"),
-        cost_micros: row.get("cost_micros"),
-        sources,
-        unknown_cost: row.get("unknown_cost"),
-        lost: row.get("lost"),
-        held_micros: row.get("held_micros"),
-        estimated: row.get("estimated"),
-    }
-}
+from_row!(|row| UsageSum {
+    what,
+    calls,
+    input_tokens,
+    cache_read_tokens,
+    cache_write_tokens,
+    output_tokens,
+    reasoning_tokens,
+    cost_micros,
+    sources: {
+        let sources = row.get::<Option<&str>>("sources").into_iter();
+        let mut sources: Vec<String> = sources
+            .flat_map(|list| list.split(','))
+            .map(str::to_owned)
+            .collect();
+        sources.sort();
+        sources
+    },
+    unknown_cost,
+    lost,
+    held_micros,
+    estimated
+});

@@ -1,10 +1,9 @@
 //! Usage of a call as the integers of its columns.
 
 use crate::domain::{TokenUsage, UsageLine};
-use crate::store::db::Row;
 
 /// Usage as SQLite integers.
-pub(in crate::store) struct UsageRow {
+pub struct UsageRow {
     pub input: i64,
     pub cache_read: i64,
     pub cache_write: i64,
@@ -48,17 +47,13 @@ impl From<TokenUsage> for UsageRow {
     }
 }
 
-/// Reads the usage columns of a run or of a turn.
-pub(in crate::store) fn usage(row: &Row) -> TokenUsage {
-    let count = |column: &str| row.get::<i64>(column).unsigned_abs();
-    TokenUsage {
-        input_tokens: count("input_tokens"),
-        cache_read_tokens: count("cache_read_tokens"),
-        cache_write_tokens: count("cache_write_tokens"),
-        output_tokens: count("output_tokens"),
-        reasoning_tokens: count("reasoning_tokens"),
-        cost_micros: row.get("cost_micros"),
-        // The ledger says it of each model's line.
-        estimated: false,
-    }
-}
+from_row!(|row| TokenUsage {
+    input_tokens,
+    cache_read_tokens,
+    cache_write_tokens,
+    output_tokens,
+    reasoning_tokens,
+    cost_micros,
+    // The ledger says it of each model's line.
+    estimated: { false }
+});

@@ -6,6 +6,6 @@
 //!
 //! Not here: which change a letter may make (`calendar`).
 
-pub(in crate::store) mod record;
-pub(in crate::store) mod write;
-pub(in crate::store) mod read;
+pub mod record;
+pub mod write;
+pub mod read;

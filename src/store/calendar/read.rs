@@ -3,7 +3,7 @@
 use super::record::CalendarNote;
 use crate::calendar::CalendarEvent;
 use crate::domain::{Address, MessageId, Timestamp};
-use crate::store::db::{self, Row};
+use crate::store::db::Row;
 use crate::store::sql::from_json;
 use crate::store::threads::opened::ReadersRule;
 use crate::store::{PersonaStore, Result};
@@ -15,7 +15,7 @@ const PARTS_MAX: u32 = 20;
 const EVENTS_MAX: u32 = 200;
 
 /// Calendar parts in the run's thread that every reader may see, newest first.
-pub(in crate::store) const THREAD_CALENDARS: &str = "
+const THREAD_CALENDARS: &str = "
     SELECT m.id AS message_id, json_extract(m.metadata_json, '$.calendar') AS calendar
     FROM (SELECT m.seq, m.id, m.persona_id, m.disposition, m.metadata_json
         FROM messages t JOIN messages m ON m.thread_id = t.thread_id AND m.seq <= t.seq
@@ -25,10 +25,10 @@ pub(in crate::store) const THREAD_CALENDARS: &str = "
         SELECT 1 FROM jsonb_each($3) reader WHERE NOT EXISTS (SELECT 1 FROM readable
           WHERE readable.seq = m.seq AND readable.address = reader.value))))
     ORDER BY m.seq DESC LIMIT $5";
-pub(in crate::store) const OWN_EVENT: &str = "
+const OWN_EVENT: &str = "
     SELECT is_cancelled, answer, event_json FROM events
     WHERE persona_id = $1 AND uid = $2 AND organizer = $3 AND recurrence_id = $4";
-pub(in crate::store) const EVENTS_BETWEEN: &str = "
+const EVENTS_BETWEEN: &str = "
     SELECT is_cancelled, answer, event_json FROM events
     WHERE persona_id = $1 AND ends_at > $2 AND starts_at < $3 ORDER BY ends_at LIMIT $4";
 
@@ -47,13 +47,18 @@ impl PersonaStore {
         &self,
         rule: ReadersRule<'_>,
     ) -> Result<Vec<(MessageId, CalendarNote)>> {
-        let rows = db::query(THREAD_CALENDARS)
-            .bind(rule.trigger.as_str())
-            .bind(self.persona.as_str())
-            .bind(rule.readers_json())
-            .bind(THREAD_MESSAGES_MAX)
-            .bind(PARTS_MAX);
-        let rows = rows.fetch_all(self.store.readers()).await?;
+        let rows = self
+            .rows(
+                THREAD_CALENDARS,
+                (
+                    &rule.trigger,
+                    &self.persona,
+                    rule.readers_json(),
+                    THREAD_MESSAGES_MAX,
+                    PARTS_MAX,
+                ),
+            )
+            .await?;
         let found = |row: &Row| {
             let id = MessageId::new(row.get::<String>("message_id"));
             let note: String = row.get("calendar");
@@ -68,13 +73,11 @@ impl PersonaStore {
         (uid, organizer): (&str, &Address),
         recurrence_id: &str,
     ) -> Result<Option<StoredEvent>> {
-        let row = db::query(OWN_EVENT)
-            .bind(self.persona.as_str())
-            .bind(uid)
-            .bind(organizer.key())
-            .bind(recurrence_id);
-        let row = row.fetch_optional(self.store.readers()).await?;
-        row.as_ref().map(stored).transpose()
+        self.maybe(
+            OWN_EVENT,
+            (&self.persona, uid, organizer.key(), recurrence_id),
+        )
+        .await
     }
 
     /// Returns events that may have an instance between two instants.
@@ -82,21 +85,13 @@ impl PersonaStore {
         &self,
         (from, to): (Timestamp, Timestamp),
     ) -> Result<Vec<StoredEvent>> {
-        let rows = db::query(EVENTS_BETWEEN)
-            .bind(self.persona.as_str())
-            .bind(from.to_string())
-            .bind(to.to_string())
-            .bind(EVENTS_MAX);
-        let rows = rows.fetch_all(self.store.readers()).await?;
-        rows.iter().map(stored).collect()
+        self.all(EVENTS_BETWEEN, (&self.persona, from, to, EVENTS_MAX))
+            .await
     }
 }
 
-fn stored(row: &Row) -> Result<StoredEvent> {
-    let event: String = row.get("event_json");
-    Ok(StoredEvent {
-        is_cancelled: row.get("is_cancelled"),
-        answer: row.get("answer"),
-        event: from_json(&event, "events")?,
-    })
-}
+from_row!(|row| StoredEvent {
+    is_cancelled,
+    answer,
+    event: { row.json("event_json", "events")? }
+});

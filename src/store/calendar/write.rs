@@ -5,7 +5,7 @@ use crate::calendar::{
     CalendarEvent, CalendarMethod, EventChange, EventRef, KnownEvent, TimeSpan, judge_event,
 };
 use crate::domain::{Address, MessageId, PersonaId, Timestamp};
-use crate::store::db::{self, Connection, Sql};
+use crate::store::db::{Connection, Sql};
 use crate::store::sql::{from_json, timestamp, to_json};
 use crate::store::{Result, StoreError};
 
@@ -15,10 +15,10 @@ const OVERLAPS_MAX: usize = 5;
 /// Most instances that are kept with the letter.
 const NOTED_SPANS_MAX: usize = 10;
 
-pub(in crate::store) const KNOWN_EVENT: &str = "
+const KNOWN_EVENT: &str = "
     SELECT sequence, stamped_at, is_cancelled, event_json FROM events
     WHERE persona_id = $1 AND uid = $2 AND organizer = $3 AND recurrence_id = $4";
-pub(in crate::store) const PUT_EVENT: &str = "
+const PUT_EVENT: &str = "
     INSERT INTO events (persona_id, uid, organizer, recurrence_id, sequence, stamped_at, is_cancelled, answer, starts_at, ends_at,
       event_json, message_id, updated_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
@@ -26,16 +26,16 @@ pub(in crate::store) const PUT_EVENT: &str = "
       stamped_at = excluded.stamped_at, is_cancelled = excluded.is_cancelled, answer = excluded.answer,
       starts_at = excluded.starts_at, ends_at = excluded.ends_at, event_json = excluded.event_json,
       message_id = excluded.message_id, updated_at = excluded.updated_at";
-pub(in crate::store) const ANSWER_EVENT: &str = "
+const ANSWER_EVENT: &str = "
     UPDATE events SET answer = $5, message_id = $6, updated_at = $7
     WHERE persona_id = $1 AND uid = $2 AND organizer = $3 AND recurrence_id = $4";
 /// Events that may overlap a time, but for those of one UID.
-pub(in crate::store) const EVENTS_AROUND: &str = "
+const EVENTS_AROUND: &str = "
     SELECT event_json FROM events
     WHERE persona_id = $1 AND ends_at > $2 AND starts_at < $3 AND uid <> $4 AND is_cancelled = 0
       AND coalesce(answer, '') <> 'DECLINED'
     ORDER BY ends_at LIMIT $5";
-pub(in crate::store) const NOTE_CALENDAR: Sql = Sql::pair(
+const NOTE_CALENDAR: Sql = Sql::pair(
     "
     UPDATE messages SET metadata_json = json_set(metadata_json, '$.calendar', json($2)) WHERE id = $1",
     "
@@ -43,7 +43,7 @@ pub(in crate::store) const NOTE_CALENDAR: Sql = Sql::pair(
 );
 
 /// Applies the calendar part of a letter that was just stored, and notes what became of it.
-pub(in crate::store) async fn apply_letter(
+pub async fn apply_letter(
     conn: &mut Connection,
     (persona, message): (&PersonaId, &MessageId),
     part: &NewCalendarPart,
@@ -61,10 +61,7 @@ pub(in crate::store) async fn apply_letter(
         object,
         events: notes,
     };
-    db::query(NOTE_CALENDAR)
-        .bind(message.as_str())
-        .bind(to_json(&note)?)
-        .execute(conn)
+    conn.exec(NOTE_CALENDAR, (&message, to_json(&note)?))
         .await?;
     Ok(())
 }
@@ -113,12 +110,13 @@ async fn known_event(
     persona: &PersonaId,
     of: &EventRef,
 ) -> Result<Option<KnownEvent>> {
-    let find = db::query(KNOWN_EVENT)
-        .bind(persona.as_str())
-        .bind(&of.uid)
-        .bind(&of.organizer)
-        .bind(&of.recurrence_id);
-    let Some(row) = find.fetch_optional(conn).await? else {
+    let Some(row) = conn
+        .maybe_row(
+            KNOWN_EVENT,
+            (persona, &of.uid, &of.organizer, &of.recurrence_id),
+        )
+        .await?
+    else {
         return Ok(None);
     };
     let event: String = row.get("event_json");
@@ -139,22 +137,25 @@ async fn put(
     let spans = &change.event.spans;
     let starts_at = spans.iter().map(|span| span.start).min();
     let ends_at = spans.iter().map(|span| span.end).max();
-    db::query(PUT_EVENT)
-        .bind(persona.as_str())
-        .bind(&of.uid)
-        .bind(&of.organizer)
-        .bind(&of.recurrence_id)
-        .bind(change.sequence)
-        .bind(change.stamped_at.to_string())
-        .bind(change.is_cancelled)
-        .bind(answer)
-        .bind(starts_at.map(|at| at.to_string()))
-        .bind(ends_at.map(|at| at.to_string()))
-        .bind(to_json(&change.event)?)
-        .bind(message.as_str())
-        .bind(now.to_string())
-        .execute(conn)
-        .await?;
+    conn.exec(
+        PUT_EVENT,
+        (
+            &persona,
+            &of.uid,
+            &of.organizer,
+            &of.recurrence_id,
+            change.sequence,
+            change.stamped_at,
+            change.is_cancelled,
+            answer,
+            starts_at,
+            ends_at,
+            to_json(&change.event)?,
+            &message,
+            now,
+        ),
+    )
+    .await?;
     Ok(())
 }
 
@@ -166,14 +167,14 @@ async fn overlaps(
     let (Some(first), Some(last)) = (event.spans.first(), event.spans.last()) else {
         return Ok(Vec::new());
     };
-    let around = db::query(EVENTS_AROUND)
-        .bind(persona.as_str())
-        .bind(first.start.to_string())
-        .bind(last.end.to_string())
-        .bind(&event.uid)
-        .bind(COMPARED_MAX);
     let mut found: Vec<TimeSpan> = Vec::new();
-    for row in around.fetch_all(conn).await? {
+    for row in conn
+        .rows(
+            EVENTS_AROUND,
+            (persona, first.start, last.end, &event.uid, COMPARED_MAX),
+        )
+        .await?
+    {
         let json: String = row.get("event_json");
         let other: CalendarEvent = from_json(&json, "events")?;
         let is_taken = |span: &&TimeSpan| event.spans.iter().any(|own| own.overlaps(**span));
@@ -185,7 +186,7 @@ async fn overlaps(
 }
 
 /// Records what a mail of the persona's does to an event.
-pub(in crate::store) async fn apply_mail(
+pub async fn apply_mail(
     conn: &mut Connection,
     (persona, message): (&PersonaId, &MessageId),
     write: &EventWrite,
@@ -198,16 +199,19 @@ pub(in crate::store) async fn apply_mail(
             recurrence_id,
             answer,
         } => {
-            db::query(ANSWER_EVENT)
-                .bind(persona.as_str())
-                .bind(uid)
-                .bind(organizer)
-                .bind(recurrence_id)
-                .bind(answer)
-                .bind(message.as_str())
-                .bind(now.to_string())
-                .execute(conn)
-                .await?;
+            conn.exec(
+                ANSWER_EVENT,
+                (
+                    &persona,
+                    uid,
+                    organizer,
+                    recurrence_id,
+                    answer,
+                    &message,
+                    now,
+                ),
+            )
+            .await?;
             Ok(())
         }
         EventWrite::Own {

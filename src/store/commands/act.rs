@@ -6,11 +6,11 @@
 //! Absent on purpose: who may give a command. The intake has decided that before it stored one.
 
 use super::by_number::{NumberedDecision, decide_by_number};
-use super::record::{CommandOutcome, command_in, refusal_in, sent_at};
+use super::record::CommandOutcome;
 use super::resets;
 use crate::clock::Clock;
 use crate::domain::{CommandRefusal, MailCommand, PersonaId, RunId, ThreadId, Timestamp};
-use crate::store::db::{self, Connection, Scope};
+use crate::store::db::{Connection, Scope};
 use crate::store::mail::audit_log::audit;
 use crate::store::runs::halts::{HALT, HALTS, LIFT_HALT};
 use crate::store::runs::run_control::{self, Cancellation};
@@ -23,21 +23,21 @@ pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(10 * 60);
 /// Most runs of a thread that one command ends; a thread has rarely more than one at a time.
 const CANCELLED_MAX: i64 = 500;
 
-pub(in crate::store) const COMMAND: &str = "
+const COMMAND: &str = "
     SELECT c.persona_id, c.owner, c.command, c.argument, c.refusal, c.sent_at, c.acted_at, c.outcome_json,
       c.message_id AS letter, m.thread_id, m.seq AS letter_seq
     FROM mail_commands c JOIN messages m ON m.id = c.message_id WHERE c.seq = $1";
 /// Fenced: an engine that is gone carries out nothing.
-pub(in crate::store) const MARK_ACTED: &str = "
+const MARK_ACTED: &str = "
     UPDATE mail_commands SET acted_at = $2, outcome_json = $3, refusal = $4
     WHERE seq = $1 AND acted_at IS NULL AND EXISTS (SELECT 1 FROM nodes WHERE epoch = $5)";
-pub(in crate::store) const OPEN_RUNS_OF_THREAD: &str = "
+const OPEN_RUNS_OF_THREAD: &str = "
     SELECT id FROM runs WHERE thread_id = $1 AND state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
     ORDER BY seq LIMIT $2";
-pub(in crate::store) const LATER_HALT_COMMAND: &str = "
+const LATER_HALT_COMMAND: &str = "
     SELECT EXISTS (SELECT 1 FROM mail_commands WHERE persona_id = $1 AND command IN ('pause', 'resume')
       AND acted_at IS NOT NULL AND refusal IS NULL AND sent_at > $2)";
-pub(in crate::store) const HALTED_AT: &str = "SELECT halted_at FROM halts WHERE persona_id = $1";
+const HALTED_AT: &str = "SELECT halted_at FROM halts WHERE persona_id = $1";
 
 /// A command, and where it was given.
 struct Given {
@@ -74,10 +74,7 @@ async fn act_once(
     not_by_mail: &[String],
     clock: &dyn Clock,
 ) -> Result<CommandOutcome> {
-    let row = db::query(COMMAND)
-        .bind(seq)
-        .fetch_optional(&mut *conn)
-        .await?;
+    let row = conn.maybe_row(COMMAND, seq).await?;
     let row = row.ok_or_else(|| StoreError::Missing {
         kind: "command",
         id: seq.to_string(),
@@ -88,14 +85,14 @@ async fn act_once(
     let given = Given {
         persona: persona_id(&row)?,
         owner: row.try_get("owner")?,
-        command: command_in(&row)?,
+        command: row.try_get("command")?,
         argument: row.try_get("argument")?,
-        sent_at: sent_at(&row)?,
+        sent_at: row.try_get("sent_at")?,
         letter: row.try_get("letter")?,
         letter_seq: row.try_get("letter_seq")?,
         thread: ThreadId::new(row.try_get::<String>("thread_id")?),
     };
-    let outcome = match refusal_in(&row)? {
+    let outcome = match row.try_get("refusal")? {
         Some(why) => CommandOutcome::Refused { why },
         None => act(conn, &given, not_by_mail, clock).await?,
     };
@@ -105,13 +102,11 @@ async fn act_once(
     };
     crate::crash::crash_point!("MC1");
     let now = clock.now();
-    let mark = db::query(MARK_ACTED)
-        .bind(seq)
-        .bind(now.to_string())
-        .bind(to_json(&outcome)?)
-        .bind(refusal)
-        .bind(epoch);
-    if mark.execute(&mut *conn).await?.rows_affected() == 0 {
+    if conn
+        .exec(MARK_ACTED, (seq, now, to_json(&outcome)?, refusal, epoch))
+        .await?
+        == 0
+    {
         return Err(StoreError::WrongState {
             kind: "command",
             id: seq.to_string(),
@@ -158,10 +153,9 @@ async fn act(
 }
 
 async fn cancel(conn: &mut Connection, given: &Given, clock: &dyn Clock) -> Result<CommandOutcome> {
-    let open = db::query_scalar(OPEN_RUNS_OF_THREAD)
-        .bind(given.thread.as_str())
-        .bind(CANCELLED_MAX);
-    let open: Vec<String> = open.fetch_all(&mut *conn).await?;
+    let open: Vec<String> = conn
+        .all(OPEN_RUNS_OF_THREAD, (&given.thread, CANCELLED_MAX))
+        .await?;
     let (mut ended, mut stopping) = (0, 0);
     for run in open {
         match run_control::cancel(conn, &RunId::new(run), "cancel:command", clock).await? {
@@ -178,9 +172,8 @@ async fn pause(conn: &mut Connection, given: &Given, now: Timestamp) -> Result<C
         return Ok(overtaken());
     }
     let persona = given.persona.as_str();
-    let halt = db::query(HALT).bind(persona).bind("/pause by mail");
-    let halt = halt.bind(now.to_string()).execute(&mut *conn).await?;
-    let is_new = halt.rows_affected() > 0;
+    let halt = conn.exec(HALT, (persona, "/pause by mail", now)).await?;
+    let is_new = halt > 0;
     if is_new {
         audit(
             conn,
@@ -198,10 +191,7 @@ async fn pause(conn: &mut Connection, given: &Given, now: Timestamp) -> Result<C
 /// by somebody.
 async fn resume(conn: &mut Connection, given: &Given, now: Timestamp) -> Result<CommandOutcome> {
     let persona = given.persona.as_str();
-    let halted = db::query(HALTED_AT)
-        .bind(persona)
-        .fetch_optional(&mut *conn)
-        .await?;
+    let halted = conn.maybe_row(HALTED_AT, persona).await?;
     let halted_at = halted
         .as_ref()
         .map(|row| timestamp(row, "halted_at"))
@@ -210,11 +200,8 @@ async fn resume(conn: &mut Connection, given: &Given, now: Timestamp) -> Result<
     if is_overtaken(conn, given).await? || halted_at.is_some_and(is_before) {
         return Ok(overtaken());
     }
-    let lifted = db::query(LIFT_HALT)
-        .bind(persona)
-        .execute(&mut *conn)
-        .await?;
-    let was_halted = lifted.rows_affected() > 0;
+    let lifted = conn.exec(LIFT_HALT, persona).await?;
+    let was_halted = lifted > 0;
     if was_halted {
         audit(
             conn,
@@ -225,7 +212,7 @@ async fn resume(conn: &mut Connection, given: &Given, now: Timestamp) -> Result<
         )
         .await?;
     }
-    let left = db::query(HALTS).fetch_all(&mut *conn).await?;
+    let left = conn.rows(HALTS, ()).await?;
     Ok(CommandOutcome::Resumed {
         was_halted,
         all_halted: left
@@ -242,8 +229,6 @@ fn overtaken() -> CommandOutcome {
 
 /// Reports whether `/pause` or `/resume` was carried out that was sent later.
 async fn is_overtaken(conn: &mut Connection, given: &Given) -> Result<bool> {
-    let later = db::query_scalar(LATER_HALT_COMMAND)
-        .bind(given.persona.as_str())
-        .bind(given.sent_at.to_string());
-    Ok(later.fetch_one(conn).await?)
+    conn.one(LATER_HALT_COMMAND, (&given.persona, given.sent_at))
+        .await
 }

@@ -2,7 +2,7 @@
 
 use super::record::OpenCommand;
 use crate::domain::{MessageId, PersonaId, ThreadId, Timestamp};
-use crate::store::db::{self, Connection, Scope};
+use crate::store::db::{Connection, Scope};
 use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
 use crate::store::mail::messages::{self, Content, MessageRow};
 use crate::store::sql::json_list;
@@ -18,7 +18,7 @@ pub struct EngineMail {
 }
 
 /// Where a mail of the engine is stored, and who of the thread may read it.
-pub(in crate::store) struct EngineMailPlace<'a> {
+pub struct EngineMailPlace<'a> {
     pub persona: &'a PersonaId,
     pub thread: &'a ThreadId,
     /// `notice` or `sent`, by the kind of its delivery.
@@ -29,16 +29,15 @@ pub(in crate::store) struct EngineMailPlace<'a> {
 }
 
 /// An answer to the mail finds the thread by its Message-ID.
-pub(in crate::store) const LINK_MAIL: &str = "
+const LINK_MAIL: &str = "
     INSERT INTO message_links (persona_id, rfc_message_id, conversation_id)
       SELECT $1, $2, conversation_id FROM threads WHERE id = $3 ON CONFLICT DO NOTHING;
     UPDATE threads SET updated_at = CASE WHEN updated_at < $4 THEN $4 ELSE updated_at END WHERE id = $3";
-pub(in crate::store) const KEEP_READERS: &str =
-    "UPDATE messages SET readers_json = $2 WHERE id = $1";
-pub(in crate::store) const ANSWERS_SINCE: &str = "
+const KEEP_READERS: &str = "UPDATE messages SET readers_json = $2 WHERE id = $1";
+const ANSWERS_SINCE: &str = "
     SELECT count(*) FROM mail_commands WHERE persona_id = $1 AND answered_at >= $2 AND delivery_id IS NOT NULL";
 /// Fenced: an engine that is gone answers nothing.
-pub(in crate::store) const MARK_ANSWERED: &str = "
+const MARK_ANSWERED: &str = "
     UPDATE mail_commands SET answered_at = $2, delivery_id = $3
     WHERE seq = $1 AND acted_at IS NOT NULL AND answered_at IS NULL AND EXISTS (SELECT 1 FROM nodes WHERE epoch = $4)";
 
@@ -55,39 +54,43 @@ impl Store {
     ) -> Result<bool> {
         let (epoch, now) = (self.epoch(), self.clock().now());
         let command = command.clone();
-        self.write(Scope::persona(&command.persona), move |conn| {
-            Box::pin(async move {
-                let count = db::query_scalar(ANSWERS_SINCE)
-                    .bind(command.persona.as_str())
-                    .bind(now.minus(HOUR).to_string());
-                let sent: i64 = count.fetch_one(&mut *conn).await?;
-                let mail = mail.filter(|_| sent < i64::from(per_hour_max));
-                if let Some(mail) = &mail {
-                    let owner = json_list(std::iter::once(command.owner.as_str()));
-                    let place = EngineMailPlace {
-                        persona: &command.persona,
-                        thread: &command.thread,
-                        disposition: "notice",
-                        readers_json: Some(&owner),
-                        hops: 0,
-                    };
-                    insert_engine_mail(conn, &place, mail, now).await?;
-                }
-                crate::crash::crash_point!("MC2");
-                let mark = db::query(MARK_ANSWERED)
-                    .bind(command.seq)
-                    .bind(now.to_string())
-                    .bind(mail.as_ref().map(|mail| mail.delivery.id.as_str()))
-                    .bind(epoch);
-                if mark.execute(conn).await?.rows_affected() == 1 {
-                    return Ok(mail.is_some());
-                }
-                Err(StoreError::WrongState {
-                    kind: "command",
-                    id: command.seq.to_string(),
-                    state: "answered already".to_owned(),
-                    hint: "another engine answers it",
-                })
+        transact!(self, Scope::persona(&command.persona), |conn| {
+            let sent: i64 = conn
+                .one(ANSWERS_SINCE, (&command.persona, now.minus(HOUR)))
+                .await?;
+            let mail = mail.filter(|_| sent < i64::from(per_hour_max));
+            if let Some(mail) = &mail {
+                let owner = json_list(std::iter::once(command.owner.as_str()));
+                let place = EngineMailPlace {
+                    persona: &command.persona,
+                    thread: &command.thread,
+                    disposition: "notice",
+                    readers_json: Some(&owner),
+                    hops: 0,
+                };
+                insert_engine_mail(conn, &place, mail, now).await?;
+            }
+            crate::crash::crash_point!("MC2");
+            if conn
+                .exec(
+                    MARK_ANSWERED,
+                    (
+                        command.seq,
+                        now,
+                        mail.as_ref().map(|mail| mail.delivery.id.as_str()),
+                        epoch,
+                    ),
+                )
+                .await?
+                == 1
+            {
+                return Ok(mail.is_some());
+            }
+            Err(StoreError::WrongState {
+                kind: "command",
+                id: command.seq.to_string(),
+                state: "answered already".to_owned(),
+                hint: "another engine answers it",
             })
         })
         .await
@@ -95,18 +98,22 @@ impl Store {
 }
 
 /// Stores a mail of the engine in a thread and queues it.
-pub(in crate::store) async fn insert_engine_mail(
+pub async fn insert_engine_mail(
     conn: &mut Connection,
     place: &EngineMailPlace<'_>,
     mail: &EngineMail,
     now: Timestamp,
 ) -> Result<()> {
-    let link = db::query(LINK_MAIL)
-        .bind(place.persona.as_str())
-        .bind(&mail.content.rfc_message_id)
-        .bind(place.thread.as_str())
-        .bind(now.to_string());
-    link.execute(&mut *conn).await?;
+    conn.exec(
+        LINK_MAIL,
+        (
+            &place.persona,
+            &mail.content.rfc_message_id,
+            &place.thread,
+            now,
+        ),
+    )
+    .await?;
     let row = MessageRow {
         id: &mail.id,
         thread: Some(place.thread),
@@ -123,8 +130,7 @@ pub(in crate::store) async fn insert_engine_mail(
     };
     messages::insert_message(conn, &row, now).await?;
     if let Some(readers) = place.readers_json {
-        let keep = db::query(KEEP_READERS).bind(mail.id.as_str()).bind(readers);
-        keep.execute(&mut *conn).await?;
+        conn.exec(KEEP_READERS, (&mail.id, readers)).await?;
     }
     deliveries::insert(conn, &mail.delivery, now).await
 }

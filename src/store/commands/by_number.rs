@@ -6,7 +6,7 @@ use crate::domain::PersonaId;
 use crate::store::Result;
 use crate::store::approvals::decide;
 use crate::store::approvals::record::{ApprovalVerdict, DecisionOutcome, NewDecision};
-use crate::store::db::{self, Connection};
+use crate::store::db::Connection;
 use crate::text::glob_matches;
 use serde_json::json;
 
@@ -14,11 +14,11 @@ use serde_json::json;
 const NUMBER_CHARS_MIN: usize = 6;
 
 /// Questions of the persona whose id ends like this; a second one makes the number ambiguous.
-pub(in crate::store) const APPROVALS_OF_NUMBER: &str = "
+const APPROVALS_OF_NUMBER: &str = "
     SELECT id, tool FROM approvals WHERE state = 'open' AND persona_id = $1 AND substr(id, length(id) - length($2) + 1) = $2 LIMIT 2";
 
 /// A decision that names a question by its number.
-pub(in crate::store) struct NumberedDecision<'a> {
+pub struct NumberedDecision<'a> {
     pub persona: &'a PersonaId,
     pub owner: &'a str,
     /// Id of the message that brought it.
@@ -31,7 +31,7 @@ pub(in crate::store) struct NumberedDecision<'a> {
 }
 
 /// Decides on the open question of the persona with that number.
-pub(in crate::store) async fn decide_by_number(
+pub async fn decide_by_number(
     conn: &mut Connection,
     given: &NumberedDecision<'_>,
     clock: &dyn Clock,
@@ -44,10 +44,9 @@ pub(in crate::store) async fn decide_by_number(
     if number.len() < NUMBER_CHARS_MIN {
         return Ok(CommandOutcome::NoApproval);
     }
-    let find = db::query(APPROVALS_OF_NUMBER)
-        .bind(given.persona.as_str())
-        .bind(&number);
-    let found = find.fetch_all(&mut *conn).await?;
+    let found = conn
+        .rows(APPROVALS_OF_NUMBER, (&given.persona, &number))
+        .await?;
     let [question] = found.as_slice() else {
         return Ok(CommandOutcome::NoApproval);
     };

@@ -7,9 +7,9 @@
 //! - `resets`: where the history of a thread begins for later runs.
 //! - `sender_notes`: one note for a run that failed or takes long.
 
-pub(in crate::store) mod record;
-pub(in crate::store) mod by_number;
-pub(in crate::store) mod act;
-pub(in crate::store) mod answer;
-pub(in crate::store) mod resets;
-pub(in crate::store) mod sender_notes;
+pub mod record;
+pub mod by_number;
+pub mod act;
+pub mod answer;
+pub mod resets;
+pub mod sender_notes;

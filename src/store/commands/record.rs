@@ -3,9 +3,9 @@
 use crate::domain::{
     ApprovalState, CommandRefusal, MailCommand, MessageId, PersonaId, ThreadId, Timestamp,
 };
-use crate::store::db::{self, Connection, Row};
-use crate::store::sql::{from_json, persona_id, timestamp};
-use crate::store::{Result, Store, StoreError};
+use crate::store::db::Connection;
+use crate::store::sql::from_json;
+use crate::store::{Result, Store};
 use serde::{Deserialize, Serialize};
 
 /// A command that a letter brings; it is stored with the letter.
@@ -80,10 +80,10 @@ pub enum CommandOutcome {
 }
 
 /// A second arrival of a letter is stored as a letter and is no second command.
-pub(in crate::store) const INSERT_COMMAND: &str = "
+const INSERT_COMMAND: &str = "
     INSERT INTO mail_commands (message_id, persona_id, rfc_message_id, owner, command, argument, refusal, sent_at, received_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (persona_id, rfc_message_id) DO NOTHING";
-pub(in crate::store) const OPEN_COMMANDS: &str = "
+const OPEN_COMMANDS: &str = "
     SELECT c.seq, c.persona_id, c.owner, c.command, c.argument, c.outcome_json, c.message_id AS letter, m.thread_id,
       m.message_id AS rfc_message_id, m.references_json, m.subject
     FROM mail_commands c JOIN messages m ON m.id = c.message_id
@@ -93,7 +93,7 @@ pub(in crate::store) const OPEN_COMMANDS: &str = "
 const OPEN_MAX: i64 = 50;
 
 /// Stores a command in the commit that stores its letter.
-pub(in crate::store) async fn insert(
+pub async fn insert(
     conn: &mut Connection,
     (persona, message, rfc_message_id): (&PersonaId, &MessageId, &str),
     command: &NewMailCommand,
@@ -104,62 +104,46 @@ pub(in crate::store) async fn insert(
         Some(CommandRefusal::UnsignedContent) => format!("unsigned:{rfc_message_id}"),
         _ => rfc_message_id.to_owned(),
     };
-    let insert = db::query(INSERT_COMMAND)
-        .bind(message.as_str())
-        .bind(persona.as_str())
-        .bind(once)
-        .bind(&command.owner)
-        .bind(command.command.as_str())
-        .bind(&command.argument)
-        .bind(command.refusal.map(CommandRefusal::as_str))
-        .bind(command.sent_at.to_string())
-        .bind(received_at.to_string());
-    insert.execute(conn).await?;
+
+    conn.exec(
+        INSERT_COMMAND,
+        (
+            &message,
+            &persona,
+            once,
+            &command.owner,
+            &command.command,
+            &command.argument,
+            command.refusal,
+            command.sent_at,
+            received_at,
+        ),
+    )
+    .await?;
     Ok(())
 }
 
 impl Store {
     /// Returns the commands that are not answered yet, in the order in which they came.
     pub async fn open_commands(&self) -> Result<Vec<OpenCommand>> {
-        let rows = db::query(OPEN_COMMANDS)
-            .bind(OPEN_MAX)
-            .fetch_all(self.readers())
-            .await?;
-        rows.iter().map(open_command).collect()
+        self.all(OPEN_COMMANDS, OPEN_MAX).await
     }
 }
 
-fn open_command(row: &Row) -> Result<OpenCommand> {
-    let outcome: Option<String> = row.try_get("outcome_json")?;
-    let outcome = outcome.map(|json| from_json(&json, "outcome of a command"));
-    Ok(OpenCommand {
-        seq: row.try_get("seq")?,
-        persona: persona_id(row)?,
-        owner: row.try_get("owner")?,
-        command: command_in(row)?,
-        argument: row.try_get("argument")?,
-        outcome: outcome.transpose()?,
-        message: MessageId::new(row.try_get::<String>("letter")?),
-        thread: ThreadId::new(row.try_get::<String>("thread_id")?),
-        rfc_message_id: row.try_get("rfc_message_id")?,
-        references: from_json(row.try_get("references_json")?, "references of a message")?,
-        subject: row.try_get("subject")?,
-    })
-}
-
-pub(in crate::store) fn command_in(row: &Row) -> Result<MailCommand> {
-    MailCommand::parse(row.try_get("command")?).ok_or(StoreError::Unreadable { what: "command" })
-}
-
-pub(in crate::store) fn refusal_in(row: &Row) -> Result<Option<CommandRefusal>> {
-    let text: Option<String> = row.try_get("refusal")?;
-    let unreadable = || StoreError::Unreadable {
-        what: "refusal of a command",
-    };
-    text.map(|text| CommandRefusal::parse(&text).ok_or_else(unreadable))
-        .transpose()
-}
-
-pub(in crate::store) fn sent_at(row: &Row) -> Result<Timestamp> {
-    timestamp(row, "sent_at")
-}
+from_row!(|row| OpenCommand {
+    seq,
+    persona: "persona_id",
+    owner,
+    command,
+    argument,
+    outcome: {
+        let outcome: Option<&str> = row.try_get("outcome_json")?;
+        let outcome = outcome.map(|json| from_json(json, "outcome of a command"));
+        outcome.transpose()?
+    },
+    message: "letter",
+    thread: "thread_id",
+    rfc_message_id,
+    references: { row.json("references_json", "references of a message")? },
+    subject
+});

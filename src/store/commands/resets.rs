@@ -4,8 +4,7 @@
 //! thread. `threads::history` and `threads::sessions` obey it in their statements.
 
 use crate::domain::{ThreadId, Timestamp};
-use crate::store::db::{self, Connection, Row};
-use crate::store::sql::timestamp;
+use crate::store::db::Connection;
 use crate::store::{Result, Store};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,14 +12,14 @@ use serde::Serialize;
 /// Most boundaries of a thread that are shown, the newest.
 const SHOWN_MAX: i64 = 20;
 
-pub(in crate::store) const RESET: &str = "
+pub const RESET: &str = "
     INSERT INTO thread_resets (thread_id, after_seq, reset_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 /// Two threads became one: the boundaries of both hold.
-pub(in crate::store) const FOLD_RESETS: &str = "
+pub const FOLD_RESETS: &str = "
     INSERT INTO thread_resets (thread_id, after_seq, reset_at)
       SELECT $2, after_seq, reset_at FROM thread_resets WHERE thread_id = $1 ON CONFLICT DO NOTHING;
     DELETE FROM thread_resets WHERE thread_id = $1";
-pub(in crate::store) const RESETS_OF_THREAD: &str = "
+const RESETS_OF_THREAD: &str = "
     SELECT reset_at FROM thread_resets WHERE thread_id = $1 ORDER BY after_seq DESC LIMIT $2";
 
 /// A boundary in a thread.
@@ -29,29 +28,20 @@ pub struct ThreadReset {
     pub reset_at: Timestamp,
 }
 
-pub(in crate::store) async fn reset(
+pub async fn reset(
     conn: &mut Connection,
     (thread, after_seq): (&ThreadId, i64),
     now: Timestamp,
 ) -> Result<()> {
-    let reset = db::query(RESET).bind(thread.as_str()).bind(after_seq);
-    reset.bind(now.to_string()).execute(conn).await?;
+    conn.exec(RESET, (&thread, after_seq, now)).await?;
     Ok(())
 }
 
 impl Store {
     /// Returns the newest boundaries of a thread, the newest first.
     pub async fn thread_resets(&self, thread: &ThreadId) -> Result<Vec<ThreadReset>> {
-        let rows = db::query(RESETS_OF_THREAD)
-            .bind(thread.as_str())
-            .bind(SHOWN_MAX);
-        let rows = rows.fetch_all(self.readers()).await?;
-        rows.iter().map(thread_reset).collect()
+        self.all(RESETS_OF_THREAD, (thread, SHOWN_MAX)).await
     }
 }
 
-fn thread_reset(row: &Row) -> Result<ThreadReset> {
-    Ok(ThreadReset {
-        reset_at: timestamp(row, "reset_at")?,
-    })
-}
+from_row!(ThreadReset { reset_at });

@@ -7,10 +7,10 @@
 
 use super::answer::{EngineMail, EngineMailPlace, insert_engine_mail};
 use crate::domain::{MessageId, PersonaId, RunId, Timestamp};
-use crate::store::db::{self, Connection, Row, Scope};
+use crate::store::db::{Connection, Row, Scope};
 use crate::store::sql::persona_id;
 use crate::store::threads::correspondence;
-use crate::store::threads::history::{StoredMessage, stored_message};
+use crate::store::threads::history::StoredMessage;
 use crate::store::threads::reply_limits::MailReservation;
 use crate::store::{Result, Store};
 
@@ -54,34 +54,32 @@ pub struct NewSenderNote {
 /// Most runs of one pass; the others wait for the next.
 const CANDIDATES_MAX: i64 = 50;
 
-pub(in crate::store) const FAILED_WITHOUT_NOTE: &str = "
+const FAILED_WITHOUT_NOTE: &str = "
     SELECT r.id AS run, r.trigger_message_id AS letter, r.persona_id FROM runs r
     WHERE r.state = 'failed' AND r.trigger = 'email' AND r.finished_at >= $1
       AND NOT EXISTS (SELECT 1 FROM sender_notes n WHERE n.run_id = r.id) ORDER BY r.finished_at LIMIT $2";
 /// The first condition is the one of the index `runs_open`. A halted persona tells nobody: it is halted on purpose.
-pub(in crate::store) const SLOW_WITHOUT_NOTE: &str = "
+const SLOW_WITHOUT_NOTE: &str = "
     SELECT r.id AS run, r.trigger_message_id AS letter, r.persona_id FROM runs r
     WHERE r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') AND r.trigger = 'email'
       AND r.created_at <= $1 AND NOT EXISTS (SELECT 1 FROM sender_notes n WHERE n.run_id = r.id)
       AND NOT EXISTS (SELECT 1 FROM halts h WHERE h.persona_id IN ('', r.persona_id))
     ORDER BY r.seq LIMIT $2";
-pub(in crate::store) const NOTE_LETTER: &str = "
+const NOTE_LETTER: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
       text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json,
       EXISTS (SELECT 1 FROM audit_log l WHERE l.subject_id = messages.id AND l.subject_kind = 'message'
         AND l.decision = 'answer') AS was_filed
     FROM messages WHERE id = $1";
 /// The run may have been retried, or have ended, since it was found. Fenced: an engine that is gone tells nobody.
-pub(in crate::store) const INSERT_NOTE: &str = "
+const INSERT_NOTE: &str = "
     INSERT INTO sender_notes (run_id, kind, created_at)
       SELECT id, $2, $3 FROM runs WHERE id = $1 AND EXISTS (SELECT 1 FROM nodes WHERE epoch = $4)
         AND CASE $2 WHEN 'failed' THEN state = 'failed'
           ELSE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') END
     ON CONFLICT (run_id) DO NOTHING";
-pub(in crate::store) const END_NOTE: &str =
-    "UPDATE sender_notes SET withheld = $2, delivery_id = $3 WHERE run_id = $1";
-pub(in crate::store) const READERS_OF_LETTER: &str =
-    "SELECT readers_json FROM messages WHERE id = $1";
+const END_NOTE: &str = "UPDATE sender_notes SET withheld = $2, delivery_id = $3 WHERE run_id = $1";
+const READERS_OF_LETTER: &str = "SELECT readers_json FROM messages WHERE id = $1";
 
 impl Store {
     /// Returns runs without a note, with their letters: those that failed since `instant`, or those that were queued
@@ -96,10 +94,7 @@ impl Store {
             SenderNoteKind::Slow => SLOW_WITHOUT_NOTE,
         };
         let mut conn = self.readers().acquire().await?;
-        let find = db::query(sql)
-            .bind(instant.to_string())
-            .bind(CANDIDATES_MAX);
-        let rows = find.fetch_all(&mut conn).await?;
+        let rows = conn.rows(sql, (instant, CANDIDATES_MAX)).await?;
         let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
             found.push(candidate(&mut conn, row).await?);
@@ -115,30 +110,25 @@ impl Store {
         note: std::result::Result<NewSenderNote, &'static str>,
     ) -> Result<bool> {
         let (epoch, now) = (self.epoch(), self.clock().now());
-        self.write(Scope::persona(&candidate.persona), move |conn| {
-            Box::pin(async move {
-                let insert = db::query(INSERT_NOTE)
-                    .bind(candidate.run.as_str())
-                    .bind(kind.as_str())
-                    .bind(now.to_string())
-                    .bind(epoch);
-                if insert.execute(&mut *conn).await?.rows_affected() == 0 {
-                    return Ok(false);
-                }
-                let (withheld, delivery) = match &note {
-                    Err(rule) => (Some(*rule), None),
-                    Ok(note) => match queue(conn, &candidate, note, now).await? {
-                        Some(rule) => (Some(rule), None),
-                        None => (None, Some(note.mail.delivery.id.as_str())),
-                    },
-                };
-                let end = db::query(END_NOTE)
-                    .bind(candidate.run.as_str())
-                    .bind(withheld)
-                    .bind(delivery);
-                end.execute(conn).await?;
-                Ok(delivery.is_some())
-            })
+        transact!(self, Scope::persona(&candidate.persona), |conn| {
+            if conn
+                .exec(INSERT_NOTE, (&candidate.run, &kind, now, epoch))
+                .await?
+                == 0
+            {
+                return Ok(false);
+            }
+            let (withheld, delivery) = match &note {
+                Err(rule) => (Some(*rule), None),
+                Ok(note) => match queue(conn, &candidate, note, now).await? {
+                    Some(rule) => (Some(rule), None),
+                    None => (None, Some(note.mail.delivery.id.as_str())),
+                },
+            };
+
+            conn.exec(END_NOTE, (&candidate.run, withheld, delivery))
+                .await?;
+            Ok(delivery.is_some())
         })
         .await
     }
@@ -171,17 +161,17 @@ async fn queue(
 
 /// Who may read the letter may read that it is not answered.
 async fn readers(conn: &mut Connection, letter: &MessageId) -> Result<Option<String>> {
-    let readers = db::query_scalar(READERS_OF_LETTER).bind(letter.as_str());
-    Ok(readers.fetch_one(conn).await?)
+    conn.one(READERS_OF_LETTER, letter).await
 }
 
 async fn candidate(conn: &mut Connection, row: &Row) -> Result<NoteCandidate> {
-    let letter = db::query(NOTE_LETTER).bind(row.get::<&str>("letter"));
-    let letter = letter.fetch_one(conn).await?;
+    let letter = conn.row(NOTE_LETTER, row.get::<&str>("letter")).await?;
     Ok(NoteCandidate {
         run: RunId::new(row.get::<String>("run")),
         persona: persona_id(row)?,
         was_filed: letter.get("was_filed"),
-        letter: stored_message(&letter)?,
+        letter: letter.to()?,
     })
 }
+
+text_column!(SenderNoteKind;);

@@ -1,15 +1,18 @@
 //! Values that are bound to the parameters of a statement.
 
 use super::row::Cell;
-use sqlx::Arguments;
+use crate::domain::Timestamp;
+use serde_json::Value;
+use sqlx::Arguments as _;
 use sqlx::postgres::PgArguments;
 use sqlx::sqlite::SqliteArguments;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A value for a parameter. `None` is NULL of that type: a database with types wants to know it.
 #[derive(Debug, Clone)]
-pub(in crate::store) enum Argument {
+pub enum Argument {
     Integer(Option<i64>),
     Real(Option<f64>),
     Bool(Option<bool>),
@@ -53,7 +56,7 @@ impl Argument {
 /// Replaces what a text of PostgreSQL cannot hold, the character NUL
 /// (postgresql.org/docs/current/datatype-character.html), and its escape in JSON, which cannot be
 /// read back as a text.
-pub(in crate::store) fn without_nul(text: &str) -> Cow<'_, str> {
+pub fn without_nul(text: &str) -> Cow<'_, str> {
     if !text.contains('\0') && !text.contains(ESCAPED_NUL) {
         return Cow::Borrowed(text);
     }
@@ -81,87 +84,173 @@ static REPLACEMENT: &str = "\u{fffd}";
 
 /// A text in a language that each database has in its own way, such as that of its full-text search.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::store) struct TextPair {
+pub struct TextPair {
     pub sqlite: String,
     pub postgres: String,
 }
 
-/// A Rust type that can be bound.
-pub(in crate::store) trait IntoArgument {
-    fn into_argument(self) -> Argument;
+/// A Rust type that can be bound: a span as its milliseconds, a value of JSON as its text.
+pub trait IntoArgument {
+    const NULL: Argument;
+
+    fn to_argument(&self) -> Argument;
+
+    fn into_argument(self) -> Argument
+    where
+        Self: Sized,
+    {
+        self.to_argument()
+    }
 }
 
-/// Binds a type and its `Option` as a variant of [`Argument`].
+/// Binds types that are copied as a variant of [`Argument`].
 macro_rules! bound {
     ($($type:ty as $variant:ident by $convert:expr;)+) => {$(
         impl IntoArgument for $type {
-            fn into_argument(self) -> Argument {
-                Argument::$variant(Some($convert(self)))
-            }
-        }
+            const NULL: Argument = Argument::$variant(None);
 
-        impl IntoArgument for Option<$type> {
-            fn into_argument(self) -> Argument {
-                Argument::$variant(self.map($convert))
+            fn to_argument(&self) -> Argument {
+                Argument::$variant(Some($convert(self)))
             }
         }
     )+};
 }
 
 bound! {
-    i64 as Integer by i64::from;
-    i32 as Integer by i64::from;
-    u32 as Integer by i64::from;
-    u16 as Integer by i64::from;
-    u8 as Integer by i64::from;
-    f64 as Real by f64::from;
-    bool as Bool by bool::from;
-    &str as Text by str::to_owned;
-    String as Text by String::from;
-    &[u8] as Bytes by <[u8]>::to_vec;
-    Vec<u8> as Bytes by Vec::from;
+    i64 as Integer by |n: &i64| *n;
+    i32 as Integer by |n: &i32| i64::from(*n);
+    u64 as Integer by |n: &u64| i64::try_from(*n).unwrap_or(i64::MAX);
+    usize as Integer by |n: &usize| i64::try_from(*n).unwrap_or(i64::MAX);
+    Duration as Integer by |span: &Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+    u32 as Integer by |n: &u32| i64::from(*n);
+    u16 as Integer by |n: &u16| i64::from(*n);
+    u8 as Integer by |n: &u8| i64::from(*n);
+    f64 as Real by |n: &f64| *n;
+    bool as Bool by |n: &bool| *n;
+    str as Text by str::to_owned;
+    [u8] as Bytes by <[u8]>::to_vec;
+    Value as Text by Value::to_string;
+    Timestamp as Text by Timestamp::to_string;
 }
 
-impl<T: IntoArgument + Clone> IntoArgument for &T {
+impl IntoArgument for String {
+    const NULL: Argument = Argument::Text(None);
+
+    fn to_argument(&self) -> Argument {
+        self.as_str().to_argument()
+    }
+
     fn into_argument(self) -> Argument {
-        self.clone().into_argument()
+        Argument::Text(Some(self))
     }
 }
 
-impl IntoArgument for Option<&String> {
+impl IntoArgument for Vec<u8> {
+    const NULL: Argument = Argument::Bytes(None);
+
+    fn to_argument(&self) -> Argument {
+        self.as_slice().to_argument()
+    }
+
     fn into_argument(self) -> Argument {
-        Argument::Text(self.cloned())
+        Argument::Bytes(Some(self))
     }
 }
 
 impl IntoArgument for Cell {
-    fn into_argument(self) -> Argument {
+    const NULL: Argument = Argument::Text(None);
+
+    fn to_argument(&self) -> Argument {
         match self {
-            Cell::Null => Argument::Text(None),
-            Cell::Integer(value) => value.into_argument(),
-            Cell::Real(value) => value.into_argument(),
-            Cell::Text(value) => value.into_argument(),
-            Cell::Bytes(value) => value.into_argument(),
+            Cell::Null => Self::NULL,
+            Cell::Integer(value) => value.to_argument(),
+            Cell::Real(value) => value.to_argument(),
+            Cell::Text(value) => value.to_argument(),
+            Cell::Bytes(value) => value.to_argument(),
         }
     }
 }
 
 impl IntoArgument for TextPair {
-    fn into_argument(self) -> Argument {
-        Argument::TextPair(self)
-    }
-}
+    const NULL: Argument = Argument::Text(None);
 
-impl IntoArgument for Option<TextPair> {
-    fn into_argument(self) -> Argument {
-        self.map_or(Argument::Text(None), Argument::TextPair)
+    fn to_argument(&self) -> Argument {
+        Argument::TextPair(self.clone())
     }
 }
 
 impl IntoArgument for Arc<str> {
-    fn into_argument(self) -> Argument {
-        Argument::SharedText(self)
+    const NULL: Argument = Argument::Text(None);
+
+    fn to_argument(&self) -> Argument {
+        Argument::SharedText(self.clone())
     }
+}
+
+impl<T: IntoArgument + ?Sized> IntoArgument for &T {
+    const NULL: Argument = T::NULL;
+
+    fn to_argument(&self) -> Argument {
+        (**self).to_argument()
+    }
+}
+
+impl<T: IntoArgument> IntoArgument for Option<T> {
+    const NULL: Argument = T::NULL;
+
+    fn to_argument(&self) -> Argument {
+        self.as_ref().map_or(T::NULL, T::to_argument)
+    }
+
+    fn into_argument(self) -> Argument {
+        self.map_or(T::NULL, T::into_argument)
+    }
+}
+
+/// Values of the parameters of a statement, in the order of their numbers: one, a tuple of them, or a tuple of such
+/// tuples.
+pub trait Arguments {
+    fn add_to(self, list: &mut Vec<Argument>);
+}
+
+impl<T: IntoArgument> Arguments for T {
+    fn add_to(self, list: &mut Vec<Argument>) {
+        list.push(self.into_argument());
+    }
+}
+
+macro_rules! tuples {
+    ($($($name:ident)*;)+) => {$(
+        impl<$($name: Arguments),*> Arguments for ($($name,)*) {
+            #[expect(non_snake_case, reason = "a value goes by the name of its type")]
+            fn add_to(self, list: &mut Vec<Argument>) {
+                let ($($name,)*) = self;
+                $($name.add_to(list);)*
+            }
+        }
+    )+};
+}
+
+tuples! {
+    A B;
+    A B C;
+    A B C D;
+    A B C D E;
+    A B C D E F;
+    A B C D E F G;
+    A B C D E F G H;
+    A B C D E F G H I;
+    A B C D E F G H I J;
+    A B C D E F G H I J K;
+    A B C D E F G H I J K L;
+    A B C D E F G H I J K L M;
+    A B C D E F G H I J K L M N;
+    A B C D E F G H I J K L M N O;
+    A B C D E F G H I J K L M N O P;
+}
+
+impl Arguments for () {
+    fn add_to(self, _list: &mut Vec<Argument>) {}
 }
 
 #[cfg(test)]

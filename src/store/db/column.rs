@@ -3,20 +3,21 @@
 //! PostgreSQL gives numbers of several types where SQLite has one: `count` is an `int8`, a constant
 //! an `int4`, a `sum` of integers a `numeric`, a comparison a `bool`. Each is read as what is asked for.
 
+use crate::store;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgRow, PgValueRef, Postgres};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{ColumnIndex, Decode, Row as _, TypeInfo, ValueRef};
 
 /// A row of a result.
-pub(in crate::store) enum Row {
+pub enum Row {
     Sqlite(SqliteRow),
     Postgres(PgRow),
 }
 
 /// Column of a row, by its name or its place from 0.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::store) enum At<'a> {
+pub enum At<'a> {
     Name(&'a str),
     Place(usize),
 }
@@ -38,8 +39,8 @@ macro_rules! index {
 index!(SqliteRow, PgRow);
 
 /// A Rust type that a column can be read as.
-pub(in crate::store) trait FromColumn<'r>: Sized {
-    fn from_column(row: &'r Row, at: At<'_>) -> Result<Self, sqlx::Error>;
+pub trait FromColumn<'r>: Sized {
+    fn from_column(row: &'r Row, at: At<'_>) -> store::Result<Self>;
 }
 
 /// A Rust type that a value of PostgreSQL other than NULL can be read as.
@@ -51,21 +52,11 @@ trait FromPostgres<'r>: Sized {
 macro_rules! read {
     ($($type:ty),+) => {$(
         impl<'r> FromColumn<'r> for $type {
-            fn from_column(row: &'r Row, at: At<'_>) -> Result<Self, sqlx::Error> {
-                match row {
-                    Row::Sqlite(row) => row.try_get(at),
-                    Row::Postgres(row) => read_postgres(row, at)?
-                        .ok_or_else(|| undecodable(at, "the value is NULL".into())),
-                }
-            }
-        }
-
-        impl<'r> FromColumn<'r> for Option<$type> {
-            fn from_column(row: &'r Row, at: At<'_>) -> Result<Self, sqlx::Error> {
-                match row {
-                    Row::Sqlite(row) => row.try_get(at),
-                    Row::Postgres(row) => read_postgres(row, at),
-                }
+            fn from_column(row: &'r Row, at: At<'_>) -> store::Result<Self> {
+                Ok(match row {
+                    Row::Sqlite(row) => row.try_get(at)?,
+                    Row::Postgres(row) => read_postgres(row, at)?,
+                })
             }
         }
     )+};
@@ -84,17 +75,22 @@ read!(
     &'r [u8]
 );
 
-/// Reads a value, or `None` for NULL.
-fn read_postgres<'r, T: FromPostgres<'r>>(
-    row: &'r PgRow,
-    at: At<'_>,
-) -> Result<Option<T>, sqlx::Error> {
+impl<'r, T: FromColumn<'r>> FromColumn<'r> for Option<T> {
+    fn from_column(row: &'r Row, at: At<'_>) -> store::Result<Self> {
+        let is_null = match row {
+            Row::Sqlite(row) => row.try_get_raw(at)?.is_null(),
+            Row::Postgres(row) => row.try_get_raw(at)?.is_null(),
+        };
+        (!is_null).then(|| T::from_column(row, at)).transpose()
+    }
+}
+
+fn read_postgres<'r, T: FromPostgres<'r>>(row: &'r PgRow, at: At<'_>) -> Result<T, sqlx::Error> {
     let value = row.try_get_raw(at)?;
     if value.is_null() {
-        return Ok(None);
+        return Err(undecodable(at, "the value is NULL".into()));
     }
-    let read = T::from_postgres(value).map_err(|error| undecodable(at, error))?;
-    Ok(Some(read))
+    T::from_postgres(value).map_err(|error| undecodable(at, error))
 }
 
 fn undecodable(at: At<'_>, source: BoxDynError) -> sqlx::Error {

@@ -1,5 +1,6 @@
 //! A connection, and the pool of those that read.
 
+use super::column::Row;
 use super::server::{ServerConnection, ServerPool};
 use crate::store::sqlite::read_health::FailedReads;
 use sqlx::pool::PoolConnection;
@@ -9,13 +10,13 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// A connection to the database of the store.
-pub(in crate::store) enum Connection {
+pub enum Connection {
     Sqlite(SqliteHandle),
     Postgres(ServerConnection),
 }
 
 /// A connection to a file: of its own, or of a pool, to which it returns.
-pub(in crate::store) enum SqliteHandle {
+pub enum SqliteHandle {
     Own(SqliteConnection),
     Pooled(PoolConnection<Sqlite>),
 }
@@ -90,7 +91,7 @@ impl From<ServerConnection> for Connection {
 
 /// Connections that read.
 #[derive(Clone)]
-pub(in crate::store) enum Pool {
+pub enum Pool {
     Sqlite(SqlitePool, Arc<FailedReads>),
     Postgres(ServerPool),
 }
@@ -125,8 +126,13 @@ impl Pool {
     }
 }
 
+statements!(Connection, (&'c mut self), self);
+statements!(@ Pool, (&'c self), self, rows -> Vec<Row>);
+statements!(@ Pool, (&'c self), self, all<T> -> Vec<T>);
+statements!(@ Pool, (&'c self), self, one<T> -> T);
+
 /// Where a statement is executed: on a connection, or on any of a pool.
-pub(in crate::store) enum ConnectionSource<'c> {
+pub enum ConnectionSource<'c> {
     Connection(&'c mut Connection),
     Pool(&'c Pool),
 }

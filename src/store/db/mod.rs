@@ -1,5 +1,6 @@
 //! Access to the database for every statement of the store, whichever database it is.
 //!
+//! - `macros`: what a row is read as, types as columns, and transactions, in short. `values`: values of the domain.
 //! - `sql`: the text of a statement, or its two.
 //! - `sql_text`: one text. `statements`: texts of several, taken apart.
 //! - `argument`: values that are bound to its parameters.
@@ -14,6 +15,8 @@
 //! The names are those of sqlx, so that its documentation is true here. Not here: opening, settings,
 //! transactions and backups of one database, which are in `sqlite`.
 
+#[macro_use]
+mod macros;
 mod sql_text;
 mod statements;
 mod sql;
@@ -25,14 +28,15 @@ mod connection;
 mod postgres_query;
 mod query;
 mod scope;
+mod values;
 
-pub(in crate::store) use sqlx::Error;
+pub use sqlx::Error;
 
-pub(in crate::store) use argument::{TextPair, without_nul};
-pub(in crate::store) use column::Row;
-pub(in crate::store) use connection::{Connection, ConnectionSource, Pool};
-pub(in crate::store) use query::{Query, query, query_scalar, raw_sql};
-pub(in crate::store) use row::Cell;
-pub(in crate::store) use scope::Scope;
-pub(in crate::store) use server::{ServerConnection, ServerPool, is_starting, unanswered};
-pub(in crate::store) use sql::Sql;
+pub use argument::{Argument, Arguments, IntoArgument, TextPair, without_nul};
+pub use column::{At, FromColumn, Row};
+pub use connection::{Connection, ConnectionSource, Pool};
+pub use query::{Executed, Query, query, raw_sql};
+pub use row::{Cell, FromRow};
+pub use scope::Scope;
+pub use server::{ServerConnection, ServerPool, is_starting, unanswered};
+pub use sql::Sql;

@@ -1,78 +1,106 @@
 //! A statement with its arguments, and its execution.
 
-use super::argument::{Argument, IntoArgument};
-use super::column::{FromColumn, Row};
+use super::argument::{Argument, Arguments};
+use super::column::Row;
 use super::connection::{Connection, ConnectionSource, Pool};
 use super::postgres_query::PostgresQuery;
+use super::row::FromRow;
 use super::sql::Sql;
+use crate::store;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
 use sqlx::Executor as _;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
-use std::marker::PhantomData;
 
 /// An execution. It is boxed, so that a transaction of twenty statements, which is part of a run, part of a
 /// worker, is not twenty times the state of both drivers on the stack of the thread that polls it.
-type Executed<'c, T> = BoxFuture<'c, Result<T, sqlx::Error>>;
+pub type Executed<'c, T> = BoxFuture<'c, store::Result<T>>;
 
 /// Returns a statement that is executed as a prepared one.
-pub(in crate::store) fn query(sql: impl Into<Sql>) -> Query {
+pub fn query(sql: impl Into<Sql>) -> Query {
     Query {
         sql: sql.into(),
         arguments: Vec::new(),
     }
 }
 
-/// Returns a statement of which the first column is read.
-pub(in crate::store) fn query_scalar<T>(sql: impl Into<Sql>) -> ScalarQuery<T> {
-    ScalarQuery {
-        query: query(sql),
-        column: PhantomData,
-    }
-}
-
 /// Returns statements without parameters that are not prepared, such as those that steer a
 /// transaction.
-pub(in crate::store) fn raw_sql(sql: impl Into<Sql>) -> RawSql {
+pub fn raw_sql(sql: impl Into<Sql>) -> RawSql {
     RawSql(sql.into())
 }
 
 /// A statement and the values of its parameters, in the order of their numbers.
 #[must_use = "a statement does nothing until it is executed"]
-pub(in crate::store) struct Query {
+pub struct Query {
     sql: Sql,
     arguments: Vec<Argument>,
-}
-
-/// Number of rows that a statement wrote.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::store) struct QueryResult {
-    rows_affected: u64,
-}
-
-impl QueryResult {
-    pub fn rows_affected(self) -> u64 {
-        self.rows_affected
-    }
 }
 
 type SqliteQuery = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
 
 impl Query {
-    /// Binds the value of the next parameter.
-    pub fn bind(mut self, value: impl IntoArgument) -> Self {
-        self.arguments.push(value.into_argument());
+    /// Binds the values of the next parameters.
+    pub fn bind(mut self, values: impl Arguments) -> Self {
+        values.add_to(&mut self.arguments);
         self
     }
 
-    /// Executes the statement; its rows are not read.
-    pub fn execute<'c>(self, on: impl Into<ConnectionSource<'c>>) -> Executed<'c, QueryResult> {
-        Box::pin(self.rows_written(on.into()))
+    /// Executes the statement, and returns the number of rows that it wrote; its rows are not read.
+    pub fn exec<'c>(self, on: impl Into<ConnectionSource<'c>>) -> Executed<'c, u64> {
+        let written = self.rows_written(on.into());
+        Box::pin(async move { Ok(written.await?) })
     }
 
-    async fn rows_written(self, on: ConnectionSource<'_>) -> Result<QueryResult, sqlx::Error> {
-        let rows_affected = match on {
+    /// Returns all rows.
+    pub fn rows<'c>(self, on: impl Into<ConnectionSource<'c>>) -> Executed<'c, Vec<Row>> {
+        let rows = self.all_rows(on.into());
+        Box::pin(async move { Ok(rows.await?) })
+    }
+
+    /// Returns the first row, if there is one.
+    pub fn maybe_row<'c>(self, on: impl Into<ConnectionSource<'c>>) -> Executed<'c, Option<Row>> {
+        let row = self.first_row(on.into());
+        Box::pin(async move { Ok(row.await?) })
+    }
+
+    /// Returns the first row.
+    ///
+    /// Errors: there is none.
+    pub fn row<'c>(self, on: impl Into<ConnectionSource<'c>>) -> Executed<'c, Row> {
+        let row = self.first_row(on.into());
+        Box::pin(async move { Ok(row.await?.ok_or(sqlx::Error::RowNotFound)?) })
+    }
+
+    /// Returns what all rows are read as.
+    pub fn all<'c, T: FromRow + 'c>(
+        self,
+        on: impl Into<ConnectionSource<'c>>,
+    ) -> Executed<'c, Vec<T>> {
+        let rows = self.all_rows(on.into());
+        Box::pin(async move { rows.await?.iter().map(T::from_row).collect() })
+    }
+
+    /// Returns what the first row is read as.
+    ///
+    /// Errors: there is none.
+    pub fn one<'c, T: FromRow + 'c>(self, on: impl Into<ConnectionSource<'c>>) -> Executed<'c, T> {
+        let row = self.first_row(on.into());
+        Box::pin(async move { T::from_row(&row.await?.ok_or(sqlx::Error::RowNotFound)?) })
+    }
+
+    /// Returns what the first row is read as, if there is one.
+    pub fn maybe<'c, T: FromRow + 'c>(
+        self,
+        on: impl Into<ConnectionSource<'c>>,
+    ) -> Executed<'c, Option<T>> {
+        let row = self.first_row(on.into());
+        Box::pin(async move { row.await?.as_ref().map(T::from_row).transpose() })
+    }
+
+    async fn rows_written(self, on: ConnectionSource<'_>) -> Result<u64, sqlx::Error> {
+        Ok(match on {
             ConnectionSource::Connection(Connection::Sqlite(conn)) => {
                 self.sqlite()?.execute(&mut **conn).await?.rows_affected()
             }
@@ -88,13 +116,7 @@ impl Query {
                 let (query, mut conn) = (self.postgres(), pool.acquire().await?);
                 conn.answered(|conn| query.execute(conn)).await?
             }
-        };
-        Ok(QueryResult { rows_affected })
-    }
-
-    /// Returns all rows.
-    pub fn fetch_all<'c>(self, on: impl Into<ConnectionSource<'c>>) -> Executed<'c, Vec<Row>> {
-        Box::pin(self.all_rows(on.into()))
+        })
     }
 
     async fn all_rows(self, on: ConnectionSource<'_>) -> Result<Vec<Row>, sqlx::Error> {
@@ -115,22 +137,6 @@ impl Query {
             }
         };
         Ok(rows.into_iter().map(Row::Sqlite).collect())
-    }
-
-    /// Returns the first row.
-    ///
-    /// Errors: there is none.
-    pub fn fetch_one<'c>(self, on: impl Into<ConnectionSource<'c>>) -> Executed<'c, Row> {
-        let first = self.first_row(on.into());
-        Box::pin(async move { first.await?.ok_or(sqlx::Error::RowNotFound) })
-    }
-
-    /// Returns the first row, if there is one.
-    pub fn fetch_optional<'c>(
-        self,
-        on: impl Into<ConnectionSource<'c>>,
-    ) -> Executed<'c, Option<Row>> {
-        Box::pin(self.first_row(on.into()))
     }
 
     async fn first_row(self, on: ConnectionSource<'_>) -> Result<Option<Row>, sqlx::Error> {
@@ -184,53 +190,9 @@ fn failed<'c>(error: sqlx::Error) -> BoxStream<'c, Result<Row, sqlx::Error>> {
     futures_util::stream::iter([Err(error)]).boxed()
 }
 
-/// A statement of which the first column is read.
-#[must_use = "a statement does nothing until it is executed"]
-pub(in crate::store) struct ScalarQuery<T> {
-    query: Query,
-    column: PhantomData<fn() -> T>,
-}
-
-impl<T: for<'r> FromColumn<'r> + Send + 'static> ScalarQuery<T> {
-    /// Binds the value of the next parameter.
-    pub fn bind(mut self, value: impl IntoArgument) -> Self {
-        self.query = self.query.bind(value);
-        self
-    }
-
-    /// Returns the first column of all rows.
-    pub fn fetch_all<'c>(self, on: impl Into<ConnectionSource<'c>>) -> Executed<'c, Vec<T>> {
-        let rows = self.query.all_rows(on.into());
-        Box::pin(async move { rows.await?.iter().map(Row::first).collect() })
-    }
-
-    /// Returns the first column of the first row.
-    ///
-    /// Errors: there is none.
-    pub fn fetch_one<'c>(self, on: impl Into<ConnectionSource<'c>>) -> Executed<'c, T> {
-        let row = self.query.first_row(on.into());
-        Box::pin(async move { row.await?.ok_or(sqlx::Error::RowNotFound)?.first() })
-    }
-
-    /// Returns the first column of the first row, if there is one.
-    pub fn fetch_optional<'c>(
-        self,
-        on: impl Into<ConnectionSource<'c>>,
-    ) -> Executed<'c, Option<T>> {
-        let row = self.query.first_row(on.into());
-        Box::pin(async move { row.await?.as_ref().map(Row::first).transpose() })
-    }
-
-    /// Returns the first column of the rows, one after the other.
-    pub fn fetch(self, conn: &mut Connection) -> BoxStream<'_, Result<T, sqlx::Error>> {
-        let rows = self.query.fetch(conn);
-        rows.and_then(|row| std::future::ready(row.first())).boxed()
-    }
-}
-
 /// Statements that are not prepared.
 #[must_use = "a statement does nothing until it is executed"]
-pub(in crate::store) struct RawSql(Sql);
+pub struct RawSql(Sql);
 
 impl RawSql {
     /// Executes the statements in order.
@@ -276,14 +238,10 @@ mod tests {
         let all = query(
             "SELECT $1 AS i, $2 AS r, $3 AS b, $4 AS t, $5 AS shared, $6 AS bytes, $7 AS absent",
         )
-        .bind(i64::MAX)
-        .bind(0.5)
-        .bind(true)
-        .bind("Grüße\0")
-        .bind(Arc::<str>::from("shared"))
-        .bind([0_u8, 255].as_slice())
+        .bind((i64::MAX, 0.5, true, "Grüße\0"))
+        .bind((Arc::<str>::from("shared"), [0_u8, 255].as_slice()))
         .bind(None::<&str>);
-        let row = all.fetch_one(&mut conn).await.expect("a row");
+        let row = all.row(&mut conn).await.expect("a row");
         assert_eq!((row.get::<i64>("i"), row.get::<f64>("r")), (i64::MAX, 0.5));
         assert!(row.get::<bool>("b"));
         assert_eq!(
@@ -311,11 +269,11 @@ mod tests {
         let made = raw_sql("CREATE TABLE t (word TEXT)").execute(&mut conn);
         made.await.expect("a table");
         let two = "INSERT INTO t VALUES ($1), ($2); SELECT word FROM t WHERE word = $2";
-        let found = query_scalar::<String>(two).bind("one").bind("two");
-        assert_eq!(found.fetch_all(&mut conn).await.expect("rows"), ["two"]);
-        let gone = query("DELETE FROM t").execute(&mut conn).await;
-        assert_eq!(gone.expect("a statement").rows_affected(), 2);
-        let none = query_scalar::<String>("SELECT word FROM t");
-        assert_eq!(none.fetch_optional(&mut conn).await.expect("no row"), None);
+        let found: Vec<String> = conn.all(two, ("one", "two")).await.expect("rows");
+        assert_eq!(found, ["two"]);
+        let gone = conn.exec("DELETE FROM t", ()).await;
+        assert_eq!(gone.expect("a statement"), 2);
+        let none = conn.maybe::<String>("SELECT word FROM t", ()).await;
+        assert_eq!(none.expect("no row"), None);
     }
 }

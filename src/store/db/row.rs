@@ -1,6 +1,8 @@
 //! A row of a result.
 
 use super::column::{At, FromColumn, Row};
+use crate::store::{Result, StoreError};
+use serde::de::DeserializeOwned;
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Column, Database, Row as _, TypeInfo, ValueRef};
@@ -20,8 +22,19 @@ impl Row {
     /// Reads a column.
     ///
     /// Errors: the column is missing, or has another type.
-    pub fn try_get<'r, T: FromColumn<'r>>(&'r self, column: &str) -> Result<T, sqlx::Error> {
+    pub fn try_get<'r, T: FromColumn<'r>>(&'r self, column: &str) -> Result<T> {
         T::from_column(self, At::Name(column))
+    }
+
+    /// Reads the row as a struct.
+    pub fn to<T: FromRow>(&self) -> Result<T> {
+        T::from_row(self)
+    }
+
+    /// Reads a column with JSON. Errors: [`StoreError::Unreadable`].
+    pub fn json<T: DeserializeOwned>(&self, column: &str, what: &'static str) -> Result<T> {
+        let json: &str = self.get(column);
+        serde_json::from_str(json).map_err(|_| StoreError::Unreadable { what })
     }
 
     /// Reports whether the statement has a column of that name.
@@ -33,7 +46,7 @@ impl Row {
     }
 
     /// Returns the names and values of all columns, whatever they are.
-    pub fn cells(&self) -> Result<Vec<(String, Cell)>, sqlx::Error> {
+    pub fn cells(&self) -> Result<Vec<(String, Cell)>> {
         match self {
             Row::Sqlite(row) => row.columns().iter().map(|c| cell(row, c)).collect(),
             Row::Postgres(row) => {
@@ -45,18 +58,10 @@ impl Row {
             }
         }
     }
-
-    /// Reads the first column.
-    pub(super) fn first<'r, T: FromColumn<'r>>(&'r self) -> Result<T, sqlx::Error> {
-        T::from_column(self, At::Place(0))
-    }
 }
 
 /// Reads a cell of SQLite by the type of its value.
-fn cell(
-    row: &SqliteRow,
-    column: &<sqlx::Sqlite as Database>::Column,
-) -> Result<(String, Cell), sqlx::Error> {
+fn cell(row: &SqliteRow, column: &<sqlx::Sqlite as Database>::Column) -> Result<(String, Cell)> {
     let at = column.ordinal();
     let raw = row.try_get_raw(at)?;
     let kind = raw.type_info().name().to_owned();
@@ -72,7 +77,7 @@ fn cell(
 
 /// A value of which only the database knows the type.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::store) enum Cell {
+pub enum Cell {
     Null,
     Integer(i64),
     Real(f64),
@@ -81,7 +86,7 @@ pub(in crate::store) enum Cell {
 }
 
 impl Cell {
-    fn of_postgres(row: &Row, raw: &PgRow, at: At<'_>) -> Result<Self, sqlx::Error> {
+    fn of_postgres(row: &Row, raw: &PgRow, at: At<'_>) -> Result<Self> {
         let value = raw.try_get_raw(at)?;
         let kind = value.type_info();
         Ok(match kind.name() {
@@ -94,4 +99,35 @@ impl Cell {
             _ => Cell::Text(FromColumn::from_column(row, at)?),
         })
     }
+}
+
+/// What a row of a result is read as.
+pub trait FromRow: Sized {
+    fn from_row(row: &Row) -> Result<Self>;
+}
+
+/// Reads the first column.
+impl<T: for<'r> FromColumn<'r>> FromRow for T {
+    fn from_row(row: &Row) -> Result<Self> {
+        T::from_column(row, At::Place(0))
+    }
+}
+
+/// Reads the first columns.
+macro_rules! columns {
+    ($($($name:ident $place:literal)+;)+) => {$(
+        impl<$($name: for<'r> FromColumn<'r>),+> FromRow for ($($name,)+) {
+            fn from_row(row: &Row) -> Result<Self> {
+                Ok(($($name::from_column(row, At::Place($place))?,)+))
+            }
+        }
+    )+};
+}
+
+columns! {
+    A 0 B 1;
+    A 0 B 1 C 2;
+    A 0 B 1 C 2 D 3;
+    A 0 B 1 C 2 D 3 E 4;
+    A 0 B 1 C 2 D 3 E 4 F 5;
 }

@@ -7,7 +7,7 @@ use crate::domain::{MessageId, PersonaId, ResponsibilityId, RunId};
 /// SQLite has one writer, so that every write is alone there, whatever its scope. Where several
 /// processes write, the scope names the locks that a transaction takes first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::store) enum Scope {
+pub enum Scope {
     /// All rows of these personas, with those of their letters, threads, runs and mails.
     Personas(Vec<PersonaId>),
     /// All rows of the personas to which these rows of a table belong. A row keeps its persona for

@@ -25,7 +25,7 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 
 /// A connection, and how long it waits for an answer.
-pub(in crate::store) struct ServerConnection {
+pub struct ServerConnection {
     /// `None` once it has ended.
     conn: Option<PgConnection>,
     answer_max: Duration,
@@ -122,7 +122,7 @@ impl Drop for ServerConnection {
 }
 
 /// Returns the error of a question that the server did not answer in time.
-pub(in crate::store) fn unanswered(answer_max: Duration) -> sqlx::Error {
+pub fn unanswered(answer_max: Duration) -> sqlx::Error {
     let why = format!(
         "the server did not answer within {} s",
         answer_max.as_secs_f64()
@@ -135,7 +135,7 @@ type Connector = dyn Fn() -> BoxFuture<'static, Result<PgConnection, sqlx::Error
 
 /// Connections that read: made when they are needed, and kept.
 #[derive(Clone)]
-pub(in crate::store) struct ServerPool(Arc<PoolParts>);
+pub struct ServerPool(Arc<PoolParts>);
 
 struct PoolParts {
     connect: Box<Connector>,
@@ -220,7 +220,7 @@ impl ServerPool {
 }
 
 /// Reports whether nobody listens there, or a server that starts, only reads yet or has no room for another connection.
-pub(in crate::store) fn is_starting(error: &sqlx::Error) -> bool {
+pub fn is_starting(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(error) => error.kind() == io::ErrorKind::ConnectionRefused,
         sqlx::Error::Database(error) => {

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 /// Text of a statement, with parameters `$1`, `$2`, …: one that both databases read, or one for
 /// each.
 #[derive(Debug, Clone)]
-pub(in crate::store) struct Sql {
+pub struct Sql {
     sqlite: SqlText,
     /// `None` where it is the text of SQLite.
     postgres: Option<SqlText>,

@@ -113,3 +113,9 @@ impl RecipientState {
         all.into_iter().find(|state| state.as_str() == text)
     }
 }
+
+text_column! {
+    DeliveryState: "delivery state";
+    DeliveryKind: "delivery kind";
+    RecipientState: "recipient state";
+}

@@ -1,11 +1,10 @@
 //! The outbox for operators: listings, one delivery in full, and changes by hand.
 
 use crate::domain::{DeliveryId, MessageId, PersonaId, RunId, Timestamp};
-use crate::store::db::{self, Connection, Row, Scope};
+use crate::store::db::{Connection, Scope};
 use crate::store::deliveries::delivery_state::{DeliveryKind, DeliveryState, RecipientState};
-use crate::store::deliveries::queue::kind;
 use crate::store::list_page::known;
-use crate::store::sql::{instant, json_list, persona_id};
+use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -66,7 +65,7 @@ pub struct FrozenDelivery {
     pub bytes: Vec<u8>,
 }
 
-pub(in crate::store) const LIST: &str = "
+const LIST: &str = "
 SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
        d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at
 FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
@@ -75,56 +74,56 @@ WHERE ($1 IS NULL OR d.persona_id = $1)
   AND d.seq < $4
 ORDER BY d.seq DESC LIMIT $3";
 
-pub(in crate::store) const SEQ_OF: &str = "SELECT seq FROM deliveries WHERE id = $1";
+const SEQ_OF: &str = "SELECT seq FROM deliveries WHERE id = $1";
 
-pub(in crate::store) const ONE: &str = "
+const ONE: &str = "
 SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
        d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at, d.bytes
 FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
 WHERE d.id = $1";
 
-pub(in crate::store) const OF_RUN: &str = "
+const OF_RUN: &str = "
 SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
        d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at, d.bytes
 FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
 WHERE d.run_id = $1 AND d.persona_id = $2
 ORDER BY d.seq";
 
-pub(in crate::store) const OF_MESSAGE: &str = "
+const OF_MESSAGE: &str = "
 SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
        d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at, d.bytes
 FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
 WHERE d.message_id = $1
 ORDER BY d.seq DESC LIMIT 1";
 
-pub(in crate::store) const RECIPIENTS: &str = "
+const RECIPIENTS: &str = "
 SELECT delivery_id, recipient, state, attempts, next_attempt_at, last_code, last_reply, bounced_at
 FROM delivery_recipients WHERE delivery_id IN (SELECT value FROM jsonb_each($1))
 ORDER BY delivery_id, recipient";
 
-pub(in crate::store) const STATE: &str = "SELECT state FROM deliveries WHERE id = $1";
+const STATE: &str = "SELECT state FROM deliveries WHERE id = $1";
 
-pub(in crate::store) const RETRY: &str = "
+const RETRY: &str = "
 UPDATE deliveries SET state = 'queued', next_attempt_at = $2, finished_at = NULL, state_at = $2
 WHERE id = $1 AND state IN ('failed', 'held', 'queued') AND pruned_at IS NULL";
 
-pub(in crate::store) const RETRY_RECIPIENTS: &str = "
+const RETRY_RECIPIENTS: &str = "
 UPDATE delivery_recipients SET state = 'queued', next_attempt_at = $2, bounced_at = NULL
 WHERE delivery_id = $1 AND state IN ('failed', 'deferred', 'queued')";
 
-pub(in crate::store) const RETRY_ALL: &str = "
+const RETRY_ALL: &str = "
 UPDATE deliveries SET state = 'queued', next_attempt_at = $2, finished_at = NULL, state_at = $2
 WHERE state = $1 AND pruned_at IS NULL RETURNING id";
 
-pub(in crate::store) const CANCEL: &str = "
+const CANCEL: &str = "
 UPDATE deliveries SET state = 'cancelled', next_attempt_at = NULL, finished_at = $2
 WHERE id = $1 AND state IN ('queued', 'held')";
 
-pub(in crate::store) const CANCEL_RECIPIENTS: &str = "
+const CANCEL_RECIPIENTS: &str = "
 UPDATE delivery_recipients SET state = 'cancelled', next_attempt_at = NULL
 WHERE delivery_id = $1 AND state IN ('queued', 'deferred')";
 
-pub(in crate::store) const HOLD: &str = "
+const HOLD: &str = "
 UPDATE deliveries SET state = 'held', next_attempt_at = NULL, state_at = $2 WHERE id = $1 AND state = 'queued'";
 
 impl Store {
@@ -133,18 +132,18 @@ impl Store {
         let states = json_list(filter.states.iter().map(|state| state.as_str()));
         let mut conn = self.readers().acquire().await?;
         let after = filter.after.as_ref().map(DeliveryId::as_str);
-        let before: Option<i64> = db::query_scalar(SEQ_OF)
-            .bind(after)
-            .fetch_optional(&mut conn)
+        let before: Option<i64> = conn.maybe(SEQ_OF, after).await?;
+        let mut deliveries = conn
+            .all(
+                LIST,
+                (
+                    &filter.persona,
+                    states,
+                    filter.limit,
+                    known(after, before)?.unwrap_or(i64::MAX),
+                ),
+            )
             .await?;
-        let rows = db::query(LIST)
-            .bind(filter.persona.as_ref().map(PersonaId::as_str))
-            .bind(states)
-            .bind(filter.limit)
-            .bind(known(after, before)?.unwrap_or(i64::MAX))
-            .fetch_all(&mut conn)
-            .await?;
-        let mut deliveries = rows.iter().map(delivery).collect::<Result<Vec<_>>>()?;
         fill_recipients(&mut conn, deliveries.iter_mut()).await?;
         Ok(deliveries)
     }
@@ -162,12 +161,12 @@ impl Store {
 
     async fn frozen(&self, sql: &'static str, id: &str) -> Result<Option<FrozenDelivery>> {
         let mut conn = self.readers().acquire().await?;
-        let row = db::query(sql).bind(id).fetch_optional(&mut conn).await?;
+        let row = conn.maybe_row(sql, id).await?;
         let Some(row) = row else {
             return Ok(None);
         };
         let mut frozen = FrozenDelivery {
-            delivery: delivery(&row)?,
+            delivery: row.to()?,
             bytes: row.try_get("bytes")?,
         };
         fill_recipients(&mut conn, [&mut frozen.delivery]).await?;
@@ -192,20 +191,13 @@ impl Store {
     /// Recipients who have the mail do not get it again.
     pub async fn retry_deliveries(&self, state: DeliveryState) -> Result<Vec<DeliveryId>> {
         let now = self.clock().now().to_string();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let queued = db::query_scalar(RETRY_ALL).bind(state.as_str()).bind(&now);
-                let mut queued: Vec<String> = queued.fetch_all(&mut *conn).await?;
-                queued.sort_unstable();
-                for id in &queued {
-                    db::query(RETRY_RECIPIENTS)
-                        .bind(id)
-                        .bind(&now)
-                        .execute(&mut *conn)
-                        .await?;
-                }
-                Ok(queued.into_iter().map(DeliveryId::new).collect())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            let mut queued: Vec<String> = conn.all(RETRY_ALL, (&state, &now)).await?;
+            queued.sort_unstable();
+            for id in &queued {
+                conn.exec(RETRY_RECIPIENTS, (id, &now)).await?;
+            }
+            Ok(queued.into_iter().map(DeliveryId::new).collect())
         })
         .await
     }
@@ -240,25 +232,15 @@ impl Store {
     ) -> Result<()> {
         let id = id.clone();
         let now = self.clock().now().to_string();
-        self.write(Scope::persona_of("deliveries", id.as_str()), move |conn| {
-            Box::pin(async move {
-                let changed = db::query(of_delivery)
-                    .bind(id.as_str())
-                    .bind(&now)
-                    .execute(&mut *conn)
-                    .await?;
-                if changed.rows_affected() == 0 {
-                    return Err(refused(conn, &id, hint).await?);
-                }
-                if let Some(of_recipients) = of_recipients {
-                    db::query(of_recipients)
-                        .bind(id.as_str())
-                        .bind(&now)
-                        .execute(conn)
-                        .await?;
-                }
-                Ok(())
-            })
+        transact!(self, Scope::persona_of("deliveries", id.as_str()), |conn| {
+            let changed = conn.exec(of_delivery, (&id, &now)).await?;
+            if changed == 0 {
+                return Err(refused(conn, &id, hint).await?);
+            }
+            if let Some(of_recipients) = of_recipients {
+                conn.exec(of_recipients, (id, &now)).await?;
+            }
+            Ok(())
         })
         .await
     }
@@ -268,13 +250,10 @@ impl PersonaStore {
     /// Returns every mail that a run sent, in order, with the bytes. For replay.
     pub async fn deliveries_of_run(&self, run: &RunId) -> Result<Vec<FrozenDelivery>> {
         let mut conn = self.store.readers().acquire().await?;
-        let rows = db::query(OF_RUN)
-            .bind(run.as_str())
-            .bind(self.persona.as_str());
         let mut frozen = Vec::new();
-        for row in rows.fetch_all(&mut conn).await? {
+        for row in conn.rows(OF_RUN, (run, &self.persona)).await? {
             frozen.push(FrozenDelivery {
-                delivery: delivery(&row)?,
+                delivery: row.to()?,
                 bytes: row.try_get("bytes")?,
             });
         }
@@ -296,10 +275,7 @@ fn missing(id: &DeliveryId) -> StoreError {
 
 /// Returns the error for a change that touched no row.
 async fn refused(conn: &mut Connection, id: &DeliveryId, hint: &'static str) -> Result<StoreError> {
-    let state: Option<String> = db::query_scalar(STATE)
-        .bind(id.as_str())
-        .fetch_optional(conn)
-        .await?;
+    let state: Option<String> = conn.maybe(STATE, id).await?;
     Ok(match state {
         None => missing(id),
         Some(state) => StoreError::WrongState {
@@ -311,49 +287,33 @@ async fn refused(conn: &mut Connection, id: &DeliveryId, hint: &'static str) -> 
     })
 }
 
-fn delivery(row: &Row) -> Result<Delivery> {
-    let state: String = row.try_get("state")?;
-    Ok(Delivery {
-        id: DeliveryId::new(row.try_get::<String>("id")?),
-        persona: persona_id(row)?,
-        message_id: MessageId::new(row.try_get::<String>("message_id")?),
-        run_id: row.try_get::<Option<String>>("run_id")?.map(RunId::new),
-        kind: kind(row)?,
-        envelope_from: row.try_get("envelope_from")?,
-        subject: row.try_get("subject")?,
-        size_bytes: u64::try_from(row.try_get::<i64>("size_bytes")?).unwrap_or(0),
-        state: DeliveryState::parse(&state).ok_or(StoreError::Unreadable {
-            what: "delivery state",
-        })?,
-        attempts: row.try_get("attempts")?,
-        next_attempt_at: optional_instant(row, "next_attempt_at")?,
-        possible_duplicate: row.try_get("possible_duplicate")?,
-        created_at: instant(&row.try_get::<String>("created_at")?)?,
-        finished_at: optional_instant(row, "finished_at")?,
-        recipients: Vec::new(),
-    })
-}
+from_row!(|row| Delivery {
+    id,
+    persona: "persona_id",
+    message_id,
+    run_id,
+    kind,
+    envelope_from,
+    subject,
+    size_bytes,
+    state,
+    attempts,
+    next_attempt_at,
+    possible_duplicate,
+    created_at,
+    finished_at,
+    recipients: { Vec::new() }
+});
 
-fn recipient(row: &Row) -> Result<DeliveryRecipient> {
-    let state: String = row.try_get("state")?;
-    Ok(DeliveryRecipient {
-        recipient: row.try_get("recipient")?,
-        state: RecipientState::parse(&state).ok_or(StoreError::Unreadable {
-            what: "recipient state",
-        })?,
-        attempts: row.try_get("attempts")?,
-        next_attempt_at: optional_instant(row, "next_attempt_at")?,
-        last_code: row.try_get("last_code")?,
-        last_reply: row.try_get("last_reply")?,
-        bounced_at: optional_instant(row, "bounced_at")?,
-    })
-}
-
-fn optional_instant(row: &Row, column: &str) -> Result<Option<Timestamp>> {
-    row.try_get::<Option<String>>(column)?
-        .map(|text| instant(&text))
-        .transpose()
-}
+from_row!(DeliveryRecipient {
+    recipient,
+    state,
+    attempts,
+    next_attempt_at,
+    last_code,
+    last_reply,
+    bounced_at
+});
 
 async fn fill_recipients<'d>(
     conn: &mut Connection,
@@ -362,11 +322,11 @@ async fn fill_recipients<'d>(
     let mut deliveries: Vec<&mut Delivery> = deliveries.into_iter().collect();
     let ids = json_list(deliveries.iter().map(|delivery| delivery.id.as_str()));
     let mut found: HashMap<String, Vec<DeliveryRecipient>> = HashMap::new();
-    for row in db::query(RECIPIENTS).bind(ids).fetch_all(conn).await? {
+    for row in conn.rows(RECIPIENTS, ids).await? {
         found
             .entry(row.try_get("delivery_id")?)
             .or_default()
-            .push(recipient(&row)?);
+            .push(row.to()?);
     }
     for delivery in &mut deliveries {
         delivery.recipients = found.remove(delivery.id.as_str()).unwrap_or_default();

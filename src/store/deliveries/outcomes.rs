@@ -3,7 +3,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{DeliveryId, Timestamp};
-use crate::store::db::{self, Connection, Row, Scope};
+use crate::store::db::{Connection, Scope};
 use crate::store::deliveries::delivery_state::{DeliveryState, RecipientState};
 use crate::store::notices::events;
 use crate::store::sql::json_list;
@@ -40,7 +40,7 @@ pub struct RecipientOutcome {
     pub reply: String,
 }
 
-pub(in crate::store) const MARK_COMMITTING: &str = "
+const MARK_COMMITTING: &str = "
 UPDATE deliveries SET state = 'committing'
 WHERE id IN (SELECT value FROM jsonb_each($1)) AND epoch = $2 AND state = 'sending'
 RETURNING id";
@@ -48,7 +48,7 @@ RETURNING id";
 /// Stores the verdicts of some attempts, with the resulting states of their deliveries. `$1` is a
 /// list of attempts; an attempt whose delivery does not belong to this engine changes nothing and
 /// gives no row.
-pub(in crate::store) const RECORD: &str = "
+const RECORD: &str = "
 UPDATE delivery_recipients SET
   state = v.value ->> 'state',
   attempts = delivery_recipients.attempts + CAST(o.value ->> 'counts' AS BIGINT),
@@ -117,10 +117,9 @@ impl Together for CommittingMark {
     fn store<'a>(conn: &'a mut Connection, marks: &'a [Self]) -> BoxFuture<'a, BatchResult<Self>> {
         Box::pin(async move {
             let ids = json_list(marks.iter().map(|mark| mark.id.as_str()));
-            let mark = db::query_scalar(MARK_COMMITTING)
-                .bind(ids)
-                .bind(marks.first().map(|mark| mark.epoch));
-            let marked: Vec<String> = mark.fetch_all(conn).await?;
+            let marked: Vec<String> = conn
+                .all(MARK_COMMITTING, (ids, marks.first().map(|mark| mark.epoch)))
+                .await?;
             let is_marked = |id: &DeliveryId| marked.iter().any(|marked| marked == id.as_str());
             let answer = |mark: &CommittingMark| {
                 if is_marked(&mark.id) {
@@ -157,13 +156,9 @@ impl Together for OutcomeRecord {
             };
             let outcomes =
                 Value::from_iter(records.iter().map(|record| json_of(&record.outcome))).to_string();
-            let record = db::query(RECORD)
-                .bind(outcomes)
-                .bind(epoch)
-                .bind(clock.now().to_string());
-            let rows = record.fetch_all(&mut *conn).await?;
-            let states: HashMap<String, DeliveryState> =
-                rows.iter().map(state).collect::<Result<_>>()?;
+            let states: Vec<(String, DeliveryState)> =
+                conn.all(RECORD, (outcomes, epoch, clock.now())).await?;
+            let states: HashMap<String, DeliveryState> = states.into_iter().collect();
             let mut answers = Vec::with_capacity(records.len());
             for OutcomeRecord {
                 outcome: DeliveryOutcome { id, .. },
@@ -196,16 +191,6 @@ fn json_of(outcome: &DeliveryOutcome) -> Value {
         "next": outcome.next_attempt_at.to_string(), "hold": u8::from(outcome.hold),
         "possible_duplicate": u8::from(outcome.possible_duplicate),
     })
-}
-
-fn state(row: &Row) -> Result<(String, DeliveryState)> {
-    let state = DeliveryState::parse(row.get("state"));
-    Ok((
-        row.get("id"),
-        state.ok_or(StoreError::Unreadable {
-            what: "delivery state",
-        })?,
-    ))
 }
 
 fn not_ours(id: &DeliveryId) -> StoreError {

@@ -6,7 +6,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{Address, DeliveryId, MessageId, PersonaId, RunId, Timestamp, bounce_token};
-use crate::store::db::{self, Connection, Query, Row, Scope};
+use crate::store::db::{Arguments, Connection, Row, Scope};
 use crate::store::deliveries::delivery_state::{DeliveryKind, DeliveryState};
 use crate::store::notices::events;
 use crate::store::sql::{instant, json_list, persona_id, to_i64};
@@ -83,7 +83,7 @@ pub struct RecoveredDeliveries {
 }
 
 /// The persona is the message's, so that a delivery can never belong to another persona.
-pub(in crate::store) const INSERT: &str = "
+pub const INSERT: &str = "
 INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes, state, next_attempt_at, created_at,
   kind, bounce_token)
 SELECT $1, persona_id, id, $3, $4, $5, 'queued', $6, $6, $8, $9 FROM messages WHERE id = $2;
@@ -94,44 +94,31 @@ SELECT EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2) AS is
 /// Queues a mail inside another transaction of the store.
 ///
 /// Errors: [`StoreError::Missing`] when there is no such message.
-pub(in crate::store) async fn insert(
-    conn: &mut Connection,
-    delivery: &NewDelivery,
-    now: Timestamp,
-) -> Result<()> {
-    is_queued(
-        &with_delivery(db::query(INSERT), delivery, now)
-            .fetch_one(conn)
-            .await?,
-        delivery,
+pub async fn insert(conn: &mut Connection, delivery: &NewDelivery, now: Timestamp) -> Result<()> {
+    let inserted = conn.row(INSERT, delivery_values(delivery, now)).await?;
+    is_queued(&inserted, delivery)
+}
+
+/// Returns the values of [`INSERT`].
+pub fn delivery_values(delivery: &NewDelivery, now: Timestamp) -> impl Arguments {
+    (
+        &delivery.id,
+        &delivery.message_id,
+        &delivery.run_id,
+        &delivery.envelope_from,
+        &delivery.bytes,
+        delivery.first_attempt_at(now),
+        json_list(delivery.recipients.iter().map(String::as_str)),
+        &delivery.kind,
+        Address::parse(&delivery.envelope_from)
+            .ok()
+            .as_ref()
+            .and_then(bounce_token),
     )
 }
 
-/// Binds the parameters of [`INSERT`].
-pub(in crate::store) fn with_delivery(
-    insert: Query,
-    delivery: &NewDelivery,
-    now: Timestamp,
-) -> Query {
-    insert
-        .bind(delivery.id.as_str())
-        .bind(delivery.message_id.as_str())
-        .bind(delivery.run_id.as_ref().map(RunId::as_str))
-        .bind(&delivery.envelope_from)
-        .bind(&delivery.bytes)
-        .bind(delivery.first_attempt_at(now).to_string())
-        .bind(json_list(delivery.recipients.iter().map(String::as_str)))
-        .bind(delivery.kind.as_str())
-        .bind(
-            Address::parse(&delivery.envelope_from)
-                .ok()
-                .as_ref()
-                .and_then(bounce_token),
-        )
-}
-
 /// Reads the result of [`INSERT`].
-pub(in crate::store) fn is_queued(inserted: &Row, delivery: &NewDelivery) -> Result<()> {
+pub fn is_queued(inserted: &Row, delivery: &NewDelivery) -> Result<()> {
     if inserted.try_get("is_queued")? {
         return Ok(());
     }
@@ -143,7 +130,7 @@ pub(in crate::store) fn is_queued(inserted: &Row, delivery: &NewDelivery) -> Res
 
 /// `state IN (…)` repeats the condition of the index `deliveries_open`, which SQLite uses only
 /// then.
-pub(in crate::store) const CLAIM: &str = "
+const CLAIM: &str = "
 UPDATE deliveries SET state = 'sending', epoch = $1, attempts = attempts + 1
 WHERE seq IN (
   SELECT seq FROM (
@@ -157,23 +144,23 @@ WHERE seq IN (
 ) AND state = 'queued'
 RETURNING seq, id, persona_id, message_id, run_id, kind, envelope_from, bytes, attempts, possible_duplicate, created_at";
 
-pub(in crate::store) const OPEN_RECIPIENTS: &str = "
+const OPEN_RECIPIENTS: &str = "
 SELECT delivery_id, recipient FROM delivery_recipients
 WHERE delivery_id IN (SELECT value FROM jsonb_each($1)) AND state IN ('queued', 'deferred')
 ORDER BY delivery_id, recipient";
 
-pub(in crate::store) const RECOVER_SENDING: &str = "
+const RECOVER_SENDING: &str = "
 UPDATE deliveries SET state = 'queued', next_attempt_at = $1, attempts = attempts - 1, state_at = $1
 WHERE state IN ('queued', 'sending', 'committing') AND state = 'sending' AND epoch NOT IN (SELECT epoch FROM nodes)";
 
 /// A mail that was in doubt before is held, whatever `$2` says.
-pub(in crate::store) const RECOVER_COMMITTING: &str = "
+const RECOVER_COMMITTING: &str = "
 UPDATE deliveries SET state = CASE WHEN $2 = 1 OR possible_duplicate = 1 THEN 'held' ELSE 'queued' END,
   next_attempt_at = CASE WHEN $2 = 0 AND possible_duplicate = 0 THEN $1 END, possible_duplicate = 1, state_at = $1
 WHERE state IN ('queued', 'sending', 'committing') AND state = 'committing' AND epoch NOT IN (SELECT epoch FROM nodes)
 RETURNING id, state";
 
-pub(in crate::store) const NEXT_DUE: &str = "
+const NEXT_DUE: &str = "
 SELECT next_attempt_at FROM deliveries
 WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued'
 ORDER BY next_attempt_at, seq LIMIT 1";
@@ -181,12 +168,12 @@ ORDER BY next_attempt_at, seq LIMIT 1";
 /// Mails that expire in one transaction, each with an event for the owner.
 const EXPIRED_AT_ONCE: u64 = 256;
 
-pub(in crate::store) const EXPIRE_RECIPIENTS: &str = "
+const EXPIRE_RECIPIENTS: &str = "
 UPDATE delivery_recipients SET state = 'failed', next_attempt_at = NULL,
   last_reply = substr('gave up: ' || coalesce(last_reply, 'the transport was not available'), 1, 500)
 WHERE state IN ('queued', 'deferred') AND delivery_id IN (SELECT value FROM jsonb_each($1))";
 
-pub(in crate::store) const EXPIRE: &str = "
+const EXPIRE: &str = "
 UPDATE deliveries SET state = 'failed', next_attempt_at = NULL, finished_at = $2
 WHERE id IN (
   SELECT id FROM deliveries
@@ -195,16 +182,14 @@ RETURNING id";
 
 /// Queues deliveries of nodes that are gone; those that a peer may have are flagged, and wait for an operator with `hold`, and
 /// when it is for the second time.
-pub(in crate::store) async fn requeue_deliveries(
+pub async fn requeue_deliveries(
     conn: &mut Connection,
     hold: bool,
     clock: &dyn Clock,
 ) -> Result<RecoveredDeliveries> {
     let now = clock.now().to_string();
-    let sending = db::query(RECOVER_SENDING).bind(&now);
-    let unsent = sending.execute(&mut *conn).await?.rows_affected();
-    let doubtful = db::query(RECOVER_COMMITTING).bind(&now).bind(hold);
-    let doubtful = doubtful.fetch_all(&mut *conn).await?;
+    let unsent = conn.exec(RECOVER_SENDING, &now).await?;
+    let doubtful = conn.rows(RECOVER_COMMITTING, (&now, hold)).await?;
     let is_held = |row: &&Row| row.get::<&str>("state") == DeliveryState::Held.as_str();
     for row in doubtful.iter().filter(is_held) {
         events::delivery_held(conn, row.get("id"), clock).await?;
@@ -225,22 +210,16 @@ impl Store {
     ) -> Result<Vec<ClaimedDelivery>> {
         let epoch = self.epoch();
         let limit = to_i64(limit);
-        self.write(Scope::Claims, move |conn| {
-            Box::pin(async move {
-                let rows = db::query(CLAIM)
-                    .bind(epoch)
-                    .bind(now.to_string())
-                    .bind(limit)
-                    .bind(CLAIM_BYTES_MAX)
-                    .fetch_all(&mut *conn)
-                    .await?;
-                let mut claimed = rows.iter().map(claimed).collect::<Result<Vec<_>>>()?;
-                claimed.sort_by_key(|(seq, _)| *seq);
-                let mut claimed: Vec<ClaimedDelivery> =
-                    claimed.into_iter().map(|(_, mail)| mail).collect();
-                fill_recipients(conn, &mut claimed).await?;
-                Ok(claimed)
-            })
+        transact!(self, Scope::Claims, |conn| {
+            let rows = conn
+                .rows(CLAIM, (epoch, now, limit, CLAIM_BYTES_MAX))
+                .await?;
+            let mut claimed = rows.iter().map(claimed).collect::<Result<Vec<_>>>()?;
+            claimed.sort_by_key(|(seq, _)| *seq);
+            let mut claimed: Vec<ClaimedDelivery> =
+                claimed.into_iter().map(|(_, mail)| mail).collect();
+            fill_recipients(conn, &mut claimed).await?;
+            Ok(claimed)
         })
         .await
     }
@@ -249,17 +228,18 @@ impl Store {
     /// claim. With `hold`, a mail that a peer may have waits for an operator at the first doubt, else at the second.
     pub async fn recover_deliveries(&self, hold: bool) -> Result<RecoveredDeliveries> {
         let clock = self.clock().clone();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move { requeue_deliveries(conn, hold, clock.as_ref()).await })
-        })
+        transact!(self, Scope::Engine, |conn| requeue_deliveries(
+            conn,
+            hold,
+            clock.as_ref()
+        )
+        .await)
         .await
     }
 
     /// Returns the instant at which the next queued delivery is due; `None` when none is queued.
     pub async fn next_delivery_due(&self) -> Result<Option<Timestamp>> {
-        let due: Option<String> = db::query_scalar(NEXT_DUE)
-            .fetch_optional(self.readers())
-            .await?;
+        let due: Option<String> = self.maybe(NEXT_DUE, ()).await?;
         due.map(|text| instant(&text)).transpose()
     }
 
@@ -282,29 +262,22 @@ impl Store {
 
     async fn expire_some(&self, oldest: Timestamp) -> Result<u64> {
         let clock = self.clock().clone();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let expired = db::query_scalar(EXPIRE)
-                    .bind(oldest.to_string())
-                    .bind(clock.now().to_string());
-                let expired = expired.bind(EXPIRED_AT_ONCE.cast_signed());
-                let expired: Vec<String> = expired.fetch_all(&mut *conn).await?;
-                let ids = json_list(expired.iter().map(String::as_str));
-                db::query(EXPIRE_RECIPIENTS)
-                    .bind(ids)
-                    .execute(&mut *conn)
-                    .await?;
-                for delivery in &expired {
-                    events::delivery_failed(conn, delivery, clock.as_ref()).await?;
-                }
-                Ok(expired.len() as u64)
-            })
+        transact!(self, Scope::Engine, |conn| {
+            let expired: Vec<String> = conn
+                .all(EXPIRE, (oldest, clock.now(), EXPIRED_AT_ONCE.cast_signed()))
+                .await?;
+            let ids = json_list(expired.iter().map(String::as_str));
+            conn.exec(EXPIRE_RECIPIENTS, ids).await?;
+            for delivery in &expired {
+                events::delivery_failed(conn, delivery, clock.as_ref()).await?;
+            }
+            Ok(expired.len() as u64)
         })
         .await
     }
 }
 
-pub(in crate::store) fn kind(row: &Row) -> Result<DeliveryKind> {
+pub fn kind(row: &Row) -> Result<DeliveryKind> {
     DeliveryKind::parse(row.try_get("kind")?).ok_or(StoreError::Unreadable {
         what: "delivery kind",
     })
@@ -330,9 +303,8 @@ fn claimed(row: &Row) -> Result<(i64, ClaimedDelivery)> {
 
 async fn fill_recipients(conn: &mut Connection, mails: &mut [ClaimedDelivery]) -> Result<()> {
     let ids: Vec<String> = mails.iter().map(|mail| mail.id.to_string()).collect();
-    let rows = db::query(OPEN_RECIPIENTS)
-        .bind(json_list(ids.iter().map(String::as_str)))
-        .fetch_all(conn)
+    let rows = conn
+        .rows(OPEN_RECIPIENTS, json_list(ids.iter().map(String::as_str)))
         .await?;
     let mut open: HashMap<String, Vec<String>> = HashMap::new();
     for row in rows {
@@ -388,13 +360,11 @@ mod tests {
         ];
         let (_folder, store) = store().await;
         let now = Timestamp::from_millis(1000);
-        let queued = store.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                for row in ROWS {
-                    db::query(row).execute(&mut *conn).await?;
-                }
-                insert(conn, &new_delivery("m"), now).await
-            })
+        let queued = transact!(store, Scope::Engine, |conn| {
+            for row in ROWS {
+                conn.exec(row, ()).await?;
+            }
+            insert(conn, &new_delivery("m"), now).await
         });
         queued.await.expect("the message is there");
         assert_eq!(store.next_delivery_due().await.expect("a read"), Some(now));
@@ -415,9 +385,8 @@ mod tests {
             id: DeliveryId::new("e"),
             ..new_delivery("n")
         };
-        let orphan = store.write(Scope::Engine, move |conn| {
-            Box::pin(async move { insert(conn, &orphan, now).await })
-        });
+        let orphan = transact!(store, Scope::Engine, |conn| insert(conn, &orphan, now)
+            .await);
         assert!(matches!(
             orphan.await,
             Err(StoreError::Missing {
@@ -431,10 +400,8 @@ mod tests {
     async fn what_runs_every_second_uses_the_index_of_open_deliveries() {
         let (_folder, store) = store().await;
         for sql in [CLAIM, NEXT_DUE, RECOVER_SENDING, RECOVER_COMMITTING, EXPIRE] {
-            let explain = db::Sql::built(format!("EXPLAIN QUERY PLAN {sql}"));
-            let plan = store.write(Scope::Rows, move |conn| {
-                Box::pin(async move { Ok(db::query(explain).fetch_all(conn).await?) })
-            });
+            let explain = crate::store::db::Sql::built(format!("EXPLAIN QUERY PLAN {sql}"));
+            let plan = transact!(store, Scope::Rows, |conn| conn.rows(explain, ()).await);
             let plan: Vec<String> = plan
                 .await
                 .expect("a plan")

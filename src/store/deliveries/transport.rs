@@ -7,7 +7,7 @@
 //! help.
 
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, Timestamp};
-use crate::store::db::{self, Scope};
+use crate::store::db::Scope;
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
 use crate::store::sql::instant;
@@ -15,7 +15,7 @@ use crate::store::{Result, Store, StoreError};
 use std::time::Duration;
 
 /// Shortest outage that causes a notice: shorter ones are restarts of the server, or a broken line.
-pub(in crate::store) const DOWN_AFTER: Duration = Duration::from_secs(15 * 60);
+pub const DOWN_AFTER: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransportState {
@@ -49,10 +49,10 @@ pub struct TransportNote {
     pub next_probe_at: Option<Timestamp>,
 }
 
-pub(in crate::store) const HEALTH: &str =
+const HEALTH: &str =
     "SELECT state, since, reason, next_probe_at FROM transport_health WHERE id = 1";
 
-pub(in crate::store) const NOTE: &str = "
+const NOTE: &str = "
 INSERT INTO transport_health (id, state, since, reason, next_probe_at) VALUES (1, $1, $2, $3, $4)
 ON CONFLICT (id) DO UPDATE SET
   since = CASE WHEN transport_health.state = excluded.state THEN transport_health.since ELSE excluded.since END,
@@ -62,7 +62,7 @@ RETURNING since";
 impl Store {
     /// Returns the health; `None` while no transport ever failed.
     pub async fn transport_health(&self) -> Result<Option<TransportHealth>> {
-        let Some(row) = db::query(HEALTH).fetch_optional(self.readers()).await? else {
+        let Some(row) = self.maybe_row(HEALTH, ()).await? else {
             return Ok(None);
         };
         let state: String = row.try_get("state")?;
@@ -81,21 +81,15 @@ impl Store {
     pub async fn note_transport(&self, note: TransportNote) -> Result<()> {
         let clock = self.clock().clone();
         let now = clock.now();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let since: String = db::query_scalar(NOTE)
-                    .bind(note.state.as_str())
-                    .bind(now.to_string())
-                    .bind(&note.reason)
-                    .bind(note.next_probe_at.map(|at| at.to_string()))
-                    .fetch_one(&mut *conn)
-                    .await?;
-                if let Some(notice) = notice(&note, instant(&since)?, now) {
-                    let id = NoticeId::new(clock.new_id());
-                    emit(conn, &NewNotice { id, ..notice }, now).await?;
-                }
-                Ok(())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            let since: String = conn
+                .one(NOTE, (&note.state, now, &note.reason, note.next_probe_at))
+                .await?;
+            if let Some(notice) = notice(&note, instant(&since)?, now) {
+                let id = NoticeId::new(clock.new_id());
+                emit(conn, &NewNotice { id, ..notice }, now).await?;
+            }
+            Ok(())
         })
         .await
     }
@@ -152,3 +146,5 @@ impl TransportState {
             .find(|state| state.as_str() == text)
     }
 }
+
+text_column!(TransportState: "transport state";);

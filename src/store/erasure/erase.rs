@@ -5,7 +5,7 @@ use super::quotes::{ANSWERS_OF_THE_API, REPORTS_TO_OWNERS, VERSIONS_OF_FILES};
 use super::scope::{ErasureScope, list};
 use super::statements::{ErasedRows, STATEMENTS};
 use crate::domain::Timestamp;
-use crate::store::db::{self, Connection, Scope};
+use crate::store::db::{Connection, Scope};
 use crate::store::memory::redaction::{FAST_DELETE, PAYLOADS, Redaction, SECURE_DELETE, emptied};
 use crate::store::sql::to_json;
 use crate::store::{MemoryFilter, Result, Store};
@@ -65,13 +65,11 @@ impl Store {
         };
         let (id, now) = (erasure.to_owned(), self.clock().now());
         let runs = scope.runs.clone();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                db::query(SECURE_DELETE).execute(&mut *conn).await?;
-                let done = erase(conn, (&lists, &runs), before, (&id, now)).await;
-                db::query(FAST_DELETE).execute(&mut *conn).await?;
-                done
-            })
+        transact!(self, Scope::Engine, |conn| {
+            conn.exec(SECURE_DELETE, ()).await?;
+            let done = erase(conn, (&lists, &runs), before, (&id, now)).await;
+            conn.exec(FAST_DELETE, ()).await?;
+            done
         })
         .await
     }
@@ -145,17 +143,12 @@ async fn erase(
     let steps = redact(conn, runs, now).await?;
     counts.insert("steps".to_owned(), steps as u64);
     for statement in STATEMENTS {
-        let emptied = db::query(statement.sql)
-            .bind(lists.get(statement.of))
-            .bind(now.to_string());
-        let rows = emptied.execute(&mut *conn).await?.rows_affected();
+        let rows = conn
+            .exec(statement.sql, (lists.get(statement.of), now))
+            .await?;
         counts.insert(statement.kind.to_owned(), rows);
     }
-    db::query(ROWS_ERASED)
-        .bind(erasure)
-        .bind(to_json(&counts)?)
-        .execute(conn)
-        .await?;
+    conn.exec(ROWS_ERASED, (erasure, to_json(&counts)?)).await?;
     Ok(counts)
 }
 
@@ -165,8 +158,7 @@ async fn redact(conn: &mut Connection, runs: &BTreeSet<String>, now: Timestamp) 
     for some in runs.chunks(RUNS_AT_ONCE) {
         let mut steps = Vec::new();
         for run in some {
-            let payloads = db::query(PAYLOADS).bind(run.as_str());
-            let payloads = payloads.fetch_all(&mut *conn).await?;
+            let payloads = conn.rows(PAYLOADS, &run).await?;
             steps.extend(payloads.iter().map(emptied));
         }
         count += steps.len();

@@ -10,10 +10,10 @@
 //! Rows stay where threads, counts and audits need them: a letter keeps its number, instant, sender and digest, and loses its
 //! words. Not here: files, and the erasure of single entries of memory (`memory/erase.rs`), which this uses.
 
-pub(in crate::store) mod scope;
-pub(in crate::store) mod quotes;
-pub(in crate::store) mod statements;
-pub(in crate::store) mod erase;
-pub(in crate::store) mod progress;
-pub(in crate::store) mod remains;
-pub(in crate::store) mod columns;
+pub mod scope;
+pub mod quotes;
+pub mod statements;
+pub mod erase;
+pub mod progress;
+pub mod remains;
+pub mod columns;

@@ -8,29 +8,29 @@ use crate::store::sql::persona_id;
 use crate::store::{Result, Store};
 use std::collections::BTreeSet;
 
-pub(in crate::store) const ALL_RUNS: &str = "SELECT id, persona_id FROM runs ORDER BY seq";
-pub(in crate::store) const PAYLOADS_OF_RUN: &str =
+const ALL_RUNS: &str = "SELECT id, persona_id FROM runs ORDER BY seq";
+const PAYLOADS_OF_RUN: &str =
     "SELECT payload_json FROM thread_tool_events WHERE run_id = $1 ORDER BY step_index";
-pub(in crate::store) const RECORD_OF_RUN: &str = "
+const RECORD_OF_RUN: &str = "
     SELECT coalesce(context_report_json, '') || ' ' || coalesce(error_message, '') AS words FROM runs WHERE id = $1";
-pub(in crate::store) const MESSAGE_PAGE: &str = "
+const MESSAGE_PAGE: &str = "
     SELECT seq, id, persona_id, thread_id, message_id,
       subject || '\n' || text_body || '\n' || coalesce(html_body, '') AS words
     FROM messages WHERE seq > $1 ORDER BY seq LIMIT 200";
-pub(in crate::store) const CONTENT_PAGE: &str =
+const CONTENT_PAGE: &str =
     "SELECT sha256, bytes FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT 100";
 /// The held letter that follows `$1`; one may be large.
-pub(in crate::store) const NEXT_HELD_LETTER: &str = "
+const NEXT_HELD_LETTER: &str = "
     SELECT id, persona_id, envelope_json, bytes FROM held_letters WHERE id > $1 ORDER BY id LIMIT 1";
 /// Runs that name one of the texts `$1`, or were packed with it.
-pub(in crate::store) const RUNS_OF_CONTENTS: &str = "
+const RUNS_OF_CONTENTS: &str = "
     SELECT run_id FROM turn_texts WHERE sha256 IN (SELECT value FROM jsonb_each($1))
     UNION SELECT run_id FROM run_turns WHERE packed_with IN (SELECT value FROM jsonb_each($1))";
-pub(in crate::store) const VERSIONS_OF_FILES: &str =
+pub const VERSIONS_OF_FILES: &str =
     "SELECT CAST(seq AS TEXT) AS key, text AS words FROM persona_file_versions ORDER BY seq";
-pub(in crate::store) const ANSWERS_OF_THE_API: &str = "
+pub const ANSWERS_OF_THE_API: &str = "
     SELECT '[' || json_quote(caller) || ',' || json_quote(key) || ']' AS key, answer AS words FROM api_calls WHERE answer IS NOT NULL";
-pub(in crate::store) const REPORTS_TO_OWNERS: &str =
+pub const REPORTS_TO_OWNERS: &str =
     "SELECT message_id AS key, report AS words FROM approval_answers WHERE report <> ''";
 
 impl Store {
@@ -45,10 +45,11 @@ impl Store {
         self.find_quoting_messages(with_quotes, &mut scope).await?;
         self.find_quoting_held(&mut scope).await?;
         let texts = self.quoting_contents(&scope).await?;
-        let named = db::query_scalar(RUNS_OF_CONTENTS).bind(super::scope::list(&texts));
-        let named: Vec<String> = named.fetch_all(self.readers()).await?;
+        let named: Vec<String> = self
+            .all(RUNS_OF_CONTENTS, super::scope::list(&texts))
+            .await?;
         scope.runs.extend(named);
-        let runs = db::query(ALL_RUNS).fetch_all(self.readers()).await?;
+        let runs = self.rows(ALL_RUNS, ()).await?;
         for row in &runs {
             let (persona, run) = (persona_id(row)?, row.get::<String>("id"));
             if !scope.runs.contains(&run) && self.is_in_record(&persona, &run, &scope).await? {
@@ -69,7 +70,7 @@ impl Store {
         let mut after: i64 = 0;
         loop {
             let page = db::query(MESSAGE_PAGE).bind(after);
-            let mut page = page.fetch_all(self.readers()).await?;
+            let mut page = page.rows(self.readers()).await?;
             let Some(last) = page.last() else {
                 return Ok(());
             };
@@ -96,8 +97,7 @@ impl Store {
     async fn find_quoting_held(&self, scope: &mut ErasureScope) -> Result<()> {
         let mut after = String::new();
         loop {
-            let next = db::query(NEXT_HELD_LETTER).bind(&after);
-            let Some(held) = next.fetch_optional(self.readers()).await? else {
+            let Some(held) = self.maybe_row(NEXT_HELD_LETTER, &after).await? else {
                 return Ok(());
             };
             after = held.get("id");
@@ -123,8 +123,7 @@ impl Store {
     async fn quoting_contents(&self, scope: &ErasureScope) -> Result<BTreeSet<String>> {
         let (mut found, mut after) = (BTreeSet::new(), String::new());
         loop {
-            let page = db::query(CONTENT_PAGE).bind(&after);
-            let page = page.fetch_all(self.readers()).await?;
+            let page = self.rows(CONTENT_PAGE, &after).await?;
             let Some(last) = page.last() else {
                 return Ok(found);
             };
@@ -144,10 +143,8 @@ impl Store {
         run: &str,
         scope: &ErasureScope,
     ) -> Result<bool> {
-        let steps = db::query_scalar(PAYLOADS_OF_RUN).bind(run);
-        let steps: Vec<String> = steps.fetch_all(self.readers()).await?;
-        let record = db::query_scalar(RECORD_OF_RUN).bind(run);
-        let record: String = record.fetch_one(self.readers()).await?;
+        let steps: Vec<String> = self.all(PAYLOADS_OF_RUN, run).await?;
+        let record: String = self.one(RECORD_OF_RUN, run).await?;
         if steps.iter().any(|payload| scope.is_in(payload)) || scope.is_in(&record) {
             return Ok(true);
         }
@@ -173,7 +170,7 @@ impl Store {
         sql: &'static str,
         scope: &ErasureScope,
     ) -> Result<BTreeSet<String>> {
-        let rows = db::query(sql).fetch_all(self.readers()).await?;
+        let rows = self.rows(sql, ()).await?;
         let quoting = rows.iter().filter(|row| scope.is_in(row.get("words")));
         Ok(quoting.map(|row| row.get("key")).collect())
     }

@@ -10,7 +10,7 @@ use futures_util::TryStreamExt;
 use std::collections::BTreeMap;
 
 /// Runs whose requests are stored compressed, where no reading of a column finds a word.
-pub(in crate::store) const RUNS_PACKED: &str =
+const RUNS_PACKED: &str =
     "SELECT DISTINCT run_id, persona_id FROM run_turns WHERE packed IS NOT NULL";
 
 impl Store {
@@ -31,7 +31,7 @@ impl Store {
     /// Counts the compressed requests that quote.
     async fn quoting_packed(&self, quotations: &Quotations) -> Result<u64> {
         let mut count = 0;
-        let runs = db::query(RUNS_PACKED).fetch_all(self.readers()).await?;
+        let runs = self.rows(RUNS_PACKED, ()).await?;
         for row in &runs {
             let persona = PersonaId::parse(row.get("persona_id"));
             let Ok(persona) = persona else { continue };
@@ -57,7 +57,7 @@ async fn quoting_columns(
     quotations: &Quotations,
 ) -> Result<BTreeMap<String, u64>> {
     let mut places = BTreeMap::new();
-    let columns = db::query(TEXT_COLUMNS).fetch_all(&mut *conn).await?;
+    let columns = conn.rows(TEXT_COLUMNS, ()).await?;
     for row in &columns {
         let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
         let words = column_bytes(&format!("\"{column}\""), row.get("is_bytes"));

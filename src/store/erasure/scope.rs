@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The addresses of the person of `$1`, itself among them.
-pub(in crate::store) const ADDRESSES_OF_PERSON: &str = "
+const ADDRESSES_OF_PERSON: &str = "
     WITH person (address) AS (SELECT coalesce((SELECT person FROM contact_aliases WHERE address = $1), $1))
     SELECT address FROM person UNION SELECT $1
     UNION SELECT a.address FROM person p CROSS JOIN contact_aliases a WHERE a.person = p.address";
 /// Held letters in whose envelope or beginning one of the addresses `$1` stands somewhere, also as a part of another.
 /// Bytes need be no text, so PostgreSQL compares them as ASCII with escapes.
-pub(in crate::store) const HELD_WITH_ADDRESS: Sql = Sql::pair(
+const HELD_WITH_ADDRESS: Sql = Sql::pair(
     "
     SELECT id, envelope_json ->> '$.mail_from' AS mail_from, substr(bytes, 1, 65536) AS beginning
     FROM held_letters WHERE EXISTS (SELECT 1 FROM jsonb_each($1) w
@@ -28,41 +28,41 @@ pub(in crate::store) const HELD_WITH_ADDRESS: Sql = Sql::pair(
         OR instr(lower(encode(substr(held_letters.bytes, 1, 65536), 'escape')), encode(convert_to(w.value, 'UTF8'), 'escape')) > 0)",
 );
 /// `sender` is the field as a person reads it; the address in it stands in the metadata, or alone after an erasure.
-pub(in crate::store) const LETTERS_OF_PERSON: &str = "
+const LETTERS_OF_PERSON: &str = "
     SELECT m.id, m.thread_id, m.subject, coalesce(m.fresh_text, m.text_body) AS words FROM messages m
     WHERE m.direction = 'inbound' AND EXISTS (SELECT 1 FROM jsonb_each($1) w
       WHERE lower(coalesce(m.metadata_json ->> '$.sender', m.sender)) = w.value
         OR instr(lower(m.sender), '<' || w.value || '>') > 0)
     ORDER BY m.seq";
 /// Of the threads `$1` those in which no letter came but those of `$2`.
-pub(in crate::store) const THREADS_OF_PERSON: &str = "
+const THREADS_OF_PERSON: &str = "
     SELECT t.value AS id FROM jsonb_each($1) t WHERE NOT EXISTS (SELECT 1 FROM messages m
       WHERE m.thread_id = t.value AND m.direction = 'inbound' AND m.id NOT IN (SELECT value FROM jsonb_each($2)))";
 /// Letters `$1`, everything in the threads `$2`, what runs answered to the letters, and the mails `$3`.
-pub(in crate::store) const MESSAGES_OF_SCOPE: &str = "
+const MESSAGES_OF_SCOPE: &str = "
     SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($1) w CROSS JOIN messages m WHERE m.id = w.value
     UNION SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($2) w CROSS JOIN messages m WHERE m.thread_id = w.value
     UNION SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($1) w CROSS JOIN runs r
       CROSS JOIN messages m WHERE m.run_id = r.id AND r.trigger_message_id = w.value
     UNION SELECT m.id, m.persona_id, m.thread_id, m.message_id FROM jsonb_each($3) w CROSS JOIN messages m WHERE m.id = w.value";
 /// Messages that went to nobody but the person.
-pub(in crate::store) const MAILS_TO_PERSON: &str = "
+const MAILS_TO_PERSON: &str = "
     SELECT DISTINCT d.message_id FROM delivery_recipients r CROSS JOIN deliveries d
     WHERE d.id = r.delivery_id AND r.recipient IN (SELECT value FROM jsonb_each($1)) AND NOT EXISTS (SELECT 1 FROM delivery_recipients o
       WHERE o.delivery_id = d.id AND o.recipient NOT IN (SELECT value FROM jsonb_each($1)))";
 /// Runs in the threads `$1`, runs that the messages `$2` began or that wrote one of them.
-pub(in crate::store) const RUNS_OF_SCOPE: &str = "
+const RUNS_OF_SCOPE: &str = "
     SELECT r.id FROM jsonb_each($1) w CROSS JOIN runs r WHERE r.thread_id = w.value
     UNION SELECT r.id FROM jsonb_each($2) w CROSS JOIN runs r WHERE r.trigger_message_id = w.value
     UNION SELECT m.run_id FROM jsonb_each($2) w CROSS JOIN messages m WHERE m.id = w.value AND m.run_id IS NOT NULL";
-pub(in crate::store) const OPEN_OF_SCOPE: &str = "
+const OPEN_OF_SCOPE: &str = "
     SELECT r.id FROM jsonb_each($1) w CROSS JOIN runs r
       WHERE r.id = w.value AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
     UNION SELECT d.id FROM jsonb_each($2) w CROSS JOIN deliveries d
       WHERE d.message_id = w.value AND d.state IN ('queued', 'sending', 'committing', 'held')
     UNION SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value AND a.state = 'open'";
 /// Names by which a mail to an owner speaks of one of the runs `$1` or of the messages `$2`.
-pub(in crate::store) const NAMES_OF_SCOPE: &str = "
+const NAMES_OF_SCOPE: &str = "
     SELECT value AS name FROM jsonb_each($1)
     UNION SELECT d.id FROM jsonb_each($2) w CROSS JOIN deliveries d WHERE d.message_id = w.value
     UNION SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value
@@ -70,13 +70,13 @@ pub(in crate::store) const NAMES_OF_SCOPE: &str = "
       CROSS JOIN approval_tokens t WHERE t.approval_id = a.id AND a.run_id = w.value";
 
 /// Mails of the engine to owners, after the number `$1`.
-pub(in crate::store) const NOTICE_MAILS: &str = "
+const NOTICE_MAILS: &str = "
     SELECT m.seq, m.id, m.persona_id, m.thread_id, m.message_id, m.subject || '\n' || m.text_body AS words, d.bytes
     FROM messages m CROSS JOIN deliveries d
     WHERE d.message_id = m.id AND m.disposition = 'notice' AND m.seq > $1 ORDER BY m.seq LIMIT 200";
 
 /// Of the messages `$1` those that have words yet, in themselves or in what belongs to them.
-pub(in crate::store) const MESSAGES_WITH_WORDS: &str = "
+const MESSAGES_WITH_WORDS: &str = "
     SELECT m.id, m.thread_id FROM jsonb_each($1) w CROSS JOIN messages m
     WHERE m.id = w.value AND (m.subject <> '' OR m.text_body <> '' OR coalesce(m.html_body, '') <> '' OR coalesce(m.fresh_text, '') <> ''
       OR m.metadata_json <> '{}'
@@ -86,7 +86,7 @@ pub(in crate::store) const MESSAGES_WITH_WORDS: &str = "
         OR EXISTS (SELECT 1 FROM delivery_reports p WHERE p.delivery_id = d.id AND p.diagnostic <> '')
         OR EXISTS (SELECT 1 FROM delivery_recipients r WHERE r.delivery_id = d.id AND r.last_reply NOT IN ('', 'erased')))))";
 /// Of the runs `$1` those that have words yet. `attache memory forget` takes requests and leaves the report.
-pub(in crate::store) const RUNS_WITH_WORDS: Sql = Sql::pair(
+const RUNS_WITH_WORDS: Sql = Sql::pair(
     "
     SELECT r.id FROM jsonb_each($1) w CROSS JOIN runs r
     WHERE r.id = w.value AND (r.context_report_json IS NOT NULL OR coalesce(r.error_message, '') <> ''
@@ -199,21 +199,23 @@ fn is_sent_by(addresses: &BTreeSet<String>, held: &Row) -> bool {
     senders.any(|sender| addresses.contains(&sender.to_lowercase()))
 }
 
-pub(in crate::store) fn list(ids: &BTreeSet<String>) -> String {
+pub fn list(ids: &BTreeSet<String>) -> String {
     json_list(ids.iter().map(String::as_str))
 }
 
 impl Store {
     /// Returns all addresses of the person who has this one.
     pub async fn addresses_of_person(&self, address: &str) -> Result<BTreeSet<String>> {
-        let found = db::query_scalar(ADDRESSES_OF_PERSON).bind(address);
-        Ok(found.fetch_all(self.readers()).await?.into_iter().collect())
+        Ok(self
+            .all(ADDRESSES_OF_PERSON, address)
+            .await?
+            .into_iter()
+            .collect())
     }
 
     /// Returns the letters that a person sent and that are held; they are of no thread.
     async fn held_of_person(&self, addresses: &BTreeSet<String>) -> Result<BTreeSet<String>> {
-        let held = db::query(HELD_WITH_ADDRESS).bind(list(addresses));
-        let held = held.fetch_all(self.readers()).await?;
+        let held = self.rows(HELD_WITH_ADDRESS, list(addresses)).await?;
         let own = held.iter().filter(|row| is_sent_by(addresses, row));
         Ok(own.map(|row| row.get("id")).collect())
     }
@@ -224,26 +226,31 @@ impl Store {
             addresses,
             ..ErasureScope::default()
         };
-        let letters = db::query(LETTERS_OF_PERSON).bind(list(&scope.addresses));
-        for row in letters.fetch_all(self.readers()).await? {
+        for row in self.rows(LETTERS_OF_PERSON, list(&scope.addresses)).await? {
             scope.letters.insert(row.get("id"));
             scope.threads.insert(row.get("thread_id"));
             scope.quotations.add(row.get("subject"));
             scope.quotations.add(row.get("words"));
         }
-        let whole = db::query_scalar(THREADS_OF_PERSON)
-            .bind(list(&scope.threads))
-            .bind(list(&scope.letters));
-        let whole: Vec<String> = whole.fetch_all(self.readers()).await?;
+        let whole: Vec<String> = self
+            .all(
+                THREADS_OF_PERSON,
+                (list(&scope.threads), list(&scope.letters)),
+            )
+            .await?;
         scope.whole_threads.extend(whole);
         scope.held = self.held_of_person(&scope.addresses).await?;
-        let mails = db::query_scalar(MAILS_TO_PERSON).bind(list(&scope.addresses));
-        let mails: Vec<String> = mails.fetch_all(self.readers()).await?;
-        let messages = db::query(MESSAGES_OF_SCOPE)
-            .bind(list(&scope.letters))
-            .bind(list(&scope.whole_threads))
-            .bind(json_list(mails.iter().map(String::as_str)));
-        let messages = messages.fetch_all(self.readers()).await?;
+        let mails: Vec<String> = self.all(MAILS_TO_PERSON, list(&scope.addresses)).await?;
+        let messages = self
+            .rows(
+                MESSAGES_OF_SCOPE,
+                (
+                    list(&scope.letters),
+                    list(&scope.whole_threads),
+                    json_list(mails.iter().map(String::as_str)),
+                ),
+            )
+            .await?;
         self.add_messages(&mut scope, &messages).await?;
         Ok(scope)
     }
@@ -260,26 +267,28 @@ impl Store {
             scope.messages.insert(id);
             scope.threads.insert(row.get("thread_id"));
         }
-        let runs = db::query_scalar(RUNS_OF_SCOPE)
-            .bind(list(&scope.whole_threads))
-            .bind(list(&scope.messages));
-        let runs: Vec<String> = runs.fetch_all(self.readers()).await?;
+        let runs: Vec<String> = self
+            .all(
+                RUNS_OF_SCOPE,
+                (list(&scope.whole_threads), list(&scope.messages)),
+            )
+            .await?;
         scope.runs.extend(runs);
         Ok(())
     }
 
     /// Adds the mails that told owners of it: questions, notices and digests.
     pub(super) async fn add_notice_mails(&self, scope: &mut ErasureScope) -> Result<()> {
-        let names = db::query_scalar(NAMES_OF_SCOPE)
-            .bind(list(&scope.runs))
-            .bind(list(&scope.messages));
-        let mut names: BTreeSet<String> =
-            names.fetch_all(self.readers()).await?.into_iter().collect();
+        let mut names: BTreeSet<String> = self
+            .all(NAMES_OF_SCOPE, (list(&scope.runs), list(&scope.messages)))
+            .await?
+            .into_iter()
+            .collect();
         names.extend(self.memory_of_scope(scope).await?);
         let mut after: i64 = 0;
         loop {
             let page = db::query(NOTICE_MAILS).bind(after);
-            let mut page = page.fetch_all(self.readers()).await?;
+            let mut page = page.rows(self.readers()).await?;
             let Some(last) = page.last() else {
                 return Ok(());
             };
@@ -300,21 +309,19 @@ impl Store {
 
     /// Finds what is still open of what would be erased.
     pub(super) async fn open_of(&self, scope: &ErasureScope) -> Result<Vec<String>> {
-        let open = db::query_scalar(OPEN_OF_SCOPE)
-            .bind(list(&scope.runs))
-            .bind(list(&scope.messages));
-        Ok(open.fetch_all(self.readers()).await?)
+        self.all(OPEN_OF_SCOPE, (list(&scope.runs), list(&scope.messages)))
+            .await
     }
 
     /// Leaves out what an earlier erasure has emptied. It belongs to the person, so threads and records are known by it, and it
     /// is not erased again.
     pub(super) async fn leave_out_erased(&self, scope: &mut ErasureScope) -> Result<()> {
-        let messages = db::query(MESSAGES_WITH_WORDS).bind(list(&scope.messages));
-        let messages = messages.fetch_all(self.readers()).await?;
+        let messages = self
+            .rows(MESSAGES_WITH_WORDS, list(&scope.messages))
+            .await?;
         let ids: BTreeSet<String> = messages.iter().map(|row| row.get("id")).collect();
         let threads: BTreeSet<String> = messages.iter().map(|row| row.get("thread_id")).collect();
-        let runs = db::query_scalar(RUNS_WITH_WORDS).bind(list(&scope.runs));
-        let runs: Vec<String> = runs.fetch_all(self.readers()).await?;
+        let runs: Vec<String> = self.all(RUNS_WITH_WORDS, list(&scope.runs)).await?;
         let runs: BTreeSet<String> = runs.into_iter().collect();
         for (all, with_words) in [
             (&mut scope.messages, &ids),

@@ -3,7 +3,7 @@
 use crate::store::memory::redaction::EMPTY_ANSWERS;
 
 /// A statement with the kind that the report counts it under.
-pub(in crate::store) struct ErasingStatement {
+pub struct ErasingStatement {
     pub kind: &'static str,
     pub of: ErasedRows,
     pub sql: &'static str,
@@ -11,7 +11,7 @@ pub(in crate::store) struct ErasingStatement {
 
 /// The ids that a statement takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum ErasedRows {
+pub enum ErasedRows {
     Messages,
     Runs,
     Threads,
@@ -27,95 +27,95 @@ pub(in crate::store) enum ErasedRows {
     OwnerReports,
 }
 
-pub(in crate::store) const EMPTY_LETTERS: &str = "
+const EMPTY_LETTERS: &str = "
     UPDATE raw_letters SET bytes = CAST('' AS BLOB), trace = NULL, pruned_at = coalesce(pruned_at, $2)
     WHERE id IN (SELECT m.raw_id FROM jsonb_each($1) w CROSS JOIN messages m WHERE m.id = w.value)";
 /// The indexes of letters follow by their triggers.
-pub(in crate::store) const EMPTY_MESSAGES: &str = "
+const EMPTY_MESSAGES: &str = "
     UPDATE messages SET sender = CASE direction WHEN 'inbound' THEN coalesce(metadata_json ->> '$.sender', '') ELSE sender END,
       subject = '', text_body = '', fresh_text = CASE WHEN fresh_text IS NULL THEN NULL ELSE '' END,
       html_body = NULL, metadata_json = '{}'
     WHERE id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 /// What was read of an attachment goes by a trigger.
-pub(in crate::store) const EMPTY_ATTACHMENTS: &str = "
+const EMPTY_ATTACHMENTS: &str = "
     UPDATE attachments SET bytes = CAST('' AS BLOB), filename = '', declared_name = '', content_id = NULL, pruned_at = coalesce(pruned_at, $2)
     WHERE message_id IN (SELECT value FROM jsonb_each($1))";
-pub(in crate::store) const EMPTY_VECTORS: &str = "
+const EMPTY_VECTORS: &str = "
     DELETE FROM letter_vectors WHERE seq IN (SELECT m.seq FROM jsonb_each($1) w CROSS JOIN messages m WHERE m.id = w.value)
       AND $2 <> ''";
-pub(in crate::store) const EMPTY_MAILS: &str = "
+const EMPTY_MAILS: &str = "
     UPDATE deliveries SET bytes = CAST('' AS BLOB), pruned_at = coalesce(pruned_at, $2)
     WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND state IN ('done', 'failed', 'cancelled')";
-pub(in crate::store) const EMPTY_REPORTS: &str = "
+const EMPTY_REPORTS: &str = "
     UPDATE delivery_reports SET diagnostic = '' WHERE $2 <> '' AND diagnostic <> '' AND delivery_id IN
       (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d WHERE d.message_id = w.value)";
-pub(in crate::store) const EMPTY_REPLIES: &str = "
+const EMPTY_REPLIES: &str = "
     UPDATE delivery_recipients SET last_reply = 'erased' WHERE $2 <> '' AND last_reply NOT IN ('', 'erased') AND delivery_id IN
       (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d WHERE d.message_id = w.value)";
-pub(in crate::store) const EMPTY_COMMANDS: &str = "
+const EMPTY_COMMANDS: &str = "
     UPDATE mail_commands SET argument = '' WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 /// Of the person's letters, and of their own events, whoever's letter brought them.
-pub(in crate::store) const EMPTY_EVENTS: &str = "
+const EMPTY_EVENTS: &str = "
     DELETE FROM events WHERE (message_id IN (SELECT value FROM jsonb_each($1)) OR organizer IN (SELECT value FROM jsonb_each($1)))
       AND $2 <> ''";
-pub(in crate::store) const EMPTY_RUNS: &str = "
+const EMPTY_RUNS: &str = "
     UPDATE runs SET context_report_json = NULL, error_message = CASE WHEN error_message IS NULL THEN NULL ELSE '' END
     WHERE id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 /// A provider's failure is kept once for all runs, in the provider's words.
-pub(in crate::store) const EMPTY_FAILURES: &str = "
+const EMPTY_FAILURES: &str = "
     UPDATE provider_calls SET last_failure_message = '' WHERE last_failure_message <> '' AND $2 <> '' AND provider IN
       (SELECT t.provider FROM jsonb_each($1) w CROSS JOIN run_turns t WHERE t.run_id = w.value AND t.error_class IS NOT NULL)";
-pub(in crate::store) const EMPTY_FORKS: &str = "
+const EMPTY_FORKS: &str = "
     UPDATE forks SET change_json = 'null' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND state <> 'running' AND $2 <> ''";
-pub(in crate::store) const EMPTY_SLOTS: &str = "
+const EMPTY_SLOTS: &str = "
     UPDATE responsibility_slots SET prompt_snapshot = CASE WHEN prompt_snapshot IS NULL THEN NULL ELSE '' END, note = NULL
     WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
-pub(in crate::store) const EMPTY_OUTPUTS: &str = "UPDATE run_outputs SET json = 'null' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
-pub(in crate::store) const EMPTY_HOOKS: &str = "
+const EMPTY_OUTPUTS: &str = "UPDATE run_outputs SET json = 'null' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
+const EMPTY_HOOKS: &str = "
     UPDATE hook_calls SET reason = '' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
-pub(in crate::store) const EMPTY_VERSIONS_OF_QUESTIONS: &str = "
+const EMPTY_VERSIONS_OF_QUESTIONS: &str = "
     UPDATE approval_versions SET view_text = '', mail_json = '{}', mail_bytes = CAST('' AS BLOB)
     WHERE $2 <> '' AND approval_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value)";
-pub(in crate::store) const EMPTY_QUESTIONS: &str = "
+const EMPTY_QUESTIONS: &str = "
     UPDATE approvals SET call_json = '{}', view_text = '', mail_bytes = NULL, mail_json = NULL,
       words = CASE WHEN words IS NULL THEN NULL ELSE '' END, reason_json = '{}', result_json = NULL, evidence_json = NULL, begun_json = NULL
     WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND state <> 'open' AND $2 <> ''";
-pub(in crate::store) const EMPTY_SUMMARIES: &str = "
+const EMPTY_SUMMARIES: &str = "
     DELETE FROM thread_memory WHERE thread_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
-pub(in crate::store) const EMPTY_SUMMARIES_OF_RUNS: &str =
+const EMPTY_SUMMARIES_OF_RUNS: &str =
     "DELETE FROM thread_memory WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
-pub(in crate::store) const EMPTY_SESSIONS: &str = "
+const EMPTY_SESSIONS: &str = "
     DELETE FROM provider_sessions WHERE thread_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
-pub(in crate::store) const EMPTY_SUBJECTS: &str =
+const EMPTY_SUBJECTS: &str =
     "UPDATE threads SET subject = '' WHERE id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 /// A conversation has the subject of its first letter.
-pub(in crate::store) const EMPTY_CONVERSATIONS: &str = "
+const EMPTY_CONVERSATIONS: &str = "
     UPDATE conversations SET subject = '' WHERE $2 <> '' AND id IN
       (SELECT t.conversation_id FROM jsonb_each($1) w CROSS JOIN threads t WHERE t.id = w.value)";
 /// What an owner said about the person, or for a thread with nobody else.
-pub(in crate::store) const EMPTY_INSTRUCTIONS: &str = "
+const EMPTY_INSTRUCTIONS: &str = "
     UPDATE thread_instructions SET text = '' WHERE text <> '' AND (contact IN (SELECT value FROM jsonb_each($1))
       OR thread_id IN (SELECT value FROM jsonb_each($1))) AND $2 <> ''";
-pub(in crate::store) const EMPTY_HELD: &str = "
+const EMPTY_HELD: &str = "
     DELETE FROM held_letters WHERE $2 <> '' AND id IN (SELECT value FROM jsonb_each($1))";
-pub(in crate::store) const EMPTY_NOTICES: &str = "
+const EMPTY_NOTICES: &str = "
     UPDATE notices SET summary = 'erased', hint = '' WHERE $2 <> '' AND (summary <> 'erased' OR hint <> '') AND
       (subject_id IN (SELECT value FROM jsonb_each($1)) OR subject_id IN
         (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d WHERE d.message_id = w.value) OR subject_id IN
         (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value))";
-pub(in crate::store) const EMPTY_DECISIONS: &str = "
+const EMPTY_DECISIONS: &str = "
     UPDATE audit_log SET detail = '' WHERE detail <> '' AND $2 <> '' AND (subject_id IN (SELECT value FROM jsonb_each($1))
       OR subject_id IN (SELECT d.id FROM jsonb_each($1) w CROSS JOIN deliveries d WHERE d.message_id = w.value)
       OR subject_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value))";
-pub(in crate::store) const EMPTY_VERSIONS: &str = "
+const EMPTY_VERSIONS: &str = "
     DELETE FROM persona_file_versions WHERE seq IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($1)) AND $2 <> ''";
-pub(in crate::store) const EMPTY_API_ANSWERS: &str = "
+const EMPTY_API_ANSWERS: &str = "
     DELETE FROM api_calls WHERE '[' || json_quote(caller) || ',' || json_quote(key) || ']' IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
-pub(in crate::store) const EMPTY_OWNER_REPORTS: &str = "
+const EMPTY_OWNER_REPORTS: &str = "
     UPDATE approval_answers SET report = '' WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 
 /// In this order.
-pub(in crate::store) static STATEMENTS: &[ErasingStatement] = &[
+pub static STATEMENTS: &[ErasingStatement] = &[
     of("raw_letters", ErasedRows::Messages, EMPTY_LETTERS),
     of("vectors", ErasedRows::Messages, EMPTY_VECTORS),
     of("attachments", ErasedRows::Messages, EMPTY_ATTACHMENTS),

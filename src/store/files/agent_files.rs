@@ -3,7 +3,6 @@
 
 use super::entry::FileEntry;
 use crate::domain::Timestamp;
-use crate::store::db;
 use crate::store::{PersonaStore, Result};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +12,7 @@ const BEGUN_BEFORE: Duration = Duration::from_secs(10 * 60);
 
 /// Expected effects of our own tools, from the records that were made before the tools began. The
 /// conditions are those of the index `thread_tool_events_of_files`.
-pub(in crate::store) const EXPECTED: &str = "
+const EXPECTED: &str = "
     SELECT run_id, tool_name, payload_json ->> '$.begun.foreseen.after' AS after FROM thread_tool_events
     WHERE persona_id = $1 AND created_at >= $2
       AND event_type = 'tool_call' AND tool_name IN ('update_memory', 'schedule_create')";
@@ -33,12 +32,7 @@ impl PersonaStore {
     /// Returns the changes of our tools in the persona's folder since that instant.
     pub async fn expected_files(&self, since: Timestamp) -> Result<ExpectedEffects> {
         let since = since.minus(BEGUN_BEFORE).to_string();
-        let rows = db::query(EXPECTED);
-        let rows = rows
-            .bind(self.persona.as_str())
-            .bind(since)
-            .fetch_all(self.store.readers())
-            .await?;
+        let rows = self.rows(EXPECTED, (&self.persona, since)).await?;
         let mut expected = ExpectedEffects::default();
         for row in rows {
             let after: Option<String> = row.get("after");

@@ -7,9 +7,8 @@
 use super::owner_edits;
 use super::persona_files::{self, FileResult, PersonaFileError, PersonaFileText};
 use crate::domain::{Timestamp, sha256_hex};
-use crate::store::db::{self, Row};
 use crate::store::mail::audit_log::audit;
-use crate::store::sql::{timestamp, to_i64};
+use crate::store::sql::to_i64;
 use crate::store::{PersonaStore, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -82,23 +81,22 @@ pub struct PersonaFileHistory {
     pub versions: Vec<PersonaFileVersion>,
 }
 
-pub(in crate::store) const KEEP_VERSION: &str = "
+const KEEP_VERSION: &str = "
     INSERT INTO persona_file_versions (persona_id, name, bytes, sha256, replaced_at, replaced_by, session_id, replaced_with, text)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING seq";
 /// The newest version of a file is within every bound.
-pub(in crate::store) const PRUNE_VERSIONS: &str = "
+const PRUNE_VERSIONS: &str = "
     DELETE FROM persona_file_versions WHERE seq IN (SELECT seq FROM (
       SELECT seq, row_number() OVER of_file AS place, sum(bytes) OVER of_file AS file_bytes, sum(bytes) OVER of_all AS all_bytes
       FROM persona_file_versions WHERE persona_id = $1
       WINDOW of_file AS (PARTITION BY name ORDER BY seq DESC), of_all AS (ORDER BY seq DESC)) AS placed
       WHERE place > $2 OR file_bytes > $3 OR all_bytes > $4)";
-pub(in crate::store) const DROP_VERSION: &str =
-    "DELETE FROM persona_file_versions WHERE seq = $1 AND persona_id = $2";
-pub(in crate::store) const VERSIONS: &str = "
+const DROP_VERSION: &str = "DELETE FROM persona_file_versions WHERE seq = $1 AND persona_id = $2";
+const VERSIONS: &str = "
     SELECT seq, name, bytes, sha256, replaced_at, replaced_by, session_id, replaced_with,
       sha256 <> lag(replaced_with, 1, sha256) OVER (PARTITION BY name ORDER BY seq) AS changed_outside
     FROM persona_file_versions WHERE persona_id = $1 AND ($2 IS NULL OR name = $2) ORDER BY seq DESC LIMIT $3";
-pub(in crate::store) const VERSION_TEXT: &str =
+const VERSION_TEXT: &str =
     "SELECT text FROM persona_file_versions WHERE persona_id = $1 AND seq = $2";
 
 impl PersonaStore {
@@ -155,12 +153,7 @@ impl PersonaStore {
 
     /// Returns earlier versions of a file or of all, the newest first.
     pub async fn file_versions(&self, name: Option<&str>) -> Result<Vec<PersonaFileVersion>> {
-        let rows = db::query(VERSIONS)
-            .bind(self.persona.as_str())
-            .bind(name)
-            .bind(LISTED_MAX);
-        let rows = rows.fetch_all(self.store.readers()).await?;
-        rows.iter().map(version).collect()
+        self.all(VERSIONS, (&self.persona, name, LISTED_MAX)).await
     }
 
     /// Returns a version of a file with its text; without a number the newest that has one. `None`: it is not kept, or there
@@ -178,10 +171,9 @@ impl PersonaStore {
         let Some(about) = wanted else {
             return Ok(None);
         };
-        let text = db::query_scalar(VERSION_TEXT)
-            .bind(self.persona.as_str())
-            .bind(about.version);
-        let text: Option<String> = text.fetch_optional(self.store.readers()).await?;
+        let text: Option<String> = self
+            .maybe(VERSION_TEXT, (&self.persona, about.version))
+            .await?;
         Ok(text.map(|text| PersonaFileVersionText { about, text }))
     }
 
@@ -192,27 +184,36 @@ impl PersonaStore {
         by: FileEditor,
     ) -> Result<i64> {
         let (persona, now) = (self.persona.clone(), self.store.clock().now());
-        self.write(move |conn| {
-            Box::pin(async move {
-                let keep = db::query(KEEP_VERSION)
-                    .bind(persona.as_str())
-                    .bind(&before.name)
-                    .bind(to_i64(before.text.len()))
-                    .bind(&before.sha256)
-                    .bind(now.to_string())
-                    .bind(&by.user)
-                    .bind(&by.session)
-                    .bind(&replaced_with)
-                    .bind(&before.text);
-                let kept: i64 = keep.fetch_one(&mut *conn).await?.get("seq");
-                let prune = db::query(PRUNE_VERSIONS)
-                    .bind(persona.as_str())
-                    .bind(VERSIONS_MAX)
-                    .bind(VERSIONS_BYTES_MAX)
-                    .bind(PERSONA_BYTES_MAX);
-                prune.execute(conn).await?;
-                Ok(kept)
-            })
+        transact!(self, |conn| {
+            let kept: i64 = conn
+                .row(
+                    KEEP_VERSION,
+                    (
+                        &persona,
+                        &before.name,
+                        to_i64(before.text.len()),
+                        &before.sha256,
+                        now,
+                        &by.user,
+                        &by.session,
+                        &replaced_with,
+                        &before.text,
+                    ),
+                )
+                .await?
+                .get("seq");
+
+            conn.exec(
+                PRUNE_VERSIONS,
+                (
+                    &persona,
+                    VERSIONS_MAX,
+                    VERSIONS_BYTES_MAX,
+                    PERSONA_BYTES_MAX,
+                ),
+            )
+            .await?;
+            Ok(kept)
         })
         .await
     }
@@ -220,12 +221,9 @@ impl PersonaStore {
     /// Forgets a version whose file was not replaced after all.
     async fn drop_version(&self, kept: i64) -> Result<()> {
         let persona = self.persona.clone();
-        self.write(move |conn| {
-            Box::pin(async move {
-                let drop = db::query(DROP_VERSION).bind(kept).bind(persona.as_str());
-                drop.execute(conn).await?;
-                Ok(())
-            })
+        transact!(self, |conn| {
+            conn.exec(DROP_VERSION, (kept, &persona)).await?;
+            Ok(())
         })
         .await
     }
@@ -236,29 +234,25 @@ impl PersonaStore {
         let way = if by.session.is_some() { "web" } else { "cli" };
         let file = format!("{} {}", saved.name, saved.sha256);
         let decision = format!("edit:{way}:{}", by.user);
-        self.write(move |conn| {
-            Box::pin(async move {
-                let subject = ("persona_file", file.as_str());
-                audit(conn, Some(&persona), subject, &decision, now).await
-            })
+        transact!(self, |conn| {
+            let subject = ("persona_file", file.as_str());
+            audit(conn, Some(&persona), subject, &decision, now).await
         })
         .await
     }
 }
 
-fn version(row: &Row) -> Result<PersonaFileVersion> {
-    Ok(PersonaFileVersion {
-        version: row.get("seq"),
-        name: row.get("name"),
-        bytes: row.get("bytes"),
-        sha256: row.get("sha256"),
-        changed_outside: row.get("changed_outside"),
-        replaced_at: timestamp(row, "replaced_at")?,
-        replaced_by: row.get("replaced_by"),
-        session: row.get("session_id"),
-        replaced_with: row.get("replaced_with"),
-    })
-}
+from_row!(PersonaFileVersion {
+    version: "seq",
+    name,
+    bytes,
+    sha256,
+    changed_outside,
+    replaced_at,
+    replaced_by,
+    session: "session_id",
+    replaced_with
+});
 
 /// Replaces a file, with a note for the guard of an agent that works in the folder.
 fn save_noted(

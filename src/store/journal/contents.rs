@@ -6,7 +6,7 @@
 
 use crate::config::Snapshot;
 use crate::domain::{RunId, sha256_hex};
-use crate::store::db::{self, Connection, Row, Sql};
+use crate::store::db::{Connection, Row, Sql};
 use crate::store::journal::packed::{DigestedText, Unpacker};
 use crate::store::sql::{from_json, json_list};
 use crate::store::threads::past_rows::{
@@ -47,18 +47,18 @@ pub struct StoredText {
     pub is_damaged: bool,
 }
 
-pub(in crate::store) const INSERT_CONTENT: &str =
+const INSERT_CONTENT: &str =
     "INSERT INTO contents (sha256, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-pub(in crate::store) const CONTENTS: &str = "
+const CONTENTS: &str = "
     SELECT sha256, bytes FROM contents WHERE sha256 IN (SELECT value FROM jsonb_each($1))";
-pub(in crate::store) const ASSEMBLIES: &str = "
+const ASSEMBLIES: &str = "
     SELECT t.turn_index, t.attempt, t.request_json, t.request_sha256, t.context_json, t.packed, c.bytes AS dictionary,
       t.sources_json
     FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
     WHERE t.run_id = $1 AND t.persona_id = $2 ORDER BY t.turn_index, t.attempt";
 /// Messages by their numbers, in any thread. Their disposition and unreached recipients may have
 /// changed; the caller has its own record of both.
-pub(in crate::store) const MESSAGES_BY_SEQ: Sql = Sql::pair(
+const MESSAGES_BY_SEQ: Sql = Sql::pair(
     "
     SELECT json_group_array(json_object('seq', m.seq, 'id', m.id, 'direction', m.direction, 'sender', m.sender,
       'subject', m.subject, 'text', substr(coalesce(m.fresh_text, m.text_body), 1, $3), 'received_at', m.received_at,
@@ -83,7 +83,7 @@ pub(in crate::store) const MESSAGES_BY_SEQ: Sql = Sql::pair(
     WHERE m.seq IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($1)) AND +m.persona_id = $2",
 );
 /// The first steps of runs; the parameter is `[[run, number of steps], …]`.
-pub(in crate::store) const FIRST_STEPS: Sql = Sql::pair(
+const FIRST_STEPS: Sql = Sql::pair(
     "
     SELECT json_group_array(json_object('message', parent_message_id, 'run', run_id, 'kind', event_type,
       'executor', executor, 'tool_name', tool_name, 'tool_call_id', tool_call_id,
@@ -107,10 +107,7 @@ pub(in crate::store) const FIRST_STEPS: Sql = Sql::pair(
 impl PersonaStore {
     /// Returns every context of a run, in order; the last is the one that it ended with.
     pub async fn assemblies_of_run(&self, run: &RunId) -> Result<Vec<Assembly>> {
-        let rows = db::query(ASSEMBLIES)
-            .bind(run.as_str())
-            .bind(self.persona.as_str());
-        let rows = rows.fetch_all(self.store.readers()).await?;
+        let rows = self.rows(ASSEMBLIES, (run, &self.persona)).await?;
         let (mut unpacker, mut assemblies) = (Unpacker::default(), Vec::new());
         for row in &rows {
             let bodies = unpacker.read(row)?;
@@ -132,8 +129,9 @@ impl PersonaStore {
         if digests.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let rows = db::query(CONTENTS).bind(json_list(digests.iter().copied()));
-        let rows = rows.fetch_all(self.store.readers()).await?;
+        let rows = self
+            .rows(CONTENTS, json_list(digests.iter().copied()))
+            .await?;
         let text = |row: &Row| {
             let (digest, bytes): (String, &[u8]) = (row.get("sha256"), row.get("bytes"));
             let is_damaged = sha256_hex(&[bytes]) != digest;
@@ -152,12 +150,8 @@ impl PersonaStore {
     /// is empty.
     pub async fn messages_by_seq(&self, seqs: &[i64], chars_max: u32) -> Result<Vec<PastMessage>> {
         let seqs_json = serde_json::Value::from(seqs).to_string();
-        let found = db::query_scalar(MESSAGES_BY_SEQ)
-            .bind(seqs_json)
-            .bind(self.persona.as_str());
-        let found: String = found
-            .bind(chars_max)
-            .fetch_one(self.store.readers())
+        let found: String = self
+            .one(MESSAGES_BY_SEQ, (seqs_json, &self.persona, chars_max))
             .await?;
         let found: Vec<PastMessageJson> = from_json(&found, "messages of a thread")?;
         let mut found = found
@@ -183,12 +177,8 @@ impl PersonaStore {
             .map(|(run, count)| (run.as_str(), *count))
             .collect();
         let wanted = serde_json::json!(wanted).to_string();
-        let steps = db::query_scalar(FIRST_STEPS)
-            .bind(wanted)
-            .bind(self.persona.as_str());
-        let steps: String = steps
-            .bind(chars_max)
-            .fetch_one(self.store.readers())
+        let steps: String = self
+            .one(FIRST_STEPS, (wanted, &self.persona, chars_max))
             .await?;
         let steps: Vec<PastStepJson> = from_json(&steps, "tool traces of a thread")?;
         Ok(steps.into_iter().map(past_step).collect())
@@ -244,10 +234,6 @@ impl NewSources {
 }
 
 async fn insert(conn: &mut Connection, digest: &str, text: &str) -> Result<()> {
-    db::query(INSERT_CONTENT)
-        .bind(digest)
-        .bind(text.as_bytes())
-        .execute(conn)
-        .await?;
+    conn.exec(INSERT_CONTENT, (digest, text.as_bytes())).await?;
     Ok(())
 }

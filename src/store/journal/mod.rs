@@ -12,12 +12,12 @@
 //!
 //! Not here: the row of the run itself (`runs`), and its record for readers (`views/record`).
 
-pub(in crate::store) mod step;
-pub(in crate::store) mod writer;
-pub(in crate::store) mod packed;
-pub(in crate::store) mod turns;
-pub(in crate::store) mod contents;
-pub(in crate::store) mod steps;
-pub(in crate::store) mod outbound;
-pub(in crate::store) mod outputs;
-pub(in crate::store) mod resume;
+pub mod step;
+pub mod writer;
+pub mod packed;
+pub mod turns;
+pub mod contents;
+pub mod steps;
+pub mod outbound;
+pub mod outputs;
+pub mod resume;

@@ -4,7 +4,7 @@ use crate::domain::{MessageId, PersonaId, RunId, ThreadId, Timestamp, Withheld};
 use crate::mime::LetterFooter;
 use crate::store::calendar::record::EventWrite;
 use crate::store::calendar::write as calendar;
-use crate::store::db::{self, Connection, Sql};
+use crate::store::db::{Connection, Sql};
 use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
 use crate::store::mail::audit_log;
 use crate::store::mail::filed;
@@ -56,7 +56,7 @@ pub enum MessageOutcome {
 }
 
 /// Inserts a message with its delivery.
-pub(in crate::store) static SEND_MESSAGE: LazyLock<Sql> =
+static SEND_MESSAGE: LazyLock<Sql> =
     LazyLock::new(|| Sql::chained(messages::INSERT_MESSAGE, deliveries::INSERT));
 
 impl PersonaStore {
@@ -68,19 +68,15 @@ impl PersonaStore {
         }
         let run = self.store.run_summary(run).await?.id;
         let (persona, now) = (self.persona.clone(), self.store.clock().now());
-        self.write(move |conn| {
-            Box::pin(async move {
-                insert(conn, (&run, &persona), &mail, now)
-                    .await
-                    .map(|_withheld| ())
-            })
-        })
+        transact!(self, |conn| insert(conn, (&run, &persona), &mail, now)
+            .await
+            .map(|_withheld| ()))
         .await
     }
 }
 
 /// Stores a mail of a run inside the caller's transaction: queued, or withheld. Returns the rule that withheld it.
-pub(in crate::store) async fn insert(
+pub async fn insert(
     conn: &mut Connection,
     (run, persona): (&RunId, &PersonaId),
     mail: &NewOutbound,
@@ -127,9 +123,11 @@ pub(in crate::store) async fn insert(
     };
     match delivery {
         Some(delivery) => {
-            let send = messages::with_message(db::query(&SEND_MESSAGE), &row, now);
-            let send = deliveries::with_delivery(send, delivery, now);
-            deliveries::is_queued(&send.fetch_one(&mut *conn).await?, delivery)?;
+            let values = (
+                messages::message_values(&row, now),
+                deliveries::delivery_values(delivery, now),
+            );
+            deliveries::is_queued(&conn.row(&SEND_MESSAGE, values).await?, delivery)?;
             if let Some(event) = &mail.event {
                 calendar::apply_mail(conn, (persona, &mail.id), event, now).await?;
             }

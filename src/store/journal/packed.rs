@@ -51,14 +51,14 @@ impl DigestedText {
 
 /// Persona, provider, model and digest of the configuration: requests that agree in them share most
 /// of their text.
-pub(in crate::store) type SharedKey<'a> = [&'a str; 4];
+pub type SharedKey<'a> = [&'a str; 4];
 
 /// Dictionaries for first requests, each from the first run of its key that this process saw.
 #[derive(Default)]
-pub(in crate::store) struct SharedParts(Mutex<HashMap<[String; 4], Arc<DigestedText>>>);
+pub struct SharedParts(Mutex<HashMap<[String; 4], Arc<DigestedText>>>);
 
 /// Texts of a turn, before they are packed.
-pub(in crate::store) struct PlainTurn<'a> {
+pub struct PlainTurn<'a> {
     pub request: &'a str,
     pub context: Option<&'a str>,
     /// Request of the turn before.
@@ -83,7 +83,7 @@ impl SharedParts {
 
 /// The bodies of a turn as they are stored.
 #[derive(Debug, Clone, Default)]
-pub(in crate::store) struct PackedTurn {
+pub struct PackedTurn {
     /// `None`: the bodies are stored as they are, because they are not smaller packed.
     pub bytes: Option<Vec<u8>>,
     /// Text in `contents` that the bytes need.
@@ -161,7 +161,7 @@ fn pack(
 
 /// The bodies of a turn as they were sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::store) struct Bodies {
+pub struct Bodies {
     pub request: Arc<str>,
     pub context: Option<String>,
 }
@@ -169,7 +169,7 @@ pub(in crate::store) struct Bodies {
 /// Reads the bodies of turns, in the order of their rows (run, turn, attempt): a row may need the one
 /// before it.
 #[derive(Default)]
-pub(in crate::store) struct Unpacker {
+pub struct Unpacker {
     /// The last requests, newest first.
     requests: VecDeque<DigestedText>,
 }

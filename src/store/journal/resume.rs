@@ -2,7 +2,7 @@
 
 use crate::domain::RunId;
 use crate::store::approvals::record::ApprovalOfRun;
-use crate::store::db::{self, Row};
+use crate::store::db::Row;
 use crate::store::journal::packed::{DigestedText, Unpacker};
 use crate::store::journal::step::{Executor, Step, StepKind};
 use crate::store::{PersonaStore, Result};
@@ -32,12 +32,12 @@ pub struct JournalSoFar {
     pub replied: bool,
 }
 
-pub(in crate::store) const JOURNAL_TURNS: &str = "
+const JOURNAL_TURNS: &str = "
     SELECT t.turn_index, t.attempt, t.state, t.response_json, t.request_json, t.request_sha256, t.context_json, t.packed,
       c.bytes AS dictionary, t.provider, t.model
     FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
     WHERE t.run_id = $1 AND t.persona_id = $2 ORDER BY t.turn_index, t.attempt";
-pub(in crate::store) const JOURNAL_STEPS: &str = "
+const JOURNAL_STEPS: &str = "
     SELECT event_type, executor, tool_name, tool_call_id, payload_json FROM thread_tool_events
     WHERE run_id = $1 AND persona_id = $2 ORDER BY step_index";
 
@@ -45,10 +45,7 @@ impl PersonaStore {
     /// Reads the journal of a run.
     pub async fn journal_so_far(&self, run: &RunId) -> Result<JournalSoFar> {
         let (mut so_far, mut unpacker) = (JournalSoFar::default(), Unpacker::default());
-        let turns = db::query(JOURNAL_TURNS)
-            .bind(run.as_str())
-            .bind(self.persona.as_str());
-        for row in turns.fetch_all(self.store.readers()).await? {
+        for row in self.rows(JOURNAL_TURNS, (run, &self.persona)).await? {
             let (index, attempt): (u32, u32) = (row.get("turn_index"), row.get("attempt"));
             so_far.calls += 1;
             so_far.attempts.retain(|(turn, _)| *turn != index);
@@ -79,10 +76,7 @@ impl PersonaStore {
 
     /// Returns the steps of a run, in order.
     pub async fn steps_of_run(&self, run: &RunId) -> Result<Vec<Step>> {
-        let steps = db::query(JOURNAL_STEPS)
-            .bind(run.as_str())
-            .bind(self.persona.as_str());
-        let rows = steps.fetch_all(self.store.readers()).await?;
+        let rows = self.rows(JOURNAL_STEPS, (run, &self.persona)).await?;
         let step = |row: &Row| Step {
             kind: StepKind::of(row.get("event_type")),
             executor: Executor::of(row.get("executor")),

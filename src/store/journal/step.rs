@@ -100,3 +100,8 @@ pub const INTERRUPTED: Unanswered = Unanswered {
     code: "outcome_unknown",
     message: "the work on this run stopped while this call was running; it may or may not have taken effect",
 };
+
+text_column! {
+    StepKind: "step" by |text| Some(StepKind::of(text));
+    Executor: "step" by |text| Some(Executor::of(text));
+}

@@ -7,7 +7,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{RunId, ThreadId, Timestamp};
-use crate::store::db::{self, Connection, Sql};
+use crate::store::db::{Connection, Sql};
 use crate::store::journal::step::{Executor, NewCall, Step, StepKind, Unanswered};
 use crate::store::notices::events;
 use crate::store::runs::fence::{Frame, fenced};
@@ -20,14 +20,14 @@ const CALLS_MAX: u32 = 2_000;
 
 /// The step's position follows the last one. The fence is the last statement: a step of another
 /// engine's run is rolled back.
-pub(in crate::store) const INSERT_STEP: &str = "
+const INSERT_STEP: &str = "
     INSERT INTO thread_tool_events (id, thread_id, persona_id, parent_message_id, run_id, step_index, event_type,
       tool_name, tool_call_id, payload_json, created_at, executor)
     VALUES ($1, (SELECT thread_id FROM runs WHERE id = $4), $2, $3, $4,
       (SELECT coalesce(max(step_index) + 1, 0) FROM thread_tool_events WHERE run_id = $4), $5, $6, $7, $8, $9, $11);
     SELECT 1 FROM runs WHERE id = $4 AND epoch = $10 AND state = 'running' AND persona_id = $2";
 /// Number of calls of a run whose ids the store assigned with this prefix.
-pub(in crate::store) const CALLS_NUMBERED: Sql = Sql::pair(
+const CALLS_NUMBERED: Sql = Sql::pair(
     "
     SELECT count(*) FROM thread_tool_events
     WHERE run_id = $1 AND event_type = 'tool_call' AND tool_call_id GLOB $2 || '[0-9]*'",
@@ -36,12 +36,12 @@ pub(in crate::store) const CALLS_NUMBERED: Sql = Sql::pair(
     WHERE run_id = $1 AND event_type = 'tool_call' AND tool_call_id ~ ('^' || $2 || '[0-9]')",
 );
 /// Names of the tools that runs of a thread have called.
-pub(in crate::store) const TOOLS_USED: &str = "
+const TOOLS_USED: &str = "
     SELECT DISTINCT tool_name FROM (SELECT tool_name FROM thread_tool_events
       WHERE thread_id = $1 AND persona_id = $2 AND event_type = 'tool_call' LIMIT $3) AS calls";
-pub(in crate::store) const CALLS_OF_RUN: &str = "SELECT count(*) FROM thread_tool_events WHERE run_id = $1 AND persona_id = $2 AND event_type = 'tool_call'";
+const CALLS_OF_RUN: &str = "SELECT count(*) FROM thread_tool_events WHERE run_id = $1 AND persona_id = $2 AND event_type = 'tool_call'";
 /// Calls without a result that are in no answer of a model: the store assigned their ids.
-pub(in crate::store) const OPEN_CALLS: Sql = Sql::pair(
+const OPEN_CALLS: Sql = Sql::pair(
     "
     SELECT c.tool_call_id, c.tool_name, c.executor, c.payload_json FROM thread_tool_events c
     WHERE c.run_id = $1 AND c.event_type = 'tool_call' AND c.tool_call_id GLOB '[am][0-9]*'
@@ -55,36 +55,36 @@ pub(in crate::store) const OPEN_CALLS: Sql = Sql::pair(
         AND r.tool_call_id = c.tool_call_id AND r.event_type = 'tool_result')
     ORDER BY c.step_index",
 );
-pub(in crate::store) const CLOSE_CALL: &str = "
+pub const CLOSE_CALL: &str = "
     INSERT INTO thread_tool_events (id, thread_id, persona_id, parent_message_id, run_id, step_index, event_type,
       tool_name, tool_call_id, payload_json, created_at, executor)
     SELECT $1, thread_id, persona_id, parent_message_id, run_id,
       (SELECT max(step_index) + 1 FROM thread_tool_events WHERE run_id = $2), 'tool_result', tool_name, $3, $4, $5,
       executor
     FROM thread_tool_events WHERE run_id = $2 AND tool_call_id = $3 AND event_type = 'tool_call'";
-pub(in crate::store) const RUN_PERSONA: &str = "SELECT persona_id FROM runs WHERE id = $1 AND persona_id = $2 AND epoch = $3 AND state = 'running'";
+const RUN_PERSONA: &str = "SELECT persona_id FROM runs WHERE id = $1 AND persona_id = $2 AND epoch = $3 AND state = 'running'";
 
 /// Inserts a step inside the caller's transaction. Errors: the run is not this engine's.
-pub(in crate::store) async fn insert(
-    conn: &mut Connection,
-    frame: &Frame<'_>,
-    step: &Step,
-    id: &str,
-) -> Result<()> {
-    let insert = db::query(INSERT_STEP).bind(id).bind(frame.persona);
-    let insert = insert
-        .bind(frame.key.trigger_message.as_str())
-        .bind(frame.key.run.as_str());
-    let insert = insert
-        .bind(step.kind.as_str())
-        .bind(&step.tool_name)
-        .bind(&step.tool_call_id);
-    let insert = insert
-        .bind(&step.payload_json)
-        .bind(frame.now)
-        .bind(frame.epoch)
-        .bind(step.executor.as_str());
-    let is_ours = insert.fetch_optional(conn).await?.is_some();
+pub async fn insert(conn: &mut Connection, frame: &Frame<'_>, step: &Step, id: &str) -> Result<()> {
+    let is_ours = conn
+        .maybe_row(
+            INSERT_STEP,
+            (
+                id,
+                frame.persona,
+                &frame.key.trigger_message,
+                &frame.key.run,
+                &step.kind,
+                &step.tool_name,
+                &step.tool_call_id,
+                &step.payload_json,
+                frame.now,
+                frame.epoch,
+                &step.executor,
+            ),
+        )
+        .await?
+        .is_some();
     fenced(u64::from(is_ours), frame.key.run.as_str())
 }
 
@@ -98,51 +98,41 @@ impl PersonaStore {
             self.store.clock().new_id(),
             self.store.clock().now().to_string(),
         );
-        self.write(move |conn| {
-            Box::pin(async move {
-                let letter = match call.executor {
-                    Executor::Engine => "m",
-                    Executor::Agent => "a",
-                };
-                let count = db::query_scalar(CALLS_NUMBERED)
-                    .bind(key.run.as_str())
-                    .bind(letter);
-                let count: i64 = count.fetch_one(&mut *conn).await?;
-                let step = Step {
-                    kind: StepKind::Call,
-                    executor: call.executor,
-                    tool_name: call.tool_name,
-                    tool_call_id: format!("{letter}{count}"),
-                    payload_json: call.payload_json,
-                };
-                let frame = Frame {
-                    key: &key,
-                    persona: persona.as_str(),
-                    epoch,
-                    now: &now,
-                };
-                insert(conn, &frame, &step, &row).await?;
-                Ok(step.tool_call_id)
-            })
+        transact!(self, |conn| {
+            let letter = match call.executor {
+                Executor::Engine => "m",
+                Executor::Agent => "a",
+            };
+            let count: i64 = conn.one(CALLS_NUMBERED, (&key.run, letter)).await?;
+            let step = Step {
+                kind: StepKind::Call,
+                executor: call.executor,
+                tool_name: call.tool_name,
+                tool_call_id: format!("{letter}{count}"),
+                payload_json: call.payload_json,
+            };
+            let frame = Frame {
+                key: &key,
+                persona: persona.as_str(),
+                epoch,
+                now: &now,
+            };
+            insert(conn, &frame, &step, &row).await?;
+            Ok(step.tool_call_id)
         })
         .await
     }
 
     /// Counts the tool calls of a run so far, of every executor.
     pub async fn calls_so_far(&self, run: &RunId) -> Result<u32> {
-        let count = db::query_scalar(CALLS_OF_RUN)
-            .bind(run.as_str())
-            .bind(self.persona.as_str());
-        Ok(count.fetch_one(self.store.readers()).await?)
+        self.one(CALLS_OF_RUN, (run, &self.persona)).await
     }
 
     /// Returns the names of the tools that runs of a thread have called.
     pub async fn tools_used(&self, thread: &ThreadId) -> Result<BTreeSet<String>> {
-        let rows = db::query(TOOLS_USED)
-            .bind(thread.as_str())
-            .bind(self.persona.as_str())
-            .bind(CALLS_MAX);
-        let rows = rows.fetch_all(self.store.readers()).await?;
+        let rows = self
+            .rows(TOOLS_USED, (thread, &self.persona, CALLS_MAX))
+            .await?;
         Ok(rows.iter().map(|row| row.get("tool_name")).collect())
     }
 
@@ -153,18 +143,12 @@ impl PersonaStore {
     pub async fn close_calls(&self, run: &RunId, why: Unanswered) -> Result<usize> {
         let (persona, run, epoch) = (self.persona.clone(), run.clone(), self.store.epoch());
         let clock = self.store.clock().clone();
-        self.write(move |conn| {
-            Box::pin(async move {
-                let own = db::query(RUN_PERSONA)
-                    .bind(run.as_str())
-                    .bind(persona.as_str())
-                    .bind(epoch);
-                let own = own.fetch_optional(&mut *conn).await?;
-                match own.map(|row| persona_id(&row)) {
-                    Some(_ours) => close_open_calls(conn, run.as_str(), why, clock.as_ref()).await,
-                    None => fenced(0, run.as_str()).map(|()| 0),
-                }
-            })
+        transact!(self, |conn| {
+            let own = conn.maybe_row(RUN_PERSONA, (&run, &persona, epoch)).await?;
+            match own.map(|row| persona_id(&row)) {
+                Some(_ours) => close_open_calls(conn, run.as_str(), why, clock.as_ref()).await,
+                None => fenced(0, run.as_str()).map(|()| 0),
+            }
         })
         .await
     }
@@ -179,16 +163,13 @@ const CUT_OFF: Unanswered = Unanswered {
 
 /// Closes the open calls of a run inside the caller's transaction, which has checked the fence. The
 /// owner is notified of calls that may have happened.
-pub(in crate::store) async fn close_open_calls(
+pub async fn close_open_calls(
     conn: &mut Connection,
     run: &str,
     why: Unanswered,
     clock: &dyn Clock,
 ) -> Result<usize> {
-    let open = db::query(OPEN_CALLS)
-        .bind(run)
-        .fetch_all(&mut *conn)
-        .await?;
+    let open = conn.rows(OPEN_CALLS, run).await?;
     let now: Timestamp = clock.now();
     for row in &open {
         let (call, tool): (&str, &str) = (row.get("tool_call_id"), row.get("tool_name"));
@@ -207,14 +188,8 @@ pub(in crate::store) async fn close_open_calls(
         };
         let error = serde_json::json!({ "code": why.code, "message": why.message });
         let payload = serde_json::json!({ "ok": false, "tool": tool, "error": error }).to_string();
-        let close = db::query(CLOSE_CALL)
-            .bind(clock.new_id())
-            .bind(run)
-            .bind(call);
-        close
-            .bind(&payload)
-            .bind(now.to_string())
-            .execute(&mut *conn)
+
+        conn.exec(CLOSE_CALL, (clock.new_id(), run, call, &payload, now))
             .await?;
         if is_ours {
             (step.kind, step.payload_json) = (StepKind::Result, payload);

@@ -10,7 +10,7 @@ use crate::store::Result;
 use crate::store::budgets::engine_parts::part_of;
 use crate::store::budgets::money::{self, Billing, CallReservation};
 use crate::store::budgets::usage_row::UsageRow;
-use crate::store::db::{self, Connection, Query, Sql};
+use crate::store::db::{self, Arguments, Connection, Sql};
 use crate::store::journal::contents::NewSources;
 use crate::store::journal::packed::{DigestedText, PackedTurn, PlainTurn};
 use crate::store::runs::fence::{Frame, fenced};
@@ -107,7 +107,7 @@ impl TurnStarted {
 }
 
 /// A returned row means that the run is this engine's, and names the missing contents.
-pub(in crate::store) const START_TURN: &str = "
+const START_TURN: &str = "
     INSERT INTO run_turns (run_id, turn_index, attempt, persona_id, request_json, request_sha256, provider, model,
       state, started_at, context_json, begun_json, sources_json, packed, packed_with)
       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10, $14, $15, $17, $18);
@@ -118,7 +118,7 @@ pub(in crate::store) const START_TURN: &str = "
       WHERE NOT EXISTS (SELECT 1 FROM contents c WHERE c.sha256 = named.value)) END AS missing
     FROM runs WHERE id = $1 AND epoch = $12 AND state = 'running' AND persona_id = $4";
 /// End of a call: its row and the sums of the run.
-pub(in crate::store) const END_TURN: &str = "
+const END_TURN: &str = "
     UPDATE run_turns SET state = $4, response_json = $5, error_class = $6, error_message = $7, finished_at = $8,
       input_tokens = $9, cache_read_tokens = $10, cache_write_tokens = $11, output_tokens = $12,
       reasoning_tokens = $13, cost_micros = $14, ended_json = $16
@@ -129,7 +129,7 @@ pub(in crate::store) const END_TURN: &str = "
       cost_micros = CASE WHEN $14 IS NULL THEN cost_micros ELSE coalesce(cost_micros, 0) + $14 END
     WHERE id = $1";
 /// End of a call whose usage is unknown.
-pub(in crate::store) const LOSE_TURN: &str = "
+const LOSE_TURN: &str = "
     UPDATE run_turns SET state = 'failed', error_class = $4, error_message = $5, finished_at = $6, ended_json = $7
     WHERE run_id = $1 AND turn_index = $2 AND attempt = $3;
     UPDATE runs SET worked_ms = $8 WHERE id = $1";
@@ -140,7 +140,7 @@ static END_BILLED_TURN: LazyLock<Sql> =
 
 /// Begins a turn. Errors: [`super::StoreError::BudgetExhausted`], or the run is not this engine's;
 /// then the whole transaction must be rolled back.
-pub(in crate::store) async fn start(
+pub async fn start(
     conn: &mut Connection,
     frame: &Frame<'_>,
     turn: &TurnStarted,
@@ -153,43 +153,50 @@ pub(in crate::store) async fn start(
         .filter(|_| context.is_none())
         .map(NewSources::bare);
     let sources = context.map(|context| &context.sources).or(bare.as_ref());
-    let call = (run, turn.turn_index, turn.attempt);
     let text = if turn.reservation.is_some() {
         Sql::from(&START_PAID_TURN)
     } else {
         START_TURN.into()
     };
-    let start = db::query(text)
-        .bind(run)
-        .bind(turn.turn_index)
-        .bind(turn.attempt);
     let is_plain = packed.is_plain();
     let plain_context = context.filter(|_| is_plain);
-    let start = start
-        .bind(frame.persona)
-        .bind(if is_plain {
+    let start = db::query(text).bind((
+        run,
+        turn.turn_index,
+        turn.attempt,
+        frame.persona,
+        if is_plain {
             turn.request_json.as_str()
         } else {
             ""
-        })
-        .bind(&turn.request_sha256);
-    let start = start.bind(&turn.provider).bind(&turn.model).bind(frame.now);
-    let start = start.bind(plain_context.map(|context| context.request_json.as_str()));
-    let start = start
-        .bind(context.map(|context| context.report_json.as_str()))
-        .bind(frame.epoch);
-    let start = start.bind(context.map(|context| context.limits_json.as_str()));
-    let start = start.bind(turn.begun_json.as_deref());
-    let start = start.bind(context.map(|context| context.sources.json.as_str()));
-    let start = start.bind(sources.map(|sources| sources.digests(packed.shared.as_deref())));
-    let start = with_packed(start, packed);
+        },
+        &turn.request_sha256,
+        &turn.provider,
+        &turn.model,
+        frame.now,
+        plain_context.map(|context| context.request_json.as_str()),
+        context.map(|context| context.report_json.as_str()),
+        frame.epoch,
+        context.map(|context| context.limits_json.as_str()),
+        &turn.begun_json,
+        context.map(|context| context.sources.json.as_str()),
+        sources.map(|sources| sources.digests(packed.shared.as_deref())),
+    ));
+    let start = start.bind((
+        &packed.bytes,
+        packed.shared.as_ref().map(|shared| &shared.sha256),
+    ));
     let start = match &turn.reservation {
-        Some(reservation) => {
-            money::with_reservation(start, call, (reservation, part_of(conn, run)))
-        }
+        Some(reservation) => start.bind(money::reservation_values(
+            run,
+            turn.turn_index,
+            turn.attempt,
+            reservation,
+            part_of(conn, run),
+        )),
         None => start,
     };
-    let rows = start.fetch_all(&mut *conn).await?;
+    let rows = start.rows(&mut *conn).await?;
     let (ours, overdrawn): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.has("missing"));
     let Some(ours) = ours.first() else {
         return fenced(0, run);
@@ -210,89 +217,89 @@ pub(in crate::store) async fn start(
     }
 }
 
-/// Binds the bodies of a turn, where they are not plain.
-fn with_packed(start: Query, packed: &PackedTurn) -> Query {
-    start
-        .bind(packed.bytes.as_deref())
-        .bind(packed.shared.as_ref().map(|shared| shared.sha256.as_str()))
+pub async fn answered(conn: &mut Connection, frame: &Frame<'_>, turn: &TurnAnswered) -> Result<()> {
+    end_billed(
+        conn,
+        frame,
+        turn.turn_index,
+        turn.attempt,
+        (
+            "answered",
+            &turn.response_json,
+            None::<ErrorClass>,
+            None::<&str>,
+        ),
+        charge(turn.usage, turn.worked),
+        &turn.ended_json,
+        &turn.lines,
+    )
+    .await
 }
 
-pub(in crate::store) async fn answered(
+pub async fn failed(conn: &mut Connection, frame: &Frame<'_>, turn: &TurnFailed) -> Result<()> {
+    let (turn_index, attempt) = (turn.turn_index, turn.attempt);
+    let Some((usage, lines)) = &turn.used else {
+        let (run, now) = (frame.key.run.as_str(), frame.now);
+        let values = (
+            run,
+            turn_index,
+            attempt,
+            turn.class,
+            &turn.message,
+            now,
+            &turn.ended_json,
+            to_ms(turn.worked),
+        );
+        conn.exec(LOSE_TURN, values).await?;
+        return money::lose(conn, run, turn_index, attempt, turn.billing, now).await;
+    };
+    end_billed(
+        conn,
+        frame,
+        turn_index,
+        attempt,
+        ("failed", None::<&str>, turn.class, &turn.message),
+        charge(*usage, turn.worked),
+        &turn.ended_json,
+        lines,
+    )
+    .await
+}
+
+/// Ends a call whose usage is known. `end`: its state, response, error class and message.
+async fn end_billed(
     conn: &mut Connection,
     frame: &Frame<'_>,
-    turn: &TurnAnswered,
+    turn_index: u32,
+    attempt: u32,
+    end: impl Arguments,
+    used: impl Arguments,
+    ended_json: &Option<String>,
+    lines: &[UsageLine],
 ) -> Result<()> {
-    let call = (turn.turn_index, turn.attempt);
-    let end = end_turn(frame, call, "answered")
-        .bind(&turn.response_json)
-        .bind(None::<&str>)
-        .bind(None::<&str>);
-    let end = charge(end.bind(frame.now), turn.usage, turn.worked).bind(&turn.ended_json);
-    with_bill(end, frame, call, &turn.lines)
-        .execute(conn)
-        .await?;
+    let run = frame.key.run.as_str();
+    let values = (
+        (run, turn_index, attempt),
+        end,
+        frame.now,
+        used,
+        ended_json,
+        money::line_values(run, turn_index, attempt, lines, frame.now),
+    );
+    conn.exec(&END_BILLED_TURN, values).await?;
     Ok(())
 }
 
-pub(in crate::store) async fn failed(
-    conn: &mut Connection,
-    frame: &Frame<'_>,
-    turn: &TurnFailed,
-) -> Result<()> {
-    let (run, call, class) = (
-        frame.key.run.as_str(),
-        (turn.turn_index, turn.attempt),
-        turn.class.as_str(),
-    );
-    if let Some((usage, lines)) = &turn.used {
-        let end = end_turn(frame, call, "failed")
-            .bind(None::<&str>)
-            .bind(class)
-            .bind(&turn.message);
-        let end = charge(end.bind(frame.now), *usage, turn.worked).bind(&turn.ended_json);
-        with_bill(end, frame, call, lines).execute(conn).await?;
-        return Ok(());
-    }
-    let lose = db::query(LOSE_TURN)
-        .bind(run)
-        .bind(call.0)
-        .bind(call.1)
-        .bind(class);
-    let lose = lose
-        .bind(&turn.message)
-        .bind(frame.now)
-        .bind(&turn.ended_json)
-        .bind(to_ms(turn.worked));
-    lose.execute(&mut *conn).await?;
-    money::lose(conn, (run, call.0, call.1), turn.billing, frame.now).await
-}
-
-fn end_turn(frame: &Frame<'_>, (turn_index, attempt): (u32, u32), state: &str) -> Query {
-    let end = db::query(&END_BILLED_TURN).bind(frame.key.run.as_str());
-    end.bind(turn_index).bind(attempt).bind(state)
-}
-
-fn with_bill(
-    end: Query,
-    frame: &Frame<'_>,
-    (turn_index, attempt): (u32, u32),
-    lines: &[UsageLine],
-) -> Query {
-    money::with_lines(
-        end,
-        (frame.key.run.as_str(), turn_index, attempt),
-        lines,
-        frame.now,
-    )
-}
-
-/// Binds the usage of a call, and the working time of the run.
-fn charge(end: Query, used: TokenUsage, worked: Duration) -> Query {
+/// The usage of a call, and the working time of the run.
+fn charge(used: TokenUsage, worked: Duration) -> impl Arguments {
     let used = UsageRow::from(used);
-    let end = end
-        .bind(used.input)
-        .bind(used.cache_read)
-        .bind(used.cache_write)
-        .bind(used.output);
-    end.bind(used.reasoning).bind(used.cost).bind(to_ms(worked))
+    (
+        used.input,
+        used.cache_read,
+        used.cache_write,
+        used.output,
+        used.reasoning,
+        used.cost,
+        to_ms(worked),
+    )
 }

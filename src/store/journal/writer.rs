@@ -10,7 +10,7 @@ use crate::domain::{ErrorClass, PersonaId, RunState, StopReason, Timestamp};
 use crate::store::approvals::ask;
 use crate::store::approvals::record::NewApproval;
 use crate::store::budgets::engine_grants;
-use crate::store::db::{self, Connection};
+use crate::store::db::Connection;
 use crate::store::journal::outbound;
 use crate::store::journal::outbound::NewOutbound;
 use crate::store::journal::outputs::{self, NewOutput};
@@ -60,9 +60,9 @@ pub struct RunFinished {
     pub error: Option<(ErrorClass, String)>,
 }
 
-pub(in crate::store) const OWN_RUN: &str = "
+pub const OWN_RUN: &str = "
     SELECT 1 FROM runs WHERE id = $1 AND epoch = $2 AND state = 'running' AND persona_id = $3";
-pub(in crate::store) const FINISH_RUN: &str = "
+const FINISH_RUN: &str = "
     UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
 
@@ -109,29 +109,27 @@ impl PersonaStore {
         let (persona, key, epoch) = (self.persona.clone(), key.clone(), self.store.epoch());
         let clock = self.store.clock().clone();
         let now = clock.now();
-        self.write(move |conn| {
-            Box::pin(async move {
-                if is_granting {
-                    engine_grants::lock(conn).await?;
-                }
-                let writer = JournalWriter {
-                    persona,
-                    key,
-                    epoch,
-                    now,
-                    stamp: now.to_string(),
-                    clock,
-                    is_granting,
-                };
-                let mut is_ours = false;
-                for (entry, row) in entries.iter().zip(rows.iter()) {
-                    is_ours |= writer.write(conn, entry, row).await?;
-                }
-                if !is_ours {
-                    writer.fence(conn).await?;
-                }
-                Ok(())
-            })
+        transact!(self, |conn| {
+            if is_granting {
+                engine_grants::lock(conn).await?;
+            }
+            let writer = JournalWriter {
+                persona,
+                key,
+                epoch,
+                now,
+                stamp: now.to_string(),
+                clock,
+                is_granting,
+            };
+            let mut is_ours = false;
+            for (entry, row) in entries.iter().zip(rows.iter()) {
+                is_ours |= writer.write(conn, entry, row).await?;
+            }
+            if !is_ours {
+                writer.fence(conn).await?;
+            }
+            Ok(())
         })
         .await
     }
@@ -233,11 +231,10 @@ impl JournalWriter {
     }
 
     async fn fence(&self, conn: &mut Connection) -> Result<()> {
-        let own = db::query(OWN_RUN)
-            .bind(self.key.run.as_str())
-            .bind(self.epoch)
-            .bind(self.persona.as_str());
-        let is_ours = own.fetch_optional(conn).await?.is_some();
+        let is_ours = conn
+            .maybe_row(OWN_RUN, (&self.key.run, self.epoch, &self.persona))
+            .await?
+            .is_some();
         fenced(u64::from(is_ours), self.key.run.as_str())
     }
 
@@ -251,17 +248,20 @@ impl JournalWriter {
             Some((class, message)) => (Some(class.as_str()), Some(message.as_str())),
             None => (None, None),
         };
-        let finish = db::query(FINISH_RUN)
-            .bind(self.key.run.as_str())
-            .bind(self.epoch)
-            .bind(end.state.as_str());
-        let finish = finish
-            .bind(end.stop_reason.as_str())
-            .bind(class)
-            .bind(message)
-            .bind(&self.stamp);
         fenced(
-            finish.execute(&mut *conn).await?.rows_affected(),
+            conn.exec(
+                FINISH_RUN,
+                (
+                    &self.key.run,
+                    self.epoch,
+                    &end.state,
+                    &end.stop_reason,
+                    class,
+                    message,
+                    &self.stamp,
+                ),
+            )
+            .await?,
             self.key.run.as_str(),
         )?;
         crate::crash::crash_point!("R10");

@@ -2,7 +2,7 @@
 
 use crate::domain::{MessageId, PersonaId, Timestamp};
 use crate::store::Result;
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::Connection;
 use crate::store::mail::inbound::NewInbound;
 use crate::store::sql::{from_json, to_json};
 use crate::store::threads::placement::{self, FoundThread};
@@ -13,7 +13,7 @@ use std::collections::HashSet;
 /// Facts of letters before they are stored: the duplicate, the recent mails to their sender, the
 /// linked conversations, and in the oldest of these the thread that they join, with its answers.
 /// The plus keeps SQLite from scanning all mail of the window.
-pub(in crate::store) const ARRIVALS: &str = "
+const ARRIVALS: &str = "
     WITH letters AS MATERIALIZED (SELECT key AS place, value ->> 'persona' AS persona, value ->> 'ids' AS ids,
         value ->> 'known_as' AS known_as, value ->> 'duplicates_since' AS duplicates_since,
         CAST(value ->> 'has_own_id' AS BIGINT) AS has_own_id, value ->> 'counterparty' AS counterparty, value ->> 'of_day' AS of_day,
@@ -48,7 +48,7 @@ pub(in crate::store) const ARRIVALS: &str = "
     FROM linked l ORDER BY l.place";
 
 /// Result of [`ARRIVALS`] for one copy.
-pub(in crate::store) struct ArrivalFacts {
+pub struct ArrivalFacts {
     pub duplicate: Option<MessageId>,
     /// Recent mails, without the thread's answers.
     pub sent: Sent,
@@ -135,7 +135,7 @@ impl<'a> AskedCopy<'a> {
 }
 
 /// Returns the parameters of [`ARRIVALS`] for some copies: the copies, an hour ago, a day ago, and the first minute of today.
-pub(in crate::store) fn question<'a>(
+pub fn question<'a>(
     copies: impl Iterator<Item = (&'a NewInbound, Timestamp)>,
 ) -> Result<[String; 4]> {
     let mut now = Timestamp::from_millis(0);
@@ -154,30 +154,27 @@ pub(in crate::store) fn question<'a>(
 }
 
 /// Queries the facts of all copies at once.
-pub(in crate::store) async fn arrivals(
+pub async fn arrivals(
     conn: &mut Connection,
     [asked, hour_ago, day_ago, today]: [String; 4],
 ) -> Result<Vec<ArrivalFacts>> {
-    let arrivals = db::query(ARRIVALS).bind(asked).bind(hour_ago).bind(day_ago);
-    let arrivals = arrivals.bind(today);
-    let rows = arrivals.fetch_all(conn).await?;
-    rows.iter().map(arrival).collect()
+    conn.all(ARRIVALS, (asked, hour_ago, day_ago, today)).await
 }
 
-fn arrival(row: &Row) -> Result<ArrivalFacts> {
-    let thread = row
-        .get::<Option<&str>>("thread")
-        .map(|thread| from_json(thread, "thread of a letter"))
-        .transpose()?;
-    Ok(ArrivalFacts {
-        duplicate: row.get::<Option<String>>("duplicate").map(MessageId::new),
-        sent: Sent {
+from_row!(|row| ArrivalFacts {
+    duplicate,
+    sent: {
+        Sent {
             in_hour: row.get("in_hour"),
             in_day: row.get("in_day"),
             in_thread: 0,
             of_persona: row.get("of_persona"),
-        },
-        linked: placement::conversations(row.get("conversations"))?,
-        thread,
-    })
-}
+        }
+    },
+    linked: { placement::conversations(row.get("conversations"))? },
+    thread: {
+        let thread: Option<&str> = row.get("thread");
+        let thread = thread.map(|thread| from_json(thread, "thread of a letter"));
+        thread.transpose()?
+    }
+});

@@ -32,7 +32,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-pub(in crate::store) const DISPOSITION: &str = "SELECT disposition FROM messages WHERE id = $1";
+const DISPOSITION: &str = "SELECT disposition FROM messages WHERE id = $1";
 
 /// Raw bytes that are stored in one batch; a larger letter is stored by itself.
 const BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -340,10 +340,7 @@ async fn unanswered(conn: &mut Connection, stored: &[StoredInbound]) -> Result<O
     for copy in stored {
         let disposition = match copy {
             StoredInbound::New { disposition, .. } => disposition.clone(),
-            StoredInbound::Duplicate { message } => {
-                let asked = db::query_scalar(DISPOSITION).bind(message.as_str());
-                asked.fetch_one(&mut *conn).await?
-            }
+            StoredInbound::Duplicate { message } => conn.one(DISPOSITION, &message).await?,
         };
         match filed::rule_of(&disposition).filter(|rule| !filed::is_dealt_with(rule)) {
             None => return Ok(None),

@@ -2,14 +2,14 @@
 
 use crate::domain::{PersonaId, Timestamp};
 use crate::store::Result;
-use crate::store::db::{self, Connection};
+use crate::store::db::Connection;
 
-pub(in crate::store) const AUDIT: &str = "
+const AUDIT: &str = "
     INSERT INTO audit_log (persona_id, subject_kind, subject_id, decision, rule, detail, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
 /// Records a policy decision in `audit_log`. `decision` is `verb:rule` or a bare verb.
-pub(in crate::store) async fn audit(
+pub async fn audit(
     conn: &mut Connection,
     persona: Option<&PersonaId>,
     subject: (&'static str, &str),
@@ -17,16 +17,8 @@ pub(in crate::store) async fn audit(
     now: Timestamp,
 ) -> Result<()> {
     let (verb, rule) = decision.split_once(':').unwrap_or((decision, ""));
-    let insert = db::query(AUDIT)
-        .bind(persona.map(PersonaId::as_str))
-        .bind(subject.0)
-        .bind(subject.1);
-    insert
-        .bind(verb)
-        .bind(rule)
-        .bind("")
-        .bind(now.to_string())
-        .execute(conn)
+
+    conn.exec(AUDIT, (persona, subject.0, subject.1, verb, rule, "", now))
         .await?;
     Ok(())
 }

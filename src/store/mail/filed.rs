@@ -8,7 +8,7 @@ use crate::domain::mail::filed;
 use crate::domain::{
     MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp, Withheld,
 };
-use crate::store::db::{self, Connection, Row, Scope};
+use crate::store::db::{Connection, Row, Scope};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
 use crate::store::sql::{json_list, persona_id, to_i64};
@@ -32,25 +32,24 @@ pub struct FiledLetter {
 }
 
 /// The first conditions are those of the index `messages_filed`, here and below.
-pub(in crate::store) const NEWEST_FILED: &str = "
+const NEWEST_FILED: &str = "
     SELECT id, persona_id, sender, subject, disposition FROM messages
     WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import'
       AND disposition NOT IN (SELECT value FROM jsonb_each($1)) ORDER BY seq DESC LIMIT 1";
-pub(in crate::store) const LAST_SUMMARY: &str =
-    "SELECT through_seq, sent_at FROM filed_summaries WHERE id = 1";
-pub(in crate::store) const HAS_NEW: &str = "
+const LAST_SUMMARY: &str = "SELECT through_seq, sent_at FROM filed_summaries WHERE id = 1";
+const HAS_NEW: &str = "
     SELECT EXISTS (SELECT 1 FROM messages
       WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import' AND seq > $1
         AND disposition IN (SELECT value FROM jsonb_each($2)))";
-pub(in crate::store) const FILED_SINCE: &str = "
+const FILED_SINCE: &str = "
     SELECT persona_id, disposition, count(*) AS letters, max(seq) AS last FROM messages
     WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import' AND seq > $1
       AND disposition <> 'filed:command' GROUP BY persona_id, disposition";
-pub(in crate::store) const MISSED_LETTERS: &str = "
+const MISSED_LETTERS: &str = "
     SELECT id, persona_id, sender, subject, disposition FROM messages
     WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import' AND seq > $1
       AND +persona_id = $2 AND disposition IN (SELECT value FROM jsonb_each($3)) ORDER BY seq DESC LIMIT $4";
-pub(in crate::store) const MARK_SUMMARY: &str = "
+const MARK_SUMMARY: &str = "
     UPDATE filed_summaries SET through_seq = $2, sent_at = $3 WHERE id = 1 AND through_seq = $1";
 
 impl Store {
@@ -68,11 +67,8 @@ impl Store {
 
     async fn newest_filed_but(&self, rules: &[&str]) -> Result<Option<FiledLetter>> {
         let rules: Vec<String> = rules.iter().map(|rule| format!("filed:{rule}")).collect();
-        let row = db::query(NEWEST_FILED)
-            .bind(json_list(rules.iter().map(String::as_str)))
-            .fetch_optional(self.readers())
-            .await?;
-        row.as_ref().map(filed_letter).transpose()
+        self.maybe(NEWEST_FILED, json_list(rules.iter().map(String::as_str)))
+            .await
     }
 
     /// Emits an event for the letters that were filed and not answered since the last such event,
@@ -81,7 +77,7 @@ impl Store {
     pub async fn emit_filed(&self, every: Duration) -> Result<u64> {
         let clock = self.clock().clone();
         let now = clock.now();
-        let last = db::query(LAST_SUMMARY).fetch_one(self.readers()).await?;
+        let last = self.row(LAST_SUMMARY, ()).await?;
         let sent_at = last
             .get::<Option<String>>("sent_at")
             .map(|at| crate::store::sql::instant(&at));
@@ -95,45 +91,33 @@ impl Store {
             .map(|rule| format!("filed:{rule}"))
             .collect();
         let missed = json_list(missed.iter().map(String::as_str));
-        let is_due = db::query_scalar(HAS_NEW).bind(through).bind(&missed);
-        if !is_due.fetch_one(self.readers()).await? {
+        if !self.one(HAS_NEW, (through, &missed)).await? {
             return Ok(0);
         }
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let heaps = heaps(conn, through).await?;
-                let last = heaps
-                    .values()
-                    .map(|heap| heap.last)
-                    .max()
-                    .unwrap_or(through);
-                let mark = db::query(MARK_SUMMARY)
-                    .bind(through)
-                    .bind(last)
-                    .bind(now.to_string());
-                if mark.execute(&mut *conn).await?.rows_affected() == 0 {
-                    return Ok(0); // another process emitted it meanwhile
+        transact!(self, Scope::Engine, |conn| {
+            let heaps = heaps(conn, through).await?;
+            let last = heaps
+                .values()
+                .map(|heap| heap.last)
+                .max()
+                .unwrap_or(through);
+            if conn.exec(MARK_SUMMARY, (through, last, now)).await? == 0 {
+                return Ok(0); // another process emitted it meanwhile
+            }
+            let mut emitted = 0;
+            for (persona, heap) in &heaps {
+                let letters = conn
+                    .rows(
+                        MISSED_LETTERS,
+                        (through, &persona, &missed, to_i64(LISTED_MAX)),
+                    )
+                    .await?;
+                let letters = letters.iter().map(Row::to).collect::<Result<Vec<_>>>()?;
+                for new in events(persona, heap, &letters, sent_at, clock.as_ref()) {
+                    emitted += u64::from(emit(conn, &new, now).await?);
                 }
-                let mut emitted = 0;
-                for (persona, heap) in &heaps {
-                    let letters = db::query(MISSED_LETTERS)
-                        .bind(through)
-                        .bind(persona.as_str());
-                    let letters = letters
-                        .bind(&missed)
-                        .bind(to_i64(LISTED_MAX))
-                        .fetch_all(&mut *conn)
-                        .await?;
-                    let letters = letters
-                        .iter()
-                        .map(filed_letter)
-                        .collect::<Result<Vec<_>>>()?;
-                    for new in events(persona, heap, &letters, sent_at, clock.as_ref()) {
-                        emitted += u64::from(emit(conn, &new, now).await?);
-                    }
-                }
-                Ok(emitted)
-            })
+            }
+            Ok(emitted)
         })
         .await
     }
@@ -148,7 +132,7 @@ struct Heap {
 }
 
 async fn heaps(conn: &mut Connection, through: i64) -> Result<BTreeMap<PersonaId, Heap>> {
-    let rows = db::query(FILED_SINCE).bind(through).fetch_all(conn).await?;
+    let rows = conn.rows(FILED_SINCE, through).await?;
     let mut heaps: BTreeMap<PersonaId, Heap> = BTreeMap::new();
     for row in &rows {
         let heap = heaps.entry(persona_id(row)?).or_default();
@@ -229,7 +213,7 @@ fn from(letter: &FiledLetter) -> String {
 
 /// Emits that a letter was filed, or an answer withheld, because a correspondent or a thread has
 /// reached its limit of answers: once a day for each.
-pub(in crate::store) async fn limit_reached(
+pub async fn limit_reached(
     conn: &mut Connection,
     persona: &PersonaId,
     (who, rule): (&str, Withheld),
@@ -297,15 +281,13 @@ async fn day_reached(
     Ok(())
 }
 
-fn filed_letter(row: &Row) -> Result<FiledLetter> {
-    Ok(FiledLetter {
-        id: MessageId::new(row.get::<String>("id")),
-        persona: persona_id(row)?,
-        sender: row.get("sender"),
-        subject: row.get("subject"),
-        rule: rule_in(row)?,
-    })
-}
+from_row!(|row| FiledLetter {
+    id,
+    persona: "persona_id",
+    sender,
+    subject,
+    rule: { rule_in(row)? }
+});
 
 fn rule_in(row: &Row) -> Result<String> {
     let rule = filed::rule_of(row.get("disposition")).map(str::to_owned);

@@ -3,7 +3,7 @@
 //! that stores a letter as a message ends its hold (`arrivals.rs`).
 
 use crate::domain::{MailboxUid, MessageId, PersonaId, Timestamp};
-use crate::store::db::{self, Connection, Scope};
+use crate::store::db::{Connection, Scope};
 use crate::store::mailboxes::cursors as mailboxes;
 use crate::store::{Result, Store, StoreError};
 use std::sync::Arc;
@@ -34,20 +34,20 @@ pub struct HeldLetter {
 }
 
 /// A duplicate of a held letter keeps the existing row.
-pub(in crate::store) const HOLD: &str = "
+const HOLD: &str = "
     INSERT INTO held_letters (id, persona_id, sha256, envelope_json, bytes, held_at, next_attempt_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (persona_id, sha256) DO UPDATE SET sha256 = excluded.sha256
     RETURNING id";
-pub(in crate::store) const NEXT_HELD: &str = "
+const NEXT_HELD: &str = "
     SELECT id, persona_id, envelope_json, bytes, held_at, attempts FROM held_letters
     WHERE next_attempt_at <= $1 ORDER BY next_attempt_at, id LIMIT 1";
-pub(in crate::store) const POSTPONE: &str = "
+const POSTPONE: &str = "
     UPDATE held_letters SET attempts = attempts + 1, next_attempt_at = $2 WHERE id = $1";
-pub(in crate::store) const RELEASE: &str = "DELETE FROM held_letters WHERE id = $1";
+pub const RELEASE: &str = "DELETE FROM held_letters WHERE id = $1";
 
 /// Ends the hold, in the commit that stores the letter as a message.
-pub(in crate::store) async fn release(conn: &mut Connection, held: &MessageId) -> Result<()> {
-    db::query(RELEASE).bind(held.as_str()).execute(conn).await?;
+pub async fn release(conn: &mut Connection, held: &MessageId) -> Result<()> {
+    conn.exec(RELEASE, held).await?;
     Ok(())
 }
 
@@ -60,38 +60,41 @@ impl Store {
         from: Option<MailboxUid>,
     ) -> Result<Vec<MessageId>> {
         let now = self.clock().now();
-        self.write(
+        transact!(
+            self,
             Scope::Personas(copies.iter().map(|copy| copy.persona.clone()).collect()),
-            move |conn| {
-                Box::pin(async move {
-                    let mut held = Vec::with_capacity(copies.len());
-                    for copy in &copies {
-                        let hold = db::query_scalar::<String>(HOLD).bind(copy.id.as_str());
-                        let hold = hold
-                            .bind(copy.persona.as_str())
-                            .bind(&copy.sha256)
-                            .bind(&copy.envelope_json);
-                        let hold = hold.bind(&copy.bytes[..]).bind(now.to_string());
-                        let hold = hold.bind(copy.next_attempt_at.to_string());
-                        held.push(MessageId::new(hold.fetch_one(&mut *conn).await?));
-                    }
-                    if let (Some(copy), Some(from)) = (copies.first(), &from) {
-                        let content = (copy.sha256.as_str(), Some("held"));
-                        mailboxes::note_taken(conn, from, content, now).await?;
-                    }
-                    Ok(held)
-                })
-            },
+            |conn| {
+                let mut held = Vec::with_capacity(copies.len());
+                for copy in &copies {
+                    held.push(MessageId::new(
+                        conn.one::<String>(
+                            HOLD,
+                            (
+                                &copy.id,
+                                &copy.persona,
+                                &copy.sha256,
+                                &copy.envelope_json,
+                                &copy.bytes[..],
+                                now,
+                                copy.next_attempt_at,
+                            ),
+                        )
+                        .await?,
+                    ));
+                }
+                if let (Some(copy), Some(from)) = (copies.first(), &from) {
+                    let content = (copy.sha256.as_str(), Some("held"));
+                    mailboxes::note_taken(conn, from, content, now).await?;
+                }
+                Ok(held)
+            }
         )
         .await
     }
 
     /// Returns the held letter that has been due for longest.
     pub async fn next_held_letter(&self, now: Timestamp) -> Result<Option<HeldLetter>> {
-        let asked = db::query(NEXT_HELD)
-            .bind(now.to_string())
-            .fetch_optional(self.readers())
-            .await?;
+        let asked = self.maybe_row(NEXT_HELD, now).await?;
         asked
             .map(|row| {
                 let unreadable = |what| StoreError::Unreadable { what };
@@ -112,15 +115,9 @@ impl Store {
     /// Records a further failed verification of a held letter.
     pub async fn postpone_held_letter(&self, held: &MessageId, until: Timestamp) -> Result<()> {
         let (held, until) = (held.to_string(), until.to_string());
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                db::query(POSTPONE)
-                    .bind(held)
-                    .bind(until)
-                    .execute(conn)
-                    .await?;
-                Ok(())
-            })
+        transact!(self, Scope::Rows, |conn| {
+            conn.exec(POSTPONE, (held, until)).await?;
+            Ok(())
         })
         .await
     }

@@ -2,7 +2,7 @@
 //! arrival, not by their import.
 
 use crate::domain::{MessageId, ThreadId, Timestamp};
-use crate::store::db::{self, Connection, Scope};
+use crate::store::db::{Connection, Scope};
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
 use crate::store::mail::letter_rows::fresh_text;
 use crate::store::mail::messages;
@@ -19,14 +19,14 @@ pub enum ArchivedWay {
 }
 
 /// Whenever and however the letter came.
-pub(in crate::store) const KNOWN: &str = "
+const KNOWN: &str = "
     SELECT id FROM messages WHERE persona_id = $1 AND dedup_key IN (SELECT value FROM jsonb_each($2)) LIMIT 1";
 /// Mail that this engine wrote itself is in its outbox already.
-pub(in crate::store) const WRITTEN_HERE: &str = "
+const WRITTEN_HERE: &str = "
     SELECT id FROM messages WHERE persona_id = $1 AND message_id = $2 AND direction = 'outbound' LIMIT 1";
 /// `$1` is the first number of the second in which the letter came: all of them lie before 0, and
 /// so before every letter that came by itself. Each second has 2^24 numbers.
-pub(in crate::store) const INSERT_IMPORTED: &str = "
+const INSERT_IMPORTED: &str = "
     INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
       VALUES ($16, $4, $20, $21, $22, '');
     INSERT INTO messages (seq, id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
@@ -39,10 +39,7 @@ impl Store {
     /// Stores a letter of an archive, unless it is a duplicate, in a commit that it may share with
     /// other letters.
     pub async fn import_letter(&self, copy: NewInbound, way: ArchivedWay) -> Result<StoredInbound> {
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move { import(conn, &copy, way).await })
-        })
-        .await
+        transact!(self, Scope::Engine, |conn| import(conn, &copy, way).await).await
     }
 }
 
@@ -54,20 +51,15 @@ async fn import(
     let stamp = copy.received_at.to_string();
     // No answer of ours is counted: `stamp` is a day outside every limit's window.
     let placing = placement::placing(&copy.persona, &copy.place, &copy.content, (&stamp, &stamp));
-    let known = db::query_scalar(KNOWN)
-        .bind(copy.persona.as_str())
-        .bind(copy.known_as());
-    let known: Option<String> = known.fetch_optional(&mut *conn).await?;
+    let known: Option<String> = conn.maybe(KNOWN, (&copy.persona, copy.known_as())).await?;
     if let Some(id) = known {
         return Ok(StoredInbound::Duplicate {
             message: MessageId::new(id),
         });
     }
     if way == ArchivedWay::FromPersona {
-        let written = db::query_scalar(WRITTEN_HERE).bind(copy.persona.as_str());
-        let written: Option<String> = written
-            .bind(&copy.content.rfc_message_id)
-            .fetch_optional(&mut *conn)
+        let written: Option<String> = conn
+            .maybe(WRITTEN_HERE, (&copy.persona, &copy.content.rfc_message_id))
             .await?;
         if let Some(id) = written {
             return Ok(StoredInbound::Duplicate {
@@ -100,32 +92,39 @@ async fn insert(
         ArchivedWay::ToPersona => "inbound",
         ArchivedWay::FromPersona => "outbound",
     };
-    db::query(INSERT_IMPORTED)
-        .bind(first_seq(copy.received_at))
-        .bind(copy.id.as_str())
-        .bind(thread.as_str())
-        .bind(copy.persona.as_str())
-        .bind(direction)
-        .bind(&content.rfc_message_id)
-        .bind(content.in_reply_to.as_deref())
-        .bind(json_list(content.references.iter().map(String::as_str)))
-        .bind(&content.sender)
-        .bind(&content.recipients_json)
-        .bind(&content.subject)
-        .bind(&content.text_body)
-        .bind(fresh.as_deref())
-        .bind(content.html_body.as_deref())
-        .bind(copy.received_at.to_string())
-        .bind(copy.raw_id.as_str())
-        .bind(&copy.dedup_key)
-        .bind(&copy.disposition)
-        .bind(&content.metadata_json)
-        .bind(&copy.sha256)
-        .bind(&copy.envelope_json)
-        .bind(&copy.bytes[..])
-        .bind(content.trust.as_str())
-        .execute(conn)
-        .await?;
+    conn.exec(
+        INSERT_IMPORTED,
+        (
+            (
+                first_seq(copy.received_at),
+                &copy.id,
+                thread,
+                &copy.persona,
+                direction,
+                &content.rfc_message_id,
+                &content.in_reply_to,
+                json_list(content.references.iter().map(String::as_str)),
+                &content.sender,
+                &content.recipients_json,
+                &content.subject,
+                &content.text_body,
+                &fresh,
+                &content.html_body,
+                copy.received_at,
+                &copy.raw_id,
+            ),
+            (
+                &copy.dedup_key,
+                &copy.disposition,
+                &content.metadata_json,
+                &copy.sha256,
+                &copy.envelope_json,
+                &copy.bytes[..],
+                &content.trust,
+            ),
+        ),
+    )
+    .await?;
     Ok(())
 }
 

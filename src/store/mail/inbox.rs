@@ -5,7 +5,6 @@
 //! letters has not seen it.
 
 use crate::domain::{ThreadId, Timestamp};
-use crate::store::db::{self, Row};
 use crate::store::sql::to_i64;
 use crate::store::{PersonaStore, Result, StoreError};
 
@@ -31,7 +30,7 @@ pub struct InboxItem {
 
 /// Only letters that were written to be answered: reports, lists and other letters that a rule held
 /// are left out.
-pub(in crate::store) const INBOX: &str = "
+const INBOX: &str = "
     SELECT id, sender, subject, substr(coalesce(fresh_text, text_body), 1, $5) AS excerpt, trust, thread_id
     FROM messages
     WHERE persona_id = $1 AND id >= $2 AND id < $3 AND direction = 'inbound' AND disposition = 'run'
@@ -46,33 +45,32 @@ impl PersonaStore {
         until: Timestamp,
         limit: usize,
     ) -> Result<Vec<InboxItem>> {
-        let inbox = db::query(INBOX).bind(self.persona.as_str());
-        let inbox = inbox
-            .bind(first_id_after(after))
-            .bind(first_id_after(until));
-        let inbox = inbox.bind(to_i64(limit.min(INBOX_MAX))).bind(EXCERPT_CHARS);
-        inbox
-            .fetch_all(self.store.readers())
-            .await?
-            .iter()
-            .map(item)
-            .collect()
+        self.all(
+            INBOX,
+            (
+                &self.persona,
+                first_id_after(after),
+                first_id_after(until),
+                to_i64(limit.min(INBOX_MAX)),
+                EXCERPT_CHARS,
+            ),
+        )
+        .await
     }
 }
 
-fn item(row: &Row) -> Result<InboxItem> {
-    let came = instant_of(row.get("id"));
-    Ok(InboxItem {
-        received_at: came.ok_or(StoreError::Unreadable {
+from_row!(|row| InboxItem {
+    received_at: {
+        instant_of(row.get("id")).ok_or(StoreError::Unreadable {
             what: "id of a message",
-        })?,
-        sender: row.get("sender"),
-        subject: row.get("subject"),
-        excerpt: row.get("excerpt"),
-        trust: row.get("trust"),
-        thread: ThreadId::new(row.get::<String>("thread_id")),
-    })
-}
+        })?
+    },
+    sender,
+    subject,
+    excerpt,
+    trust,
+    thread: "thread_id"
+});
 
 /// Returns the first id of the next millisecond: a UUIDv7 begins with its time (RFC 9562 section
 /// 5.7).

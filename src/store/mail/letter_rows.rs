@@ -6,7 +6,7 @@ use crate::mime::with_unknown;
 use crate::store::Result;
 use crate::store::calendar::write as calendar;
 use crate::store::commands::record as commands;
-use crate::store::db::{self, Connection, Sql};
+use crate::store::db::{Connection, Sql};
 use crate::store::mail::audit_log::audit;
 use crate::store::mail::filed;
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
@@ -19,7 +19,7 @@ use serde::Serialize;
 
 /// Inserts letters, each with its conversation, links, thread, participants and run. `$1` has a
 /// [`PlaceColumns`] for each letter, `$2` its [`LetterColumns`], `$3` bytes and long texts.
-pub(in crate::store) const STORE_LETTERS: Sql = Sql::pair(
+const STORE_LETTERS: Sql = Sql::pair(
     "
     INSERT INTO conversations (id, persona_id, subject, root_message_id, created_at)
       SELECT value ->> 'conversation', value ->> 'persona', value ->> 'subject', value ->> 'root', value ->> 'received_at'
@@ -113,7 +113,7 @@ pub(in crate::store) const STORE_LETTERS: Sql = Sql::pair(
 );
 
 /// The beginnings of the newest texts of a thread, with what they quote.
-pub(in crate::store) const NEWEST_TEXTS: &str = "
+const NEWEST_TEXTS: &str = "
     SELECT substr(text_body, 1, 32000) FROM messages WHERE thread_id = $1 AND +persona_id = $2 ORDER BY seq DESC LIMIT 16";
 
 /// Place of a letter, and its run.
@@ -192,15 +192,12 @@ impl LetterBlob {
     }
 }
 
-pub(in crate::store) fn placing_of<'a>(
-    copy: &'a NewInbound,
-    times: (&'a str, &'a str),
-) -> Placing<'a> {
+pub fn placing_of<'a>(copy: &'a NewInbound, times: (&'a str, &'a str)) -> Placing<'a> {
     placing(&copy.persona, &copy.place, &copy.content, times)
 }
 
 /// A copy to be stored, and its place.
-pub(in crate::store) struct NewRow<'a> {
+pub struct NewRow<'a> {
     copy: &'a NewInbound,
     found: FoundThread,
     run: Option<&'a NewRun>,
@@ -340,7 +337,7 @@ impl<'a> NewRow<'a> {
 
 /// Returns the fresh text of a letter in the thread that it joins. A quotation is history only where the thread holds the
 /// letter that it quotes: the rest is put back.
-pub(in crate::store) async fn fresh_text(
+pub async fn fresh_text(
     conn: &mut Connection,
     copy: &NewInbound,
     thread: Option<&str>,
@@ -351,15 +348,12 @@ pub(in crate::store) async fn fresh_text(
     if copy.quotations.is_empty() {
         return Ok(None);
     }
-    let read = db::query_scalar(NEWEST_TEXTS)
-        .bind(thread)
-        .bind(copy.persona.as_str());
-    let texts: Vec<String> = read.fetch_all(conn).await?;
+    let texts: Vec<String> = conn.all(NEWEST_TEXTS, (thread, &copy.persona)).await?;
     let fresh = with_unknown((fresh, &copy.content.text_body), &copy.quotations, &texts);
     Ok(fresh.filter(|fresh| *fresh != copy.content.text_body))
 }
 
-pub(in crate::store) async fn insert(conn: &mut Connection, rows: &[NewRow<'_>]) -> Result<()> {
+pub async fn insert(conn: &mut Connection, rows: &[NewRow<'_>]) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -369,12 +363,11 @@ pub(in crate::store) async fn insert(conn: &mut Connection, rows: &[NewRow<'_>])
         .iter()
         .map(|row| row.letter_columns(&mut pieces))
         .collect();
-    db::query(STORE_LETTERS)
-        .bind(to_json(&places)?)
-        .bind(to_json(&letters)?)
-        .bind(pieces.0)
-        .execute(&mut *conn)
-        .await?;
+    conn.exec(
+        STORE_LETTERS,
+        (to_json(&places)?, to_json(&letters)?, pieces.0),
+    )
+    .await?;
     for row in rows {
         let copy = row.copy;
         for attachment in &copy.attachments {

@@ -1,7 +1,6 @@
 //! Raw letters as received, for operators and exports.
 
 use crate::domain::MessageId;
-use crate::store::db;
 use crate::store::{Result, Store, StoreError};
 
 /// Raw bytes of a letter, and our `Received` field for it.
@@ -12,10 +11,10 @@ pub struct RawLetter {
     pub bytes: Vec<u8>,
 }
 
-pub(in crate::store) const MESSAGES_LIKE: &str =
+const MESSAGES_LIKE: &str =
     "SELECT id FROM messages WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
-pub(in crate::store) const MESSAGES_ENDING: &str = "SELECT id FROM messages WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
-pub(in crate::store) const RAW_LETTER: &str = "
+const MESSAGES_ENDING: &str = "SELECT id FROM messages WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
+const RAW_LETTER: &str = "
     SELECT l.trace, l.bytes FROM messages m JOIN raw_letters l ON l.id = m.raw_id WHERE m.id = $1";
 
 impl Store {
@@ -32,10 +31,7 @@ impl Store {
     /// Returns the raw letter of a message. Errors: [`StoreError::Missing`] for a message that
     /// never was a letter.
     pub async fn raw_letter(&self, message: &MessageId) -> Result<RawLetter> {
-        let row = db::query(RAW_LETTER)
-            .bind(message.as_str())
-            .fetch_optional(self.readers())
-            .await?;
+        let row = self.maybe_row(RAW_LETTER, message).await?;
         let row = row.ok_or_else(|| StoreError::Missing {
             kind: "letter",
             id: message.to_string(),

@@ -4,7 +4,7 @@
 use crate::domain::{
     AttachmentId, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp, Trust,
 };
-use crate::store::db::{self, Connection, Query, Scope};
+use crate::store::db::{Arguments, Connection, Scope};
 use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result, Store};
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub struct NewAttachment {
 /// Inserts a message with its raw bytes, if it has any. A message that a run adds to its own thread
 /// (`$2` is NULL) takes the thread from the run, and adds its Message-ID to the conversation and
 /// its recipients to the thread.
-pub(in crate::store) const INSERT_MESSAGE: &str = "
+pub const INSERT_MESSAGE: &str = "
     INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
       SELECT $16, $3, $22, $23, $24, $26 WHERE $24 IS NOT NULL;
     INSERT INTO message_links (persona_id, rfc_message_id, conversation_id)
@@ -61,28 +61,26 @@ pub(in crate::store) const INSERT_MESSAGE: &str = "
       ack_confirmed, disposition, metadata_json, hops)
     VALUES ($1, coalesce($2, (SELECT thread_id FROM runs WHERE id = $17)), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
       $13, $14, $15, $16, $17, $18, $19, $20, $21, $27)";
-pub(in crate::store) const INSERT_ATTACHMENT: &str = "
+const INSERT_ATTACHMENT: &str = "
     INSERT INTO attachments (id, message_id, persona_id, filename, declared_name, content_type, size_bytes, sha256,
       content_id, bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-pub(in crate::store) const CONFIRM_ACK: &str = "
+const CONFIRM_ACK: &str = "
     UPDATE messages SET ack_confirmed = 1 WHERE id IN (SELECT value FROM jsonb_each($1))";
 
 impl Store {
     /// Records that the peer saw our acknowledgement of these messages.
     pub async fn confirm_ack(&self, messages: &[MessageId]) -> Result<()> {
         let ids = json_list(messages.iter().map(MessageId::as_str));
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                db::query(CONFIRM_ACK).bind(ids).execute(conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Rows, |conn| {
+            conn.exec(CONFIRM_ACK, ids).await?;
+            Ok(())
         })
         .await
     }
 }
 
 /// A row of `messages`, in either direction.
-pub(in crate::store) struct MessageRow<'a> {
+pub struct MessageRow<'a> {
     pub id: &'a MessageId,
     /// `None`: the thread of `run`.
     pub thread: Option<&'a ThreadId>,
@@ -102,7 +100,7 @@ pub(in crate::store) struct MessageRow<'a> {
 }
 
 /// A row of `raw_letters`.
-pub(in crate::store) struct RawRow<'a> {
+pub struct RawRow<'a> {
     pub id: &'a RawLetterId,
     pub sha256: &'a str,
     pub envelope_json: &'a str,
@@ -111,76 +109,82 @@ pub(in crate::store) struct RawRow<'a> {
     pub bytes: &'a [u8],
 }
 
-pub(in crate::store) async fn insert_message(
+pub async fn insert_message(
     conn: &mut Connection,
     row: &MessageRow<'_>,
     now: Timestamp,
 ) -> Result<()> {
-    with_message(db::query(INSERT_MESSAGE), row, now)
-        .execute(conn)
-        .await?;
+    conn.exec(INSERT_MESSAGE, message_values(row, now)).await?;
     Ok(())
 }
 
-/// Binds the parameters of [`INSERT_MESSAGE`].
-pub(in crate::store) fn with_message(insert: Query, row: &MessageRow<'_>, now: Timestamp) -> Query {
+/// Returns the values of [`INSERT_MESSAGE`].
+pub fn message_values(row: &MessageRow<'_>, now: Timestamp) -> impl Arguments {
     let content = row.content;
-    insert
-        .bind(row.id.as_str())
-        .bind(row.thread.map(ThreadId::as_str))
-        .bind(row.persona.as_str())
-        .bind(row.direction)
-        .bind(&content.rfc_message_id)
-        .bind(content.in_reply_to.as_deref())
-        .bind(json_list(content.references.iter().map(String::as_str)))
-        .bind(&content.sender)
-        .bind(&content.recipients_json)
-        .bind(&content.subject)
-        .bind(&content.text_body)
-        .bind(content.fresh_text.as_deref())
-        .bind(content.html_body.as_deref())
-        .bind(now.to_string())
-        .bind(content.trust.as_str())
-        .bind(row.raw.as_ref().map(|raw| raw.id.as_str()))
-        .bind(row.run.map(RunId::as_str))
-        .bind(row.dedup_key)
-        .bind(row.ack_confirmed)
-        .bind(row.disposition)
-        .bind(&content.metadata_json)
-        .bind(row.raw.as_ref().map(|raw| raw.sha256))
-        .bind(row.raw.as_ref().map(|raw| raw.envelope_json))
-        .bind(row.raw.as_ref().map(|raw| raw.bytes))
-        .bind(json_list(row.joining.iter().map(String::as_str)))
-        .bind(row.raw.as_ref().and_then(|raw| raw.trace))
-        .bind(row.hops)
+    (
+        (
+            &row.id,
+            row.thread,
+            &row.persona,
+            row.direction,
+            &content.rfc_message_id,
+            &content.in_reply_to,
+            json_list(content.references.iter().map(String::as_str)),
+            &content.sender,
+            &content.recipients_json,
+            &content.subject,
+            &content.text_body,
+            &content.fresh_text,
+            &content.html_body,
+            now,
+            &content.trust,
+            row.raw.as_ref().map(|raw| raw.id.as_str()),
+        ),
+        (
+            row.run,
+            row.dedup_key,
+            row.ack_confirmed,
+            row.disposition,
+            &content.metadata_json,
+            row.raw.as_ref().map(|raw| raw.sha256),
+            row.raw.as_ref().map(|raw| raw.envelope_json),
+            row.raw.as_ref().map(|raw| raw.bytes),
+            json_list(row.joining.iter().map(String::as_str)),
+            row.raw.as_ref().and_then(|raw| raw.trace),
+            row.hops,
+        ),
+    )
 }
 
-pub(in crate::store) async fn insert_attachment(
+pub async fn insert_attachment(
     conn: &mut Connection,
     persona: &PersonaId,
     message: &MessageId,
     attachment: &NewAttachment,
 ) -> Result<()> {
-    db::query(INSERT_ATTACHMENT)
-        .bind(attachment.id.as_str())
-        .bind(message.as_str())
-        .bind(persona.as_str())
-        .bind(&attachment.filename)
-        .bind(&attachment.declared_name)
-        .bind(&attachment.content_type)
-        .bind(i64::try_from(attachment.bytes.len()).unwrap_or(i64::MAX))
-        .bind(&attachment.sha256)
-        .bind(attachment.content_id.as_deref())
-        .bind(&attachment.bytes[..])
-        .execute(conn)
-        .await?;
+    conn.exec(
+        INSERT_ATTACHMENT,
+        (
+            &attachment.id,
+            message,
+            persona,
+            &attachment.filename,
+            &attachment.declared_name,
+            &attachment.content_type,
+            i64::try_from(attachment.bytes.len()).unwrap_or(i64::MAX),
+            &attachment.sha256,
+            &attachment.content_id,
+            &attachment.bytes[..],
+        ),
+    )
+    .await?;
     Ok(())
 }
 
-pub(in crate::store) const THREAD_PARTICIPANTS: &str = "
+const THREAD_PARTICIPANTS: &str = "
     SELECT p.address FROM thread_participants p JOIN threads t ON t.id = p.thread_id
     WHERE p.thread_id = $1 AND t.persona_id = $2 ORDER BY p.address";
-pub(in crate::store) const READERS: &str = "
+const READERS: &str = "
     SELECT r.address FROM readable r JOIN messages m ON m.seq = r.seq
     WHERE r.seq = $1 AND m.persona_id = $2 ORDER BY r.address";
 
@@ -188,18 +192,14 @@ impl PersonaStore {
     /// Returns all participants of a thread, in [`crate::domain::Address::key`] form; lists as
     /// `list:<List-Id>`.
     pub async fn thread_participants(&self, thread: &ThreadId) -> Result<Vec<String>> {
-        let rows = db::query(THREAD_PARTICIPANTS)
-            .bind(thread.as_str())
-            .bind(self.persona.as_str());
-        let rows = rows.fetch_all(self.store.readers()).await?;
+        let rows = self
+            .rows(THREAD_PARTICIPANTS, (thread, &self.persona))
+            .await?;
         Ok(rows.iter().map(|row| row.get("address")).collect())
     }
 
     /// Returns the participants of its thread who may read the message with that number.
     pub async fn readers_of(&self, seq: i64) -> Result<Vec<String>> {
-        let readers = db::query_scalar(READERS)
-            .bind(seq)
-            .bind(self.persona.as_str());
-        Ok(readers.fetch_all(self.store.readers()).await?)
+        self.all(READERS, (seq, &self.persona)).await
     }
 }

@@ -16,16 +16,16 @@
 //!
 //! Not here: the thread of a message (`threads`), its delivery (`deliveries`), the search over letters (`search`).
 
-pub(in crate::store) mod messages;
-pub(in crate::store) mod inbound;
-pub(in crate::store) mod arrivals;
-pub(in crate::store) mod arrival_facts;
-pub(in crate::store) mod letter_rows;
-pub(in crate::store) mod synthetic;
-pub(in crate::store) mod audit_log;
-pub(in crate::store) mod filed;
-pub(in crate::store) mod held;
-pub(in crate::store) mod reports;
-pub(in crate::store) mod imports;
-pub(in crate::store) mod letters;
-pub(in crate::store) mod inbox;
+pub mod messages;
+pub mod inbound;
+pub mod arrivals;
+pub mod arrival_facts;
+pub mod letter_rows;
+pub mod synthetic;
+pub mod audit_log;
+pub mod filed;
+pub mod held;
+pub mod reports;
+pub mod imports;
+pub mod letters;
+pub mod inbox;

@@ -8,12 +8,11 @@ use crate::domain::{
     Address, BounceReason, DeliveryId, MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId,
     Report, ReportAction, ReportKind, ReportedRecipient, Timestamp,
 };
-use crate::store::db::{self, Connection, Row};
+use crate::store::db::Connection;
 use crate::store::deliveries::delivery_state::RecipientState;
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::{first_few, quoted};
-use crate::store::sql::instant;
-use crate::store::{PersonaStore, Result, Store, StoreError};
+use crate::store::{PersonaStore, Result, Store};
 use serde::Serialize;
 
 /// Most reports shown of one delivery.
@@ -52,24 +51,23 @@ pub struct DeliveryReport {
     pub changed: bool,
 }
 
-pub(in crate::store) const BY_TOKEN: &str =
-    "SELECT id FROM deliveries WHERE bounce_token = $1 AND persona_id = $2";
-pub(in crate::store) const BELIEVED: &str = "
+const BY_TOKEN: &str = "SELECT id FROM deliveries WHERE bounce_token = $1 AND persona_id = $2";
+const BELIEVED: &str = "
 SELECT d.id, d.kind, d.created_at, m.subject FROM deliveries d JOIN messages m ON m.id = d.message_id
 WHERE d.id = $1 AND d.persona_id = $2";
-pub(in crate::store) const NAMED: &str = "
+const NAMED: &str = "
 SELECT d.id, d.kind, d.created_at, m.subject FROM messages m JOIN deliveries d ON d.message_id = m.id
 WHERE m.message_id = $1 AND m.persona_id = $2 AND m.direction = 'outbound' LIMIT 1";
-pub(in crate::store) const RECIPIENTS_OF: &str =
+const RECIPIENTS_OF: &str =
     "SELECT recipient FROM delivery_recipients WHERE delivery_id = $1 ORDER BY recipient";
 /// A delivered recipient can still fail; a failed recipient does not become delivered by a report.
-pub(in crate::store) const CHANGE: &str = "
+const CHANGE: &str = "
 UPDATE delivery_recipients SET state = $3, next_attempt_at = NULL, last_code = $4, last_reply = substr($5, 1, 500),
   bounced_at = CASE $3 WHEN 'failed' THEN $6 END
 WHERE delivery_id = $1 AND recipient = $2
   AND (state IN ('queued', 'deferred') OR (state = 'delivered' AND $3 = 'failed'))";
 /// A delivery that an engine works on settles when the engine records its outcome.
-pub(in crate::store) const FINISH: &str = "
+const FINISH: &str = "
 UPDATE deliveries SET state = CASE WHEN r.failed > 0 THEN 'failed' ELSE 'done' END, next_attempt_at = NULL,
   finished_at = $2
 FROM (
@@ -78,11 +76,11 @@ FROM (
   FROM delivery_recipients WHERE delivery_id = $1
 ) AS r
 WHERE id = $1 AND r.open = 0 AND state IN ('queued', 'held', 'done', 'failed')";
-pub(in crate::store) const INSERT_REPORT: &str = "
+const INSERT_REPORT: &str = "
 INSERT INTO delivery_reports (delivery_id, persona_id, message_id, recipient, kind, action, reason, status, code,
   diagnostic, is_hard, believed, changed, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
-pub(in crate::store) const REPORTS: &str = "
+const REPORTS: &str = "
 SELECT recipient, kind, action, reason, status, code, diagnostic, is_hard, believed, changed, message_id, created_at
 FROM delivery_reports WHERE delivery_id = $1 ORDER BY seq LIMIT $2";
 
@@ -98,7 +96,7 @@ struct Reported {
 
 /// Stores the report in a letter, and changes the delivery if the report is trusted. Inside the
 /// transaction that stores the letter.
-pub(in crate::store) async fn record(
+pub async fn record(
     conn: &mut Connection,
     persona: &PersonaId,
     letter: &MessageId,
@@ -134,11 +132,7 @@ pub(in crate::store) async fn record(
         insert(conn, &row, (persona, letter), new, now).await?;
     }
     if changed_any {
-        db::query(FINISH)
-            .bind(&delivery.id)
-            .bind(now.to_string())
-            .execute(&mut *conn)
-            .await?;
+        conn.exec(FINISH, (&delivery.id, now)).await?;
     }
     if !lost.is_empty() && !delivery.is_notice {
         emit(conn, &notice(persona, letter, new, &delivery, &lost), now).await?;
@@ -156,17 +150,10 @@ async fn reported(
         (None, Some(id)) => (NAMED, id.as_str()),
         (None, None) => return Ok(None),
     };
-    let found = db::query(sql)
-        .bind(key)
-        .bind(persona.as_str())
-        .fetch_optional(&mut *conn)
-        .await?;
+    let found = conn.maybe_row(sql, (key, persona)).await?;
     let Some(row) = found else { return Ok(None) };
     let id: String = row.try_get("id")?;
-    let recipients = db::query_scalar(RECIPIENTS_OF)
-        .bind(&id)
-        .fetch_all(conn)
-        .await?;
+    let recipients = conn.all(RECIPIENTS_OF, &id).await?;
     Ok(Some(Reported {
         id,
         is_notice: row.try_get::<String>("kind")? == "notice",
@@ -227,16 +214,9 @@ async fn change(
         .map(|status| format!(" {status}"))
         .unwrap_or_default();
     let reply = format!("{verb} ({}{status}): {}", said.reason, said.diagnostic);
-    let update = db::query(CHANGE)
-        .bind(delivery)
-        .bind(recipient)
-        .bind(state.as_str());
-    let update = update.bind(said.code).bind(reply);
-    Ok(update
-        .bind(now.to_string())
-        .execute(conn)
+    Ok(conn
+        .exec(CHANGE, (delivery, recipient, &state, said.code, reply, now))
         .await?
-        .rows_affected()
         > 0)
 }
 
@@ -254,23 +234,26 @@ async fn insert(
     new: &NewReport,
     now: Timestamp,
 ) -> Result<()> {
-    db::query(INSERT_REPORT)
-        .bind(row.delivery)
-        .bind(persona.as_str())
-        .bind(letter.as_str())
-        .bind(row.recipient)
-        .bind(new.report.kind.as_str())
-        .bind(row.said.action.as_str())
-        .bind(row.said.reason.as_str())
-        .bind(row.said.status.as_deref())
-        .bind(row.said.code)
-        .bind(&row.said.diagnostic)
-        .bind(row.said.is_hard)
-        .bind(new.believed.is_some())
-        .bind(row.changed)
-        .bind(now.to_string())
-        .execute(conn)
-        .await?;
+    conn.exec(
+        INSERT_REPORT,
+        (
+            row.delivery,
+            &persona,
+            &letter,
+            row.recipient,
+            &new.report.kind,
+            &row.said.action,
+            &row.said.reason,
+            &row.said.status,
+            row.said.code,
+            &row.said.diagnostic,
+            row.said.is_hard,
+            new.believed.is_some(),
+            row.changed,
+            now,
+        ),
+    )
+    .await?;
     Ok(())
 }
 
@@ -315,10 +298,7 @@ fn notice(
 impl PersonaStore {
     /// Returns the delivery of this persona whose envelope sender has this token.
     pub async fn delivery_by_bounce_token(&self, token: &str) -> Result<Option<DeliveryId>> {
-        let id = db::query_scalar(BY_TOKEN)
-            .bind(token)
-            .bind(self.persona.as_str());
-        let id: Option<String> = id.fetch_optional(self.store.readers()).await?;
+        let id: Option<String> = self.maybe(BY_TOKEN, (token, &self.persona)).await?;
         Ok(id.map(DeliveryId::new))
     }
 }
@@ -326,31 +306,21 @@ impl PersonaStore {
 impl Store {
     /// Returns the reports on a delivery, oldest first.
     pub async fn delivery_reports(&self, delivery: &DeliveryId) -> Result<Vec<DeliveryReport>> {
-        let rows = db::query(REPORTS).bind(delivery.as_str()).bind(REPORTS_MAX);
-        rows.fetch_all(self.readers())
-            .await?
-            .iter()
-            .map(delivery_report)
-            .collect()
+        self.all(REPORTS, (delivery, REPORTS_MAX)).await
     }
 }
 
-fn delivery_report(row: &Row) -> Result<DeliveryReport> {
-    let unreadable = |what| move || StoreError::Unreadable { what };
-    Ok(DeliveryReport {
-        recipient: row.try_get("recipient")?,
-        kind: ReportKind::parse(row.try_get("kind")?).ok_or_else(unreadable("kind of a report"))?,
-        action: ReportAction::parse(row.try_get("action")?)
-            .ok_or_else(unreadable("action of a report"))?,
-        reason: BounceReason::parse(row.try_get("reason")?)
-            .ok_or_else(unreadable("reason of a report"))?,
-        status: row.try_get("status")?,
-        code: row.try_get("code")?,
-        diagnostic: row.try_get("diagnostic")?,
-        is_hard: row.try_get("is_hard")?,
-        believed: row.try_get("believed")?,
-        changed: row.try_get("changed")?,
-        message: MessageId::new(row.try_get::<String>("message_id")?),
-        at: instant(row.try_get("created_at")?)?,
-    })
-}
+from_row!(DeliveryReport {
+    recipient,
+    kind,
+    action,
+    reason,
+    status,
+    code,
+    diagnostic,
+    is_hard,
+    believed,
+    changed,
+    message: "message_id",
+    at: "created_at"
+});

@@ -1,7 +1,7 @@
 //! Synthetic messages: prompts of schedules, of chat and of manual runs, stored with their run.
 
 use crate::domain::{MessageId, PersonaId, RunId, ThreadId, Timestamp};
-use crate::store::db::{self, Connection, Sql};
+use crate::store::db::{Connection, Sql};
 use crate::store::mail::messages::{
     Content, MessageRow, NewAttachment, insert_attachment, insert_message,
 };
@@ -25,7 +25,7 @@ pub struct NewSynthetic {
 
 /// Every message of the thread but the persona's own is a question that was asked there.
 /// The plus keeps `messages_by_time` away, which gives all letters of the persona.
-pub(in crate::store) const IS_ASKED_AT: &str = "
+const IS_ASKED_AT: &str = "
     SELECT EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = $1 AND +m.persona_id = $2 AND m.direction = 'synthetic'
         AND m.metadata_json ->> '$.asked_at' = $3)
       AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = $1 AND +m.persona_id = $2 AND m.direction <> 'outbound'
@@ -33,7 +33,7 @@ pub(in crate::store) const IS_ASKED_AT: &str = "
 
 /// The newest question whose conversation had this digest, if nothing was asked in its thread since. In the words of the index
 /// `messages_said`.
-pub(in crate::store) const QUESTION_OF_DIGEST: Sql = Sql::pair(
+const QUESTION_OF_DIGEST: Sql = Sql::pair(
     "
     SELECT m.thread_id, r.id AS run_id FROM messages m JOIN runs r ON r.trigger_message_id = m.id
     WHERE m.persona_id = $1 AND m.direction = 'synthetic' AND m.metadata_json ->> '$.said_sha256' = $2
@@ -56,10 +56,9 @@ pub struct LastQuestion {
 impl PersonaStore {
     /// Finds the last question of a thread by the digest of what its conversation held up to it.
     pub async fn question_of_digest(&self, said_sha256: &str) -> Result<Option<LastQuestion>> {
-        let find = db::query(QUESTION_OF_DIGEST)
-            .bind(self.persona.as_str())
-            .bind(said_sha256);
-        let row = find.fetch_optional(self.store.readers()).await?;
+        let row = self
+            .maybe_row(QUESTION_OF_DIGEST, (&self.persona, said_sha256))
+            .await?;
         Ok(row.map(|row| LastQuestion {
             thread: ThreadId::new(row.get::<String>("thread_id")),
             run: RunId::new(row.get::<String>("run_id")),
@@ -68,37 +67,27 @@ impl PersonaStore {
 
     /// Reports whether a thread holds nothing but questions that were asked there, and their answers.
     pub async fn is_asked_at(&self, thread: &ThreadId, asked_at: &str) -> Result<bool> {
-        let is_asked = db::query_scalar(IS_ASKED_AT)
-            .bind(thread.as_str())
-            .bind(self.persona.as_str())
-            .bind(asked_at);
-        Ok(is_asked.fetch_one(self.store.readers()).await?)
+        self.one(IS_ASKED_AT, (thread, &self.persona, asked_at))
+            .await
     }
 
     /// Stores a question with its queued run; returns the thread.
     pub async fn ask(&self, question: NewSynthetic) -> Result<ThreadId> {
         let now = self.store.clock().now();
-        self.write(move |conn| {
-            Box::pin(async move { insert_synthetic(conn, &question, now).await })
-        })
-        .await
+        transact!(self, |conn| insert_synthetic(conn, &question, now).await).await
     }
 }
 
 /// Inserts a synthetic message and its queued run inside the caller's transaction; returns the
 /// thread.
-pub(in crate::store) async fn insert_synthetic(
+pub async fn insert_synthetic(
     conn: &mut Connection,
     new: &NewSynthetic,
     now: Timestamp,
 ) -> Result<ThreadId> {
     let thread = match &new.thread {
         Some(thread) => {
-            db::query(placement::TOUCH_THREAD)
-                .bind(thread.as_str())
-                .bind(now.to_string())
-                .execute(&mut *conn)
-                .await?;
+            conn.exec(placement::TOUCH_THREAD, (&thread, now)).await?;
             thread.clone()
         }
         None => place_message(conn, &new.persona, &new.place, &new.content, now).await?,

@@ -9,7 +9,7 @@
 //! a person has to act, after a while when waiting may help.
 
 use crate::domain::{MailboxUid, NoticeId, NoticeKind, NoticeSubject, Timestamp};
-use crate::store::db::{self, Connection, Row, Scope};
+use crate::store::db::{Connection, Row, Scope};
 use crate::store::deliveries::transport::DOWN_AFTER;
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
@@ -101,66 +101,69 @@ pub struct RefusedLetter {
     pub noted_at: Timestamp,
 }
 
-pub(in crate::store) const MAILBOX: &str = "
+const MAILBOX: &str = "
     SELECT source, uid_validity, last_uid, history_until, resync_uid FROM mailboxes WHERE name = $1";
-pub(in crate::store) const FIRST_CONTACT: &str = "
+const FIRST_CONTACT: &str = "
     DELETE FROM mailbox_letters WHERE mailbox = $1;
     DELETE FROM mailbox_contents WHERE mailbox = $1;
     INSERT INTO mailboxes (name, source, uid_validity, last_uid, history_until) VALUES ($1, $2, $3, $4, $5)
       ON CONFLICT (name) DO UPDATE SET source = $2, uid_validity = $3, last_uid = $4, history_until = $5, resync_uid = 0,
         backlog = NULL, last_fetch_at = NULL";
-pub(in crate::store) const RENUMBERED: &str = "
+const RENUMBERED: &str = "
     DELETE FROM mailbox_letters WHERE mailbox = $1 AND uid_validity <> $2;
     UPDATE mailboxes SET uid_validity = $2, last_uid = 0, resync_uid = $3 WHERE name = $1";
-pub(in crate::store) const NOTE_TAKEN: &str = "
+const NOTE_TAKEN: &str = "
     INSERT INTO mailbox_contents (mailbox, sha256) VALUES ($1, $5) ON CONFLICT DO NOTHING;
     INSERT INTO mailbox_letters (mailbox, uid_validity, uid, outcome, reason, marked, noted_at)
     VALUES ($1, $2, $3, 'taken', $6, 0, $4)
       ON CONFLICT (mailbox, uid_validity, uid) DO UPDATE SET reason = excluded.reason, marked = 0";
-pub(in crate::store) const HAS_CONTENT: &str = "
+const HAS_CONTENT: &str = "
     SELECT EXISTS (SELECT 1 FROM mailbox_contents WHERE mailbox = $1 AND sha256 = $2)";
-pub(in crate::store) const NOTE_REFUSED: &str = "
+pub const NOTE_REFUSED: &str = "
     INSERT INTO mailbox_letters (mailbox, uid_validity, uid, outcome, reason, marked, noted_at)
     VALUES ($1, $2, $3, 'refused', $4, $5, $6) ON CONFLICT DO NOTHING";
-pub(in crate::store) const OUTCOMES: &str = "
+const OUTCOMES: &str = "
     SELECT uid, marked, outcome = 'taken' AND reason IS NOT NULL AS unanswered FROM mailbox_letters
     WHERE mailbox = $1 AND uid_validity = $2 AND (uid > $3 OR marked = 0) ORDER BY uid LIMIT $4";
-pub(in crate::store) const FINISH: &str = "
+const FINISH: &str = "
     UPDATE mailbox_letters SET marked = 1
       WHERE mailbox = $1 AND uid_validity = $2 AND uid IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($3));
     UPDATE mailboxes SET last_uid = max(last_uid, $4) WHERE name = $1 AND uid_validity = $2;
     DELETE FROM mailbox_letters WHERE mailbox = $1 AND uid_validity = $2 AND outcome = 'taken' AND marked = 1
       AND uid <= (SELECT last_uid FROM mailboxes WHERE name = $1)";
-pub(in crate::store) const NOTE_FETCH: &str = "
+const NOTE_FETCH: &str = "
     UPDATE mailboxes SET last_fetch_at = $2, backlog = $3, failing_since = NULL WHERE name = $1";
-pub(in crate::store) const NOTE_ERROR: &str = "
+const NOTE_ERROR: &str = "
     INSERT INTO mailboxes (name, source, last_error, last_error_at, failing_since) VALUES ($1, $2, $3, $4, $4)
       ON CONFLICT (name) DO UPDATE SET last_error = $3, last_error_at = $4, failing_since = coalesce(mailboxes.failing_since, $4)
     RETURNING failing_since";
-pub(in crate::store) const HEALTH: &str = "
+pub const HEALTH: &str = "
     SELECT m.name, m.uid_validity, m.last_uid, m.backlog, m.last_fetch_at, m.last_error, m.last_error_at,
       (SELECT count(*) FROM mailbox_letters l WHERE l.mailbox = m.name AND l.outcome = 'refused') AS refused
     FROM mailboxes m WHERE m.name = $1";
-pub(in crate::store) const REFUSED: &str = "
+const REFUSED: &str = "
     SELECT uid_validity, uid, reason, noted_at FROM mailbox_letters
     WHERE mailbox = $1 AND outcome = 'refused' ORDER BY noted_at DESC LIMIT $2";
 
 /// Records, in the commit that stores a letter, that it was fetched. `unanswered`: why nobody answers it.
-pub(in crate::store) async fn note_taken(
+pub async fn note_taken(
     conn: &mut Connection,
     from: &MailboxUid,
     (sha256, unanswered): (&str, Option<&str>),
     now: Timestamp,
 ) -> Result<()> {
-    let note = db::query(NOTE_TAKEN)
-        .bind(&from.mailbox)
-        .bind(from.uid_validity)
-        .bind(from.uid);
-    note.bind(now.to_string())
-        .bind(sha256)
-        .bind(unanswered)
-        .execute(conn)
-        .await?;
+    conn.exec(
+        NOTE_TAKEN,
+        (
+            &from.mailbox,
+            from.uid_validity,
+            from.uid,
+            now,
+            sha256,
+            unanswered,
+        ),
+    )
+    .await?;
     Ok(())
 }
 
@@ -169,16 +172,16 @@ impl Store {
     /// UIDs.
     pub async fn contact_mailbox(&self, contact: MailboxContact) -> Result<MailboxCursor> {
         let now = self.clock().now();
-        self.write(Scope::Mailbox(contact.name.clone()), move |conn| {
-            Box::pin(async move { meet(conn, &contact, now).await })
-        })
+        transact!(self, Scope::Mailbox(contact.name.clone()), |conn| meet(
+            conn, &contact, now
+        )
+        .await)
         .await
     }
 
     /// Reports whether a letter of these bytes was ever fetched from the mailbox.
     pub async fn mailbox_has_content(&self, mailbox: &str, sha256: &str) -> Result<bool> {
-        let asked = db::query_scalar(HAS_CONTENT).bind(mailbox).bind(sha256);
-        Ok(asked.fetch_one(self.readers()).await?)
+        self.one(HAS_CONTENT, (mailbox, sha256)).await
     }
 
     /// Returns letters after `cursor` that have an outcome already, and earlier letters that are
@@ -190,12 +193,9 @@ impl Store {
         cursor: u32,
         limit: u32,
     ) -> Result<Vec<MailboxOutcome>> {
-        let rows = db::query(OUTCOMES)
-            .bind(mailbox)
-            .bind(uid_validity)
-            .bind(cursor)
-            .bind(limit);
-        let rows = rows.fetch_all(self.readers()).await?;
+        let rows = self
+            .rows(OUTCOMES, (mailbox, uid_validity, cursor, limit))
+            .await?;
         Ok(rows
             .iter()
             .map(|row| MailboxOutcome {
@@ -218,19 +218,20 @@ impl Store {
             truncated(reason, TEXT_CHARS_MAX),
             self.clock().now().to_string(),
         );
-        self.write(Scope::Mailbox(place.mailbox.clone()), move |conn| {
-            Box::pin(async move {
-                let note = db::query(NOTE_REFUSED)
-                    .bind(place.mailbox)
-                    .bind(place.uid_validity);
-                note.bind(place.uid)
-                    .bind(reason)
-                    .bind(marked)
-                    .bind(now)
-                    .execute(conn)
-                    .await?;
-                Ok(())
-            })
+        transact!(self, Scope::Mailbox(place.mailbox.clone()), |conn| {
+            conn.exec(
+                NOTE_REFUSED,
+                (
+                    place.mailbox,
+                    place.uid_validity,
+                    place.uid,
+                    reason,
+                    marked,
+                    now,
+                ),
+            )
+            .await?;
+            Ok(())
         })
         .await
     }
@@ -246,15 +247,10 @@ impl Store {
     ) -> Result<()> {
         let mailbox = mailbox.to_owned();
         let marked = serde_json::Value::from_iter(marked.iter().copied()).to_string();
-        self.write(Scope::Mailbox(mailbox.clone()), move |conn| {
-            Box::pin(async move {
-                let finish = db::query(FINISH)
-                    .bind(mailbox)
-                    .bind(uid_validity)
-                    .bind(marked);
-                finish.bind(last_uid).execute(conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Mailbox(mailbox.clone()), |conn| {
+            conn.exec(FINISH, (mailbox, uid_validity, marked, last_uid))
+                .await?;
+            Ok(())
         })
         .await
     }
@@ -262,16 +258,9 @@ impl Store {
     /// Records a complete fetch and the number of letters that are still to be fetched.
     pub async fn note_mailbox_fetch(&self, mailbox: &str, backlog: u32) -> Result<()> {
         let (mailbox, now) = (mailbox.to_owned(), self.clock().now().to_string());
-        self.write(Scope::Mailbox(mailbox.clone()), move |conn| {
-            Box::pin(async move {
-                db::query(NOTE_FETCH)
-                    .bind(mailbox)
-                    .bind(now)
-                    .bind(backlog)
-                    .execute(conn)
-                    .await?;
-                Ok(())
-            })
+        transact!(self, Scope::Mailbox(mailbox.clone()), |conn| {
+            conn.exec(NOTE_FETCH, (mailbox, now, backlog)).await?;
+            Ok(())
         })
         .await
     }
@@ -280,40 +269,38 @@ impl Store {
     pub async fn note_mailbox_failure(&self, failure: MailboxFailure) -> Result<()> {
         let clock = self.clock().clone();
         let now = clock.now();
-        self.write(Scope::Mailbox(failure.mailbox.clone()), move |conn| {
-            Box::pin(async move {
-                let note = db::query_scalar(NOTE_ERROR)
-                    .bind(&failure.mailbox)
-                    .bind(&failure.source);
-                let note = note
-                    .bind(truncated(&failure.error, TEXT_CHARS_MAX))
-                    .bind(now.to_string());
-                let since: String = note.fetch_one(&mut *conn).await?;
-                let since = instant(Some(&since))?.unwrap_or(now);
-                if let Some(notice) = notice(&failure, since, now) {
-                    emit(
-                        conn,
-                        &NewNotice {
-                            id: NoticeId::new(clock.new_id()),
-                            ..notice
-                        },
+        transact!(self, Scope::Mailbox(failure.mailbox.clone()), |conn| {
+            let since: String = conn
+                .one(
+                    NOTE_ERROR,
+                    (
+                        &failure.mailbox,
+                        &failure.source,
+                        truncated(&failure.error, TEXT_CHARS_MAX),
                         now,
-                    )
-                    .await?;
-                }
-                Ok(())
-            })
+                    ),
+                )
+                .await?;
+            let since = instant(Some(&since))?.unwrap_or(now);
+            if let Some(notice) = notice(&failure, since, now) {
+                emit(
+                    conn,
+                    &NewNotice {
+                        id: NoticeId::new(clock.new_id()),
+                        ..notice
+                    },
+                    now,
+                )
+                .await?;
+            }
+            Ok(())
         })
         .await
     }
 
     /// Returns the state of a mailbox; `None` when no engine has tried it yet.
     pub async fn mailbox_health(&self, mailbox: &str) -> Result<Option<MailboxHealth>> {
-        let row = db::query(HEALTH)
-            .bind(mailbox)
-            .fetch_optional(self.readers())
-            .await?;
-        row.as_ref().map(health).transpose()
+        self.maybe(HEALTH, mailbox).await
     }
 
     /// Returns the letters of a mailbox that were refused for good, the newest first.
@@ -322,11 +309,7 @@ impl Store {
         mailbox: &str,
         limit: u32,
     ) -> Result<Vec<RefusedLetter>> {
-        let rows = db::query(REFUSED)
-            .bind(mailbox)
-            .bind(limit)
-            .fetch_all(self.readers())
-            .await?;
+        let rows = self.rows(REFUSED, (mailbox, limit)).await?;
         let refused = |row: &Row| {
             let place = MailboxUid {
                 mailbox: mailbox.to_owned(),
@@ -395,10 +378,7 @@ async fn meet(
     contact: &MailboxContact,
     now: Timestamp,
 ) -> Result<MailboxCursor> {
-    let row = db::query(MAILBOX)
-        .bind(&contact.name)
-        .fetch_optional(&mut *conn)
-        .await?;
+    let row = conn.maybe_row(MAILBOX, &contact.name).await?;
     let known = row.filter(|row| {
         let (source, uid_validity): (&str, u32) = (row.get("source"), row.get("uid_validity"));
         source == contact.source && uid_validity != 0
@@ -408,14 +388,18 @@ async fn meet(
             true => (contact.newest_uid, Some(now)),
             false => (0, None),
         };
-        let first = db::query(FIRST_CONTACT)
-            .bind(&contact.name)
-            .bind(&contact.source);
-        let first = first.bind(contact.uid_validity).bind(last_uid);
-        first
-            .bind(history_until.map(|at| at.to_string()))
-            .execute(conn)
-            .await?;
+
+        conn.exec(
+            FIRST_CONTACT,
+            (
+                &contact.name,
+                &contact.source,
+                contact.uid_validity,
+                last_uid,
+                history_until,
+            ),
+        )
+        .await?;
         return Ok(MailboxCursor {
             last_uid,
             history_until,
@@ -430,10 +414,12 @@ async fn meet(
             resync_uid: row.get("resync_uid"),
         });
     }
-    let renumbered = db::query(RENUMBERED)
-        .bind(&contact.name)
-        .bind(contact.uid_validity);
-    renumbered.bind(contact.newest_uid).execute(conn).await?;
+
+    conn.exec(
+        RENUMBERED,
+        (&contact.name, contact.uid_validity, contact.newest_uid),
+    )
+    .await?;
     Ok(MailboxCursor {
         last_uid: 0,
         history_until,
@@ -441,18 +427,16 @@ async fn meet(
     })
 }
 
-fn health(row: &Row) -> Result<MailboxHealth> {
-    Ok(MailboxHealth {
-        name: row.get("name"),
-        uid_validity: row.get("uid_validity"),
-        last_uid: row.get("last_uid"),
-        backlog: row.get("backlog"),
-        last_fetch_at: instant(row.get("last_fetch_at"))?,
-        last_error: row.get("last_error"),
-        last_error_at: instant(row.get("last_error_at"))?,
-        refused: row.get("refused"),
-    })
-}
+from_row!(|row| MailboxHealth {
+    name,
+    uid_validity,
+    last_uid,
+    backlog,
+    last_fetch_at: { instant(row.get("last_fetch_at"))? },
+    last_error,
+    last_error_at: { instant(row.get("last_error_at"))? },
+    refused
+});
 
 fn instant(text: Option<&str>) -> Result<Option<Timestamp>> {
     let read = |text| {

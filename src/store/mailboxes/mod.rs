@@ -1,4 +1,4 @@
 //! Mailboxes that are fetched, and letters that are quarantined.
 
-pub(in crate::store) mod cursors;
-pub(in crate::store) mod quarantine;
+pub mod cursors;
+pub mod quarantine;

@@ -2,7 +2,7 @@
 //! and the letter is not processed any more.
 
 use crate::domain::{MailboxUid, NoticeId, NoticeKind, NoticeSubject};
-use crate::store::db::{self, Scope};
+use crate::store::db::Scope;
 use crate::store::mailboxes::cursors::NOTE_REFUSED;
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
@@ -28,22 +28,23 @@ impl Store {
     pub async fn quarantine_letter(&self, letter: Quarantined) -> Result<()> {
         let clock = self.clock().clone();
         let now = clock.now();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                if let Quarantined::InMailbox(place) = &letter {
-                    let note = db::query(NOTE_REFUSED)
-                        .bind(&place.mailbox)
-                        .bind(place.uid_validity);
-                    let note = note
-                        .bind(place.uid)
-                        .bind(Quarantined::REASON)
-                        .bind(true)
-                        .bind(now.to_string());
-                    note.execute(&mut *conn).await?;
-                }
-                emit(conn, &notice(&letter, NoticeId::new(clock.new_id())), now).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            if let Quarantined::InMailbox(place) = &letter {
+                conn.exec(
+                    NOTE_REFUSED,
+                    (
+                        &place.mailbox,
+                        place.uid_validity,
+                        place.uid,
+                        Quarantined::REASON,
+                        true,
+                        now,
+                    ),
+                )
+                .await?;
+            }
+            emit(conn, &notice(&letter, NoticeId::new(clock.new_id())), now).await?;
+            Ok(())
         })
         .await
     }

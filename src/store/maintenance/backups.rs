@@ -1,27 +1,26 @@
 //! The rows of backups that were tried.
 
 use crate::domain::Timestamp;
-use crate::store::db::{self, Row, Scope};
+use crate::store::db::{Row, Scope};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::sql::timestamp;
 use crate::store::{Result, Store};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-pub(in crate::store) const BEGIN_BACKUP: &str = "
+const BEGIN_BACKUP: &str = "
     INSERT INTO backups (started_at, is_scheduled, path) VALUES ($1, $2, $3) RETURNING seq";
-pub(in crate::store) const END_BACKUP: &str = "
+const END_BACKUP: &str = "
     UPDATE backups SET finished_at = $2, path = $3, bytes = $4, failure = $5 WHERE seq = $1";
 /// `$1`: number of rows that stay.
-pub(in crate::store) const PRUNE_BACKUPS: &str = "
+const PRUNE_BACKUPS: &str = "
     DELETE FROM backups WHERE seq <= (SELECT max(seq) FROM backups) - $1
       AND seq <> coalesce((SELECT max(seq) FROM backups WHERE finished_at IS NOT NULL AND failure IS NULL), 0)";
-pub(in crate::store) const LAST_SCHEDULED: &str = "
+const LAST_SCHEDULED: &str = "
     SELECT started_at, failure IS NULL AND finished_at IS NOT NULL AS is_good FROM backups
     WHERE is_scheduled = 1 ORDER BY seq DESC LIMIT 1";
 /// The newest of each path last.
-pub(in crate::store) const BACKUP_PATHS: &str =
-    "SELECT path, is_scheduled, started_at FROM backups ORDER BY seq";
+const BACKUP_PATHS: &str = "SELECT path, is_scheduled, started_at FROM backups ORDER BY seq";
 
 /// Rows that stay.
 const ROWS_MAX: i64 = 500;
@@ -46,20 +45,10 @@ impl Store {
     /// Records that a backup is begun; returns its number.
     pub async fn begin_backup(&self, path: String, is_scheduled: bool) -> Result<i64> {
         let now = self.clock().now().to_string();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let begun = db::query(BEGIN_BACKUP)
-                    .bind(now)
-                    .bind(is_scheduled)
-                    .bind(path)
-                    .fetch_one(&mut *conn)
-                    .await?;
-                db::query(PRUNE_BACKUPS)
-                    .bind(ROWS_MAX)
-                    .execute(conn)
-                    .await?;
-                Ok(begun.get("seq"))
-            })
+        transact!(self, Scope::Engine, |conn| {
+            let begun = conn.row(BEGIN_BACKUP, (now, is_scheduled, path)).await?;
+            conn.exec(PRUNE_BACKUPS, ROWS_MAX).await?;
+            Ok(begun.get("seq"))
         })
         .await
     }
@@ -72,28 +61,29 @@ impl Store {
         notice: Option<NewNotice>,
     ) -> Result<()> {
         let now = self.clock().now();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                db::query(END_BACKUP)
-                    .bind(number)
-                    .bind(now.to_string())
-                    .bind(end.path)
-                    .bind(i64::try_from(end.bytes).unwrap_or(i64::MAX))
-                    .bind(end.failure)
-                    .execute(&mut *conn)
-                    .await?;
-                if let Some(notice) = &notice {
-                    emit(conn, notice, now).await?;
-                }
-                Ok(())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            conn.exec(
+                END_BACKUP,
+                (
+                    number,
+                    now,
+                    end.path,
+                    i64::try_from(end.bytes).unwrap_or(i64::MAX),
+                    end.failure,
+                ),
+            )
+            .await?;
+            if let Some(notice) = &notice {
+                emit(conn, notice, now).await?;
+            }
+            Ok(())
         })
         .await
     }
 
     /// Returns where backups were made, whether by the engine itself, and when the newest there was begun.
     pub async fn backup_paths(&self) -> Result<BTreeMap<PathBuf, (bool, Timestamp)>> {
-        let rows = db::query(BACKUP_PATHS).fetch_all(self.readers()).await?;
+        let rows = self.rows(BACKUP_PATHS, ()).await?;
         let path = |row: &Row| {
             let made = (row.get("is_scheduled"), timestamp(row, "started_at")?);
             Ok((PathBuf::from(row.get::<String>("path")), made))
@@ -103,7 +93,7 @@ impl Store {
 
     /// Returns the last backup that the engine tried by itself.
     pub async fn last_scheduled_backup(&self) -> Result<Option<LastScheduled>> {
-        let row = db::query(LAST_SCHEDULED).fetch_optional(self.readers());
+        let row = self.maybe_row(LAST_SCHEDULED, ());
         let Some(row) = row.await? else {
             return Ok(None);
         };

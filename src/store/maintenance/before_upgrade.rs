@@ -22,13 +22,13 @@ pub const COPIES_KEPT: usize = 3;
 pub const SPARE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Bytes that a compact copy has.
-pub(in crate::store) const COPY_BYTES: &str = "
+const COPY_BYTES: &str = "
     SELECT (page_count - freelist_count) * page_size AS bytes
     FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
-pub(in crate::store) const EPOCH_OF_COPY: &str = "SELECT epoch FROM engine WHERE id = 1";
-pub(in crate::store) const ROWS_OF_COPY: &str =
+const EPOCH_OF_COPY: &str = "SELECT epoch FROM engine WHERE id = 1";
+const ROWS_OF_COPY: &str =
     "SELECT (SELECT count(*) FROM messages) AS messages, (SELECT count(*) FROM runs) AS runs";
-pub(in crate::store) const LOOK_OVER: &str = "PRAGMA quick_check(1)";
+pub const LOOK_OVER: &str = "PRAGMA quick_check(1)";
 
 /// State by which two copies are known to be of the same: no engine has worked between them.
 #[derive(PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub fn folder_of(database: &Path) -> PathBuf {
 }
 
 /// Returns the room that a copy needs, the spare included, in bytes.
-pub(in crate::store) async fn room_needed(conn: &mut SqliteConnection) -> Result<u64, OpenError> {
+pub async fn room_needed(conn: &mut SqliteConnection) -> Result<u64, OpenError> {
     let row = sqlx::query(COPY_BYTES).fetch_one(conn).await?;
     let bytes: i64 = row.try_get("bytes")?;
     Ok(bytes.unsigned_abs() + SPARE_BYTES)
@@ -111,7 +111,7 @@ pub(super) fn remove_oldest(database: &Path) {
 }
 
 /// Reads every page; nothing is written into a damaged database, nor is a copy of it one to go back to.
-pub(in crate::store) async fn require_whole(conn: &mut SqliteConnection) -> Result<(), OpenError> {
+pub async fn require_whole(conn: &mut SqliteConnection) -> Result<(), OpenError> {
     let found: String = sqlx::query_scalar(LOOK_OVER).fetch_one(conn).await?;
     match found == "ok" {
         true => Ok(()),

@@ -8,11 +8,11 @@
 //!
 //! Not here: pruning by age, which is `gc`.
 
-pub(in crate::store) mod versions;
-pub(in crate::store) mod before_upgrade;
-pub(in crate::store) mod migrate;
-pub(in crate::store) mod upgrade_check;
-pub(in crate::store) mod verify;
-pub(in crate::store) mod backups;
-pub(in crate::store) mod retention;
-pub(in crate::store) mod notes;
+pub mod versions;
+pub mod before_upgrade;
+pub mod migrate;
+pub mod upgrade_check;
+pub mod verify;
+pub mod backups;
+pub mod retention;
+pub mod notes;

@@ -3,28 +3,25 @@
 //! Only memory knows of persons. Threads, letters and the policy go by addresses.
 
 use super::change::OwnerChange;
-use super::record::{NewMemory, entry};
+use super::record::NewMemory;
 use super::write::require_limit;
 use crate::domain::{ContactAliases, MemoryScope, Timestamp};
-use crate::store::db::{self, Connection, Row, Scope};
-use crate::store::sql::timestamp;
+use crate::store::db::{Connection, Row, Scope};
 use crate::store::{Result, Store, StoreError};
 use serde::Serialize;
 
-pub(in crate::store) const CONTACT_ALIASES: &str =
+const CONTACT_ALIASES: &str =
     "SELECT address, person, since, said_by FROM contact_aliases ORDER BY person, address";
-pub(in crate::store) const ADD_ALIAS: &str = "
+const ADD_ALIAS: &str = "
     INSERT INTO contact_aliases (address, person, since, said_by) VALUES ($1, $2, $3, $4)
     ON CONFLICT (address) DO UPDATE SET person = excluded.person, since = excluded.since, said_by = excluded.said_by";
 /// Aliases of an address that becomes an alias itself go to its person.
-pub(in crate::store) const MOVE_ALIASES: &str =
-    "UPDATE contact_aliases SET person = $2 WHERE person = $1";
-pub(in crate::store) const PERSON_OF_ADDRESS: &str =
-    "SELECT person FROM contact_aliases WHERE address = $1";
-pub(in crate::store) const REMOVE_ALIAS: &str = "DELETE FROM contact_aliases WHERE address = $1";
+const MOVE_ALIASES: &str = "UPDATE contact_aliases SET person = $2 WHERE person = $1";
+const PERSON_OF_ADDRESS: &str = "SELECT person FROM contact_aliases WHERE address = $1";
+const REMOVE_ALIAS: &str = "DELETE FROM contact_aliases WHERE address = $1";
 /// Entries under an address that another one takes over, all or those that `$2` has said; changes that are proposed name
 /// entries that are replaced by this, and stay.
-pub(in crate::store) const ENTRIES_OF_ADDRESS: &str = "
+const ENTRIES_OF_ADDRESS: &str = "
     SELECT * FROM memory WHERE scope = 'contact' AND scope_key = $1 AND ($2 IS NULL OR said_by = $2) AND proposes IS NULL
       AND status IN ('proposed', 'active', 'rejected') ORDER BY persona_id, number";
 
@@ -43,8 +40,8 @@ pub struct ContactAlias {
 impl Store {
     /// Returns all aliases, those of one person together.
     pub async fn contact_aliases(&self) -> Result<Vec<ContactAlias>> {
-        let rows = db::query(CONTACT_ALIASES).fetch_all(self.readers());
-        rows.await?.iter().map(alias).collect()
+        let rows = self.rows(CONTACT_ALIASES, ());
+        rows.await?.iter().map(Row::to).collect()
     }
 
     /// Returns which address belongs to which person.
@@ -61,31 +58,29 @@ impl Store {
     pub async fn add_contact_alias(&self, address: &str, person: &str, by: &str) -> Result<usize> {
         let (address, named) = (address.to_owned(), person.to_owned());
         let (by, clock) = (by.to_owned(), self.clock().clone());
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let now = clock.now();
-                let person = person_of(conn, &named).await?;
-                if person == address {
-                    return Err(StoreError::WrongState {
-                        kind: "address",
-                        id: named,
-                        state: format!("an address of `{address}`"),
-                        hint: "`attache memory alias` lists which address stands for which person",
-                    });
-                }
-                let move_on = db::query(MOVE_ALIASES).bind(&address).bind(&person);
-                move_on.execute(&mut *conn).await?;
-                let add = db::query(ADD_ALIAS).bind(&address).bind(&person);
-                let add = add.bind(now.to_string()).bind(&by);
-                add.execute(&mut *conn).await?;
-                let entries = db::query(ENTRIES_OF_ADDRESS).bind(&address);
-                let entries = entries.bind(None::<&str>).fetch_all(&mut *conn).await?;
-                for row in &entries {
-                    let new_id = clock.new_id();
-                    hand_over(conn, (row, &new_id), &person, (&by, now)).await?;
-                }
-                Ok(entries.len())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            let now = clock.now();
+            let person = person_of(conn, &named).await?;
+            if person == address {
+                return Err(StoreError::WrongState {
+                    kind: "address",
+                    id: named,
+                    state: format!("an address of `{address}`"),
+                    hint: "`attache memory alias` lists which address stands for which person",
+                });
+            }
+
+            conn.exec(MOVE_ALIASES, (&address, &person)).await?;
+
+            conn.exec(ADD_ALIAS, (&address, &person, now, &by)).await?;
+            let entries = conn
+                .rows(ENTRIES_OF_ADDRESS, (&address, None::<&str>))
+                .await?;
+            for row in &entries {
+                let new_id = clock.new_id();
+                hand_over(conn, (row, &new_id), &person, (&by, now)).await?;
+            }
+            Ok(entries.len())
         })
         .await
     }
@@ -96,22 +91,18 @@ impl Store {
     /// Errors: [`StoreError::MemoryFull`] where the address has as many entries as one may have.
     pub async fn remove_contact_alias(&self, address: &str, by: &str) -> Result<Option<usize>> {
         let (address, by, clock) = (address.to_owned(), by.to_owned(), self.clock().clone());
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let now = clock.now();
-                let person = person_of(conn, &address).await?;
-                let remove = db::query(REMOVE_ALIAS).bind(&address);
-                if remove.execute(&mut *conn).await?.rows_affected() == 0 {
-                    return Ok(None);
-                }
-                let entries = db::query(ENTRIES_OF_ADDRESS).bind(&person);
-                let entries = entries.bind(&address).fetch_all(&mut *conn).await?;
-                for row in &entries {
-                    let new_id = clock.new_id();
-                    hand_over(conn, (row, &new_id), &address, (&by, now)).await?;
-                }
-                Ok(Some(entries.len()))
-            })
+        transact!(self, Scope::Engine, |conn| {
+            let now = clock.now();
+            let person = person_of(conn, &address).await?;
+            if conn.exec(REMOVE_ALIAS, &address).await? == 0 {
+                return Ok(None);
+            }
+            let entries = conn.rows(ENTRIES_OF_ADDRESS, (&person, &address)).await?;
+            for row in &entries {
+                let new_id = clock.new_id();
+                hand_over(conn, (row, &new_id), &address, (&by, now)).await?;
+            }
+            Ok(Some(entries.len()))
         })
         .await
     }
@@ -119,8 +110,7 @@ impl Store {
 
 /// Returns the address under which the entries of an address stand.
 async fn person_of(conn: &mut Connection, address: &str) -> Result<String> {
-    let find = db::query_scalar(PERSON_OF_ADDRESS).bind(address);
-    let person: Option<String> = find.fetch_optional(conn).await?;
+    let person: Option<String> = conn.maybe(PERSON_OF_ADDRESS, address).await?;
     Ok(person.unwrap_or_else(|| address.to_owned()))
 }
 
@@ -132,7 +122,7 @@ async fn hand_over(
     (by, now): (&str, Timestamp),
 ) -> Result<()> {
     let change = OwnerChange {
-        entry: entry(row)?,
+        entry: row.to()?,
         by,
         now,
     };
@@ -148,11 +138,9 @@ async fn hand_over(
     require_limit(conn, &change.entry.persona, &new.scope).await
 }
 
-fn alias(row: &Row) -> Result<ContactAlias> {
-    Ok(ContactAlias {
-        address: row.get("address"),
-        person: row.get("person"),
-        since: timestamp(row, "since")?,
-        said_by: row.get("said_by"),
-    })
-}
+from_row!(ContactAlias {
+    address,
+    person,
+    since,
+    said_by
+});

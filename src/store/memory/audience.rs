@@ -1,28 +1,28 @@
 //! Memory as one run may read it: of one persona, for the people around the run.
 
-use super::record::{MemoryEntry, entry};
+use super::record::MemoryEntry;
 use crate::domain::{
     ContactAliases, MemoryCircle, MemoryScope, MemoryStatus, RunId, Timestamp, sha256_hex,
 };
-use crate::store::db::{self, Row};
+use crate::store::db::Row;
 use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result};
 use crate::text::likeness::says_the_same;
 
 /// Entries that are active or wait for their owner, of some scopes: `[[scope, key], …]`.
-pub(in crate::store) const OPEN_MEMORY: &str = "
+const OPEN_MEMORY: &str = "
     SELECT m.* FROM jsonb_each($2) w CROSS JOIN memory m
     WHERE m.persona_id = $1 AND m.scope = w.value ->> 0 AND m.scope_key = w.value ->> 1
       AND m.status IN ('proposed', 'active') AND (m.status = 'active' OR m.proposes IS NULL)
     ORDER BY m.confirmed_at DESC, m.scope, m.number DESC LIMIT $3";
-pub(in crate::store) const MEMORY_OF_RUN: &str =
+const MEMORY_OF_RUN: &str =
     "SELECT count(*) FROM memory WHERE created_run = $1 AND persona_id = $2";
-pub(in crate::store) const MEMORY_REJECTED: &str = "
+const MEMORY_REJECTED: &str = "
     SELECT 1 FROM memory WHERE persona_id = $1 AND scope = $2 AND scope_key = $3 AND text_sha256 = $4
       AND status = 'rejected' LIMIT 1";
 
 /// Entries by their ids, which the record of a run names.
-pub(in crate::store) const RECORDED_MEMORY: &str = "
+const RECORDED_MEMORY: &str = "
     SELECT m.* FROM jsonb_each($2) w CROSS JOIN memory m WHERE m.id = w.value AND m.persona_id = $1 ORDER BY w.key";
 
 /// Most entries that are read; the limits of all scopes together are lower.
@@ -82,20 +82,19 @@ impl PersonaStore {
     /// Returns entries that a past run was shown, as its record names them. A record is no way to others: it names those
     /// that [`AudienceMemory`] gave.
     pub async fn recorded_memory(&self, ids: &[String]) -> Result<Vec<MemoryEntry>> {
-        let rows = db::query(RECORDED_MEMORY)
-            .bind(self.persona.as_str())
-            .bind(json_list(ids.iter().map(String::as_str)));
-        let rows = rows.fetch_all(self.store.readers()).await?;
+        let rows = self
+            .rows(
+                RECORDED_MEMORY,
+                (&self.persona, json_list(ids.iter().map(String::as_str))),
+            )
+            .await?;
         let aliases = self.store.persons().await?;
         rows.iter().map(|row| readable(row, &aliases)).collect()
     }
 
     /// Returns the number of entries that a run has written or proposed.
     pub(in crate::store) async fn memory_written_by(&self, run: &RunId) -> Result<u32> {
-        let count = db::query_scalar(MEMORY_OF_RUN)
-            .bind(run.as_str())
-            .bind(self.persona.as_str());
-        Ok(count.fetch_one(self.store.readers()).await?)
+        self.one(MEMORY_OF_RUN, (run, &self.persona)).await
     }
 
     /// Binds the persona's memory to the people around a run.
@@ -117,11 +116,18 @@ impl AudienceMemory {
         let aliases = self.persona.store.persons().await?;
         let scopes = self.circle.scopes(&aliases);
         let columns: Vec<(&str, &str)> = scopes.iter().map(MemoryScope::columns).collect();
-        let rows = db::query(OPEN_MEMORY)
-            .bind(self.persona.persona.as_str())
-            .bind(serde_json::json!(columns).to_string())
-            .bind(OPEN_MAX);
-        let rows = rows.fetch_all(self.persona.store.readers()).await?;
+        let rows = self
+            .persona
+            .store
+            .rows(
+                OPEN_MEMORY,
+                (
+                    &self.persona.persona,
+                    serde_json::json!(columns).to_string(),
+                    OPEN_MAX,
+                ),
+            )
+            .await?;
         let open = rows.iter().map(|row| readable(row, &aliases));
         let open = open.collect::<Result<Vec<_>>>()?;
         let shown = open.iter().filter(|entry| self.may_show(entry, now));
@@ -153,19 +159,26 @@ impl AudienceMemory {
     /// Reports whether the owner has rejected an entry of this scope with this text.
     pub async fn was_rejected(&self, scope: &MemoryScope, text: &str) -> Result<bool> {
         let (scope, key) = scope.columns();
-        let find = db::query(MEMORY_REJECTED)
-            .bind(self.persona.persona.as_str())
-            .bind(scope)
-            .bind(key)
-            .bind(sha256_hex(&[text.as_bytes()]));
-        let found: Option<Row> = find.fetch_optional(self.persona.store.readers()).await?;
+        let found: Option<Row> = self
+            .persona
+            .store
+            .maybe_row(
+                MEMORY_REJECTED,
+                (
+                    &self.persona.persona,
+                    scope,
+                    key,
+                    sha256_hex(&[text.as_bytes()]),
+                ),
+            )
+            .await?;
         Ok(found.is_some())
     }
 }
 
 /// Reads an entry for a run: whoever may know it may know it at all of their addresses.
 fn readable(row: &Row, aliases: &ContactAliases) -> Result<MemoryEntry> {
-    let entry = entry(row)?;
+    let entry: MemoryEntry = row.to()?;
     Ok(MemoryEntry {
         readers: aliases.readers_with_others(entry.readers),
         audience: entry.audience.map(|heard| aliases.with_others(heard)),

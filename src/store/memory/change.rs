@@ -1,7 +1,7 @@
 //! What an owner does with an entry: each act is one commit, one event, and can be undone.
 
 use super::listing::MEMORY_ENTRY;
-use super::record::{MemoryEntry, entry};
+use super::record::MemoryEntry;
 use super::write::{MemoryAuthor, event, hand_pin_on, is_of_alias, require_limit};
 use crate::domain::{
     MEMORY_RESTORABLE, MemoryProposal, MemoryScope, MemoryStatus, Readers, Timestamp, Trust,
@@ -13,23 +13,22 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// The last event of an entry that says what was before it.
-pub(in crate::store) const LAST_CHANGE: &str = "
+const LAST_CHANGE: &str = "
     SELECT act, before_json, at FROM memory_events WHERE memory_id = $1 AND before_json IS NOT NULL ORDER BY seq DESC LIMIT 1";
-pub(in crate::store) const PUT_MEMORY_STATE: &str = "
+const PUT_MEMORY_STATE: &str = "
     UPDATE memory SET status = $2, readers_json = $3, audience_json = $4, superseded_by = $5, trust = $6 WHERE id = $1";
 /// An entry that the owner brings into use counts as used now, and a last day that is over does not count any more.
-pub(in crate::store) const REVIVE_MEMORY: &str = "
+const REVIVE_MEMORY: &str = "
     UPDATE memory SET last_used_at = $2, valid_to = CASE WHEN valid_to <= $2 THEN NULL ELSE valid_to END WHERE id = $1";
 /// Entries that one has replaced, or would; and those that it keeps out of use.
-pub(in crate::store) const REPLACED_IDS: &str = "
+const REPLACED_IDS: &str = "
     SELECT supersedes AS id FROM memory WHERE id = $1 AND supersedes IS NOT NULL
     UNION SELECT replaced_id FROM memory_replaces WHERE memory_id = $1 ORDER BY 1";
-pub(in crate::store) const KEPT_OUT_BY: &str = "
+const KEPT_OUT_BY: &str = "
     SELECT id FROM memory WHERE superseded_by = $1 AND status IN ('superseded', 'expired') ORDER BY id";
-pub(in crate::store) const TRUST_OF_SOURCES: &str = "
+const TRUST_OF_SOURCES: &str = "
     SELECT m.trust FROM memory_sources s JOIN messages m ON m.id = s.message_id WHERE s.memory_id = $1";
-pub(in crate::store) const PIN_MEMORY: &str =
-    "UPDATE memory SET pinned = $2 WHERE id = $1 AND pinned <> $2";
+const PIN_MEMORY: &str = "UPDATE memory SET pinned = $2 WHERE id = $1 AND pinned <> $2";
 
 /// Act of an owner on an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,24 +101,27 @@ impl Store {
     pub async fn change_memory(&self, id: &str, act: MemoryAct, by: &str) -> Result<String> {
         let (id, by, clock) = (id.to_owned(), by.to_owned(), self.clock().clone());
         let (now, new_id) = (clock.now(), clock.new_id());
-        self.write(Scope::persona_of("memory", &id), move |conn| {
-            Box::pin(async move { carry_out(conn, (&id, &act, &new_id), &by, now).await })
-        })
+        transact!(self, Scope::persona_of("memory", &id), |conn| carry_out(
+            conn,
+            (&id, &act, &new_id),
+            &by,
+            now
+        )
+        .await)
         .await
     }
 }
 
 /// Carries out an act inside the caller's transaction; `new_id` is for the entry that it makes, if it makes one.
-pub(in crate::store) async fn carry_out(
+pub async fn carry_out(
     conn: &mut Connection,
     (id, act, new_id): (&str, &MemoryAct, &str),
     by: &str,
     now: Timestamp,
 ) -> Result<String> {
-    let row = db::query(MEMORY_ENTRY).bind(id);
-    let row = row.fetch_optional(&mut *conn).await?;
+    let row = conn.maybe_row(MEMORY_ENTRY, id).await?;
     let change = OwnerChange {
-        entry: entry(&row.ok_or_else(|| missing(id))?)?,
+        entry: row.ok_or_else(|| missing(id))?.to()?,
         by,
         now,
     };
@@ -241,8 +243,7 @@ impl OwnerChange<'_> {
     /// Returns the lowest trust of the letters that the entry rests on: with the owner's yes it is worth that, whatever else
     /// its run had read.
     async fn trust_of_sources(&self, conn: &mut Connection) -> Result<Trust> {
-        let rows = db::query(TRUST_OF_SOURCES).bind(&self.entry.id);
-        let rows = rows.fetch_all(conn).await?;
+        let rows = conn.rows(TRUST_OF_SOURCES, &self.entry.id).await?;
         let trusts = rows.iter().map(|row| Trust::of_stored(row.get("trust")));
         Ok(trusts.min().unwrap_or(self.entry.trust))
     }
@@ -288,8 +289,7 @@ impl OwnerChange<'_> {
     /// Brings back what an entry keeps out of use, each to its state before, but for this one.
     async fn release(&self, conn: &mut Connection, of: &str) -> Result<()> {
         for id in self.ids(conn, KEPT_OUT_BY, of).await? {
-            let last = db::query(LAST_CHANGE).bind(&id);
-            let last = last.fetch_optional(&mut *conn).await?;
+            let last = conn.maybe_row(LAST_CHANGE, &id).await?;
             if let Some(last) = last.filter(|_| id != self.entry.id) {
                 let before: RecordedState =
                     from_json(last.get("before_json"), "event of a memory")?;
@@ -300,7 +300,7 @@ impl OwnerChange<'_> {
     }
 
     async fn ids(&self, conn: &mut Connection, sql: &'static str, of: &str) -> Result<Vec<String>> {
-        Ok(db::query_scalar(sql).bind(of).fetch_all(conn).await?)
+        conn.all(sql, of).await
     }
 
     /// Reports whether what the entry replaces is out of use while the entry is in that state.
@@ -320,7 +320,7 @@ impl OwnerChange<'_> {
             ));
         }
         let last = db::query(LAST_CHANGE).bind(&self.entry.id);
-        let Some(last) = last.fetch_optional(&mut *conn).await? else {
+        let Some(last) = last.maybe_row(&mut *conn).await? else {
             return match (&self.entry.supersedes, self.entry.status) {
                 (Some(old), MemoryStatus::Active) => {
                     let old = self.other(conn, old).await?;
@@ -375,10 +375,9 @@ impl OwnerChange<'_> {
 
     /// Returns the other entry of a pair.
     async fn other(&self, conn: &mut Connection, id: &str) -> Result<OwnerChange<'_>> {
-        let row = db::query(MEMORY_ENTRY).bind(id);
-        let row = row.fetch_optional(conn).await?;
+        let row = conn.maybe_row(MEMORY_ENTRY, id).await?;
         Ok(OwnerChange {
-            entry: entry(&row.ok_or_else(|| missing(id))?)?,
+            entry: row.ok_or_else(|| missing(id))?.to()?,
             by: self.by,
             now: self.now,
         })
@@ -406,8 +405,7 @@ impl OwnerChange<'_> {
     /// Pins the entry or takes its pin away; what is so already stays, without an event.
     async fn pin(&self, conn: &mut Connection, (act, is_pinned): (&str, bool)) -> Result<String> {
         let id = &self.entry.id;
-        let pin = db::query(PIN_MEMORY).bind(id).bind(is_pinned);
-        if pin.execute(&mut *conn).await?.rows_affected() > 0 {
+        if conn.exec(PIN_MEMORY, (id, is_pinned)).await? > 0 {
             event(conn, id, (act, None), self.author(""), self.now).await?;
         }
         Ok(id.clone())
@@ -420,18 +418,20 @@ impl OwnerChange<'_> {
         state: &EntryState,
     ) -> Result<String> {
         let id = &self.entry.id;
-        db::query(PUT_MEMORY_STATE)
-            .bind(id)
-            .bind(state.status.as_str())
-            .bind(to_json(&state.readers)?)
-            .bind(to_json(&state.audience)?)
-            .bind(&state.superseded_by)
-            .bind(state.trust.as_str())
-            .execute(&mut *conn)
-            .await?;
+        conn.exec(
+            PUT_MEMORY_STATE,
+            (
+                id,
+                &state.status,
+                to_json(&state.readers)?,
+                to_json(&state.audience)?,
+                &state.superseded_by,
+                &state.trust,
+            ),
+        )
+        .await?;
         if state.status == MemoryStatus::Active && self.entry.status != MemoryStatus::Active {
-            let revive = db::query(REVIVE_MEMORY).bind(id).bind(self.now.to_string());
-            revive.execute(&mut *conn).await?;
+            conn.exec(REVIVE_MEMORY, (id, self.now)).await?;
         }
         let before = to_json(&EntryState::of(&self.entry))?;
         event(conn, id, (act, Some(before)), self.author(why), self.now).await?;

@@ -4,8 +4,8 @@
 //! here stands what its lines do.
 
 use super::change::{self, EntryVerdict};
-use super::listing::{SOURCES_OF_MEMORY, source};
-use super::record::{MemoryEntry, entry};
+use super::listing::SOURCES_OF_MEMORY;
+use super::record::MemoryEntry;
 use crate::domain::{MEMORY_TEXT_CHARS_MAX, MemoryStatus, MessageId, PersonaId, Timestamp};
 use crate::store::approvals::mails::QuestionMail;
 use crate::store::db::{self, Connection, Row, Scope};
@@ -27,42 +27,41 @@ const EXPLANATIONS_MAX: i64 = 3;
 
 /// Personas with entries that have waited since before `$1` and some that fewer than `$3` digests have shown, whose last digest
 /// is older, and none since `$2` is open with an entry that still waits.
-pub(in crate::store) const DIGESTS_DUE: &str = "
+const DIGESTS_DUE: &str = "
     SELECT m.persona_id FROM memory m WHERE m.status = 'proposed' GROUP BY m.persona_id
     HAVING min(m.created_at) <= $1
       AND min((SELECT count(*) FROM memory_digest_entries s WHERE s.memory_id = m.id)) < $3 AND NOT EXISTS (SELECT 1 FROM memory_digests d WHERE d.persona_id = m.persona_id
       AND (d.asked_at > $1 OR (d.closed_at IS NULL AND d.asked_at > $2 AND EXISTS (SELECT 1 FROM memory_digest_entries e
         JOIN memory w ON w.id = e.memory_id WHERE e.digest_id = d.id AND w.status = 'proposed'))))";
 /// Those that no digest has shown come first, and of these what people wrote whom the owner knows.
-pub(in crate::store) const WAITING_MEMORY: &str = "
+const WAITING_MEMORY: &str = "
     SELECT m.*, (SELECT e.why FROM memory_events e WHERE e.memory_id = m.id ORDER BY e.seq LIMIT 1) AS why
     FROM memory m WHERE m.persona_id = $1 AND m.status = 'proposed'
     ORDER BY (SELECT count(*) FROM memory_digest_entries d WHERE d.memory_id = m.id),
       m.trust IN ('unknown', 'unauthenticated'), m.created_at LIMIT $2";
-pub(in crate::store) const REPLACED_MEMORY: &str = "
+const REPLACED_MEMORY: &str = "
     SELECT m.* FROM memory_replaces r JOIN memory m ON m.id = r.replaced_id WHERE r.memory_id = $1 ORDER BY m.number";
-pub(in crate::store) const CLOSE_OPEN_DIGEST: &str =
+const CLOSE_OPEN_DIGEST: &str =
     "UPDATE memory_digests SET closed_at = $2 WHERE persona_id = $1 AND closed_at IS NULL";
-pub(in crate::store) const CLOSE_EVERY_DIGEST: &str =
-    "UPDATE memory_digests SET closed_at = $1 WHERE closed_at IS NULL";
+const CLOSE_EVERY_DIGEST: &str = "UPDATE memory_digests SET closed_at = $1 WHERE closed_at IS NULL";
 /// Fenced: an engine that is gone asks nobody.
-pub(in crate::store) const INSERT_DIGEST: &str = "
+const INSERT_DIGEST: &str = "
     INSERT INTO memory_digests (id, persona_id, asked_at)
     SELECT $1, $2, $3 WHERE EXISTS (SELECT 1 FROM nodes WHERE epoch = $4)";
-pub(in crate::store) const INSERT_DIGEST_ENTRY: &str =
+const INSERT_DIGEST_ENTRY: &str =
     "INSERT INTO memory_digest_entries (digest_id, place, memory_id) VALUES ($1, $2, $3)";
-pub(in crate::store) const INSERT_DIGEST_TOKEN: &str =
+const INSERT_DIGEST_TOKEN: &str =
     "INSERT INTO memory_digest_tokens (token, digest_id, owner) VALUES ($1, $2, $3)";
-pub(in crate::store) const DIGEST_OF_TOKEN: &str = "
+const DIGEST_OF_TOKEN: &str = "
     SELECT t.digest_id, t.owner, d.closed_at IS NOT NULL AS is_closed
     FROM memory_digest_tokens t JOIN memory_digests d ON d.id = t.digest_id WHERE t.token = $1";
-pub(in crate::store) const DIGEST_ENTRIES: &str = "
+const DIGEST_ENTRIES: &str = "
     SELECT e.place, m.id, m.status FROM memory_digest_entries e JOIN memory m ON m.id = e.memory_id
     WHERE e.digest_id = $1 ORDER BY e.place";
-pub(in crate::store) const CLOSE_DECIDED_DIGEST: &str = "
+const CLOSE_DECIDED_DIGEST: &str = "
     UPDATE memory_digests SET closed_at = $2 WHERE id = $1 AND closed_at IS NULL AND NOT EXISTS (SELECT 1
       FROM memory_digest_entries e JOIN memory m ON m.id = e.memory_id WHERE e.digest_id = $1 AND m.status = 'proposed')";
-pub(in crate::store) const DIGEST_ANSWERS_TO_EXPLAIN: &str = "
+const DIGEST_ANSWERS_TO_EXPLAIN: &str = "
     SELECT x.message_id, x.owner, x.outcome, x.report, m.message_id AS rfc_message_id, m.references_json, m.subject, d.persona_id,
       (SELECT count(*) FROM approval_answers o WHERE o.digest_id = x.digest_id AND o.owner = x.owner
         AND o.explained_at IS NOT NULL) >= $2 AS is_enough
@@ -109,19 +108,15 @@ pub struct DigestExplanation {
 }
 
 /// Digest to which an address belongs.
-pub(in crate::store) struct DigestAddress {
+pub struct DigestAddress {
     pub digest: String,
     pub owner: String,
     pub is_closed: bool,
 }
 
 /// Returns the digest to whose address an answer with this token came; `None`: it is no digest's.
-pub(in crate::store) async fn of_token(
-    conn: &mut Connection,
-    token: &str,
-) -> Result<Option<DigestAddress>> {
-    let find = db::query(DIGEST_OF_TOKEN).bind(token);
-    let row = find.fetch_optional(conn).await?;
+pub async fn of_token(conn: &mut Connection, token: &str) -> Result<Option<DigestAddress>> {
+    let row = conn.maybe_row(DIGEST_OF_TOKEN, token).await?;
     Ok(row.map(|row| DigestAddress {
         digest: row.get("digest_id"),
         owner: row.get("owner"),
@@ -130,14 +125,13 @@ pub(in crate::store) async fn of_token(
 }
 
 /// Closes every digest, such as those of a restored backup: what they show may have been decided since.
-pub(in crate::store) async fn close_all(conn: &mut Connection, now: Timestamp) -> Result<()> {
-    let close = db::query(CLOSE_EVERY_DIGEST).bind(now.to_string());
-    close.execute(conn).await?;
+pub async fn close_all(conn: &mut Connection, now: Timestamp) -> Result<()> {
+    conn.exec(CLOSE_EVERY_DIGEST, now).await?;
     Ok(())
 }
 
 /// Outcome of an answer: a word, and a line for each entry that stays as it was.
-pub(in crate::store) struct DigestOutcome {
+pub struct DigestOutcome {
     pub word: &'static str,
     pub report: Vec<String>,
 }
@@ -146,12 +140,14 @@ impl Store {
     /// Returns the digests that are due: entries wait since `gathers` at least, and no digest of the persona is open.
     pub async fn due_digests(&self, gathers: Duration) -> Result<Vec<DueDigest>> {
         let now = self.clock().now();
-        let due = db::query(DIGESTS_DUE)
-            .bind(now.minus(gathers).to_string())
-            .bind(now.minus(OPEN_MAX).to_string())
-            .bind(SHOWN_MAX);
         let mut digests = Vec::new();
-        for row in due.fetch_all(self.readers()).await? {
+        for row in self
+            .rows(
+                DIGESTS_DUE,
+                (now.minus(gathers), now.minus(OPEN_MAX), SHOWN_MAX),
+            )
+            .await?
+        {
             let persona = persona_id(&row)?;
             let entries = self.waiting_entries(&persona).await?;
             digests.push(DueDigest { persona, entries });
@@ -160,19 +156,14 @@ impl Store {
     }
 
     async fn waiting_entries(&self, persona: &PersonaId) -> Result<Vec<DigestEntry>> {
-        let waiting = db::query(WAITING_MEMORY)
-            .bind(persona.as_str())
-            .bind(ENTRIES_MAX);
         let mut entries = Vec::new();
-        for row in waiting.fetch_all(self.readers()).await? {
-            let found = entry(&row)?;
-            let quotes = db::query(SOURCES_OF_MEMORY).bind(&found.id);
-            let quotes = quotes.fetch_all(self.readers()).await?;
-            let replaces = db::query(REPLACED_MEMORY).bind(&found.id);
-            let replaces = replaces.fetch_all(self.readers()).await?;
+        for row in self.rows(WAITING_MEMORY, (persona, ENTRIES_MAX)).await? {
+            let found: MemoryEntry = row.to()?;
+            let quotes = self.rows(SOURCES_OF_MEMORY, &found.id).await?;
+            let replaces = self.rows(REPLACED_MEMORY, &found.id).await?;
             entries.push(DigestEntry {
-                quotes: quotes.iter().map(|row| source(row).quote).collect(),
-                replaces: replaces.iter().map(entry).collect::<Result<_>>()?,
+                quotes: quotes.iter().map(|row| row.get("quote")).collect(),
+                replaces: replaces.iter().map(Row::to).collect::<Result<_>>()?,
                 why: row.get::<Option<String>>("why").unwrap_or_default(),
                 entry: found,
             });
@@ -188,40 +179,34 @@ impl Store {
         let persona = digest.persona.clone();
         let entries = digest.entries.iter().map(|shown| shown.entry.id.clone());
         let entries: Vec<String> = entries.collect();
-        self.write(Scope::persona(&digest.persona), move |conn| {
-            Box::pin(async move {
-                let stamp = now.to_string();
-                let close = db::query(CLOSE_OPEN_DIGEST).bind(persona.as_str());
-                close.bind(&stamp).execute(&mut *conn).await?;
-                let insert = db::query(INSERT_DIGEST).bind(&id).bind(persona.as_str());
-                let insert = insert.bind(&stamp).bind(epoch).execute(&mut *conn).await?;
-                if insert.rows_affected() == 0 {
-                    return Err(asked_elsewhere(&id));
-                }
-                for (place, memory) in (1_i64..).zip(&entries) {
-                    let insert = db::query(INSERT_DIGEST_ENTRY).bind(&id).bind(place);
-                    insert.bind(memory).execute(&mut *conn).await?;
-                }
-                for mail in &mails {
-                    insert_mail(conn, &mail.mail, now).await?;
-                    let token = db::query(INSERT_DIGEST_TOKEN).bind(&mail.token);
-                    let token = token.bind(&id).bind(&mail.owner);
-                    token.execute(&mut *conn).await?;
-                }
-                Ok(())
-            })
+        transact!(self, Scope::persona(&digest.persona), |conn| {
+            let stamp = now.to_string();
+
+            conn.exec(CLOSE_OPEN_DIGEST, (&persona, &stamp)).await?;
+            let insert = conn
+                .exec(INSERT_DIGEST, (&id, &persona, &stamp, epoch))
+                .await?;
+            if insert == 0 {
+                return Err(asked_elsewhere(&id));
+            }
+            for (place, memory) in (1_i64..).zip(&entries) {
+                conn.exec(INSERT_DIGEST_ENTRY, (&id, place, memory)).await?;
+            }
+            for mail in &mails {
+                insert_mail(conn, &mail.mail, now).await?;
+
+                conn.exec(INSERT_DIGEST_TOKEN, (&mail.token, &id, &mail.owner))
+                    .await?;
+            }
+            Ok(())
         })
         .await
     }
 
     /// Returns the answers to digests whose owners are to be told what was not done.
     pub async fn digest_explanations(&self) -> Result<Vec<DigestExplanation>> {
-        let rows = db::query(DIGEST_ANSWERS_TO_EXPLAIN)
-            .bind(PASS_MAX)
-            .bind(EXPLANATIONS_MAX)
-            .fetch_all(self.readers())
-            .await?;
-        rows.iter().map(explanation).collect()
+        self.all(DIGEST_ANSWERS_TO_EXPLAIN, (PASS_MAX, EXPLANATIONS_MAX))
+            .await
     }
 }
 
@@ -234,31 +219,27 @@ fn asked_elsewhere(id: &str) -> StoreError {
     }
 }
 
-fn explanation(row: &Row) -> Result<DigestExplanation> {
-    let references: &str = row.get("references_json");
-    Ok(DigestExplanation {
-        message: MessageId::new(row.get::<String>("message_id")),
-        owner: row.get::<Option<String>>("owner").unwrap_or_default(),
-        outcome: row.get("outcome"),
-        report: row.get("report"),
-        rfc_message_id: row.get("rfc_message_id"),
-        references: serde_json::from_str(references).unwrap_or_default(),
-        subject: row.get("subject"),
-        persona: persona_id(row)?,
-        is_enough: row.get("is_enough"),
-    })
-}
+from_row!(|row| DigestExplanation {
+    message: "message_id",
+    owner: { row.get::<Option<String>>("owner").unwrap_or_default() },
+    outcome,
+    report,
+    rfc_message_id,
+    references: { serde_json::from_str(row.get("references_json")).unwrap_or_default() },
+    subject,
+    persona: "persona_id",
+    is_enough
+});
 
 /// Carries out the decisions of an answer inside the transaction that stores its letter. An entry that somebody has decided
 /// on since the digest was mailed stays as it is. `by`: the owner.
-pub(in crate::store) async fn decide(
+pub async fn decide(
     conn: &mut Connection,
     digest: &str,
     (verdicts, by): (&[EntryVerdict], &str),
     now: Timestamp,
 ) -> Result<DigestOutcome> {
-    let rows = db::query(DIGEST_ENTRIES).bind(digest);
-    let rows = rows.fetch_all(&mut *conn).await?;
+    let rows = conn.rows(DIGEST_ENTRIES, digest).await?;
     let shown: BTreeMap<u32, (String, MemoryStatus)> =
         rows.iter().map(shown_entry).collect::<Result<_>>()?;
     let named = verdicts.iter().flat_map(|verdict| &verdict.places);
@@ -285,8 +266,8 @@ pub(in crate::store) async fn decide(
             report.extend(done.map(|why| format!("{place}: {why}")));
         }
     }
-    let close = db::query(CLOSE_DECIDED_DIGEST).bind(digest);
-    close.bind(now.to_string()).execute(conn).await?;
+
+    conn.exec(CLOSE_DECIDED_DIGEST, (digest, now)).await?;
     Ok(DigestOutcome {
         word: if report.is_empty() {
             "decided"

@@ -6,13 +6,13 @@
 //!
 //! Letters, mails and backups stay; the report counts where the text still stands.
 
-use super::record::{MemoryEntry, entry};
+use super::record::MemoryEntry;
 use super::redaction::{
     FAST_DELETE, PAYLOADS, Redaction, SECURE_DELETE, mark, step, without_members,
 };
 use super::write::{MemoryAuthor, event};
 use crate::domain::{MemoryProposal, PersonaId, RunId, Timestamp};
-use crate::store::db::{self, Connection, Row, Scope, Sql};
+use crate::store::db::{Connection, Row, Scope, Sql};
 use crate::store::sql::{column_bytes, json_list, to_json};
 use crate::store::{Result, Store};
 use crate::text::shortened;
@@ -22,7 +22,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Entries with those that replaced them or that they replaced.
-pub(in crate::store) const DERIVED_MEMORY: Sql = Sql::pair(
+const DERIVED_MEMORY: Sql = Sql::pair(
     "
     WITH RECURSIVE derived (id) AS (
       SELECT value FROM jsonb_each($1)
@@ -42,12 +42,12 @@ pub(in crate::store) const DERIVED_MEMORY: Sql = Sql::pair(
     SELECT m.* FROM derived d CROSS JOIN memory m WHERE m.id = d.id ORDER BY m.id",
 );
 /// Summaries of letters that the entries rest on.
-pub(in crate::store) const SUMMARIES_OF_SOURCES: &str = "
+const SUMMARIES_OF_SOURCES: &str = "
     SELECT DISTINCT s.id, s.run_id, s.text_sha256 FROM jsonb_each($1) w CROSS JOIN memory_sources o
       CROSS JOIN messages m
       CROSS JOIN thread_memory s WHERE s.thread_id = m.thread_id AND s.from_seq <= m.seq AND s.upto_seq >= m.seq AND m.id = o.message_id AND o.memory_id = w.value";
 /// Runs whose records may hold a text; `is_summarised`: it made one of the summaries `$3`, or its report names one.
-pub(in crate::store) const RUNS_WITH_RECORDS: &str = "
+const RUNS_WITH_RECORDS: &str = "
     SELECT r.id, r.state IN ('succeeded', 'cancelled', 'failed') AS is_over,
       EXISTS (SELECT 1 FROM jsonb_each($3) s WHERE s.value = r.id OR instr(r.context_report_json, s.value) > 0) AS is_summarised
     FROM runs r
@@ -55,24 +55,24 @@ pub(in crate::store) const RUNS_WITH_RECORDS: &str = "
       OR EXISTS (SELECT 1 FROM thread_tool_events e WHERE e.run_id = r.id))
     ORDER BY r.seq";
 /// Number of the run that wrote the oldest of the entries: no record before it can hold their text.
-pub(in crate::store) const FIRST_RUN: &str = "
+const FIRST_RUN: &str = "
     SELECT coalesce(min(r.seq), 0) FROM jsonb_each($1) w CROSS JOIN memory m
       LEFT JOIN runs r ON r.id = m.created_run WHERE m.id = w.value";
-pub(in crate::store) const ENTRIES_WITH_WORDS: &str = "
+const ENTRIES_WITH_WORDS: &str = "
     SELECT count(*) FROM jsonb_each($1) w CROSS JOIN memory m WHERE m.id = w.value AND m.erased_at IS NULL";
-pub(in crate::store) const ERASE_ENTRIES: &str = "
+const ERASE_ENTRIES: &str = "
     UPDATE memory SET text = '', status = 'forgotten', erased_at = coalesce(erased_at, $2)
     WHERE id IN (SELECT value FROM jsonb_each($1))";
-pub(in crate::store) const ERASE_QUOTES: &str =
+const ERASE_QUOTES: &str =
     "UPDATE memory_sources SET quote = '' WHERE memory_id IN (SELECT value FROM jsonb_each($1))";
-pub(in crate::store) const ERASE_REASONS: &str = "
+const ERASE_REASONS: &str = "
     UPDATE memory_events SET why = '' WHERE memory_id IN (SELECT value FROM jsonb_each($1)) AND why <> ''";
-pub(in crate::store) const ERASE_SUMMARIES: &str =
+const ERASE_SUMMARIES: &str =
     "DELETE FROM thread_memory WHERE id IN (SELECT value FROM jsonb_each($1))";
-pub(in crate::store) const ERASE_SUMMARY_TEXTS: &str =
+const ERASE_SUMMARY_TEXTS: &str =
     "DELETE FROM contents WHERE sha256 IN (SELECT value FROM jsonb_each($1))";
 /// Columns of all tables that hold text or bytes; those of indexes are shadows of them.
-pub(in crate::store) const TEXT_COLUMNS: Sql = Sql::pair(
+pub const TEXT_COLUMNS: Sql = Sql::pair(
     "
     SELECT m.name AS table_name, c.name AS column_name, c.type = 'BLOB' AS is_bytes FROM sqlite_master m CROSS JOIN pragma_table_info(m.name) c
     WHERE m.type = 'table' AND m.sql NOT LIKE 'CREATE VIRTUAL%' AND c.type IN ('TEXT', 'BLOB') ORDER BY 1, 2",
@@ -166,9 +166,12 @@ impl Erasure {
 impl Store {
     /// Counts those of these entries that were not erased before.
     pub async fn count_entries_with_words(&self, ids: &[String]) -> Result<usize> {
-        let count = db::query_scalar(ENTRIES_WITH_WORDS);
-        let count = count.bind(json_list(ids.iter().map(String::as_str)));
-        let count: i64 = count.fetch_one(self.readers()).await?;
+        let count: i64 = self
+            .one(
+                ENTRIES_WITH_WORDS,
+                json_list(ids.iter().map(String::as_str)),
+            )
+            .await?;
         Ok(usize::try_from(count).unwrap_or_default())
     }
 
@@ -202,14 +205,12 @@ impl Store {
         } = found;
         let (by, now) = (by.to_owned(), self.clock().now());
         let summaries = needles.summaries.clone();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                db::query(SECURE_DELETE).execute(&mut *conn).await?;
-                erase_summaries(conn, &summaries).await?;
-                let done = erase(conn, (&entries, &redaction), &by, now).await;
-                db::query(FAST_DELETE).execute(&mut *conn).await?;
-                done
-            })
+        transact!(self, Scope::Engine, |conn| {
+            conn.exec(SECURE_DELETE, ()).await?;
+            erase_summaries(conn, &summaries).await?;
+            let done = erase(conn, (&entries, &redaction), &by, now).await;
+            conn.exec(FAST_DELETE, ()).await?;
+            done
         })
         .await?;
         Ok(ErasedMemory {
@@ -220,12 +221,9 @@ impl Store {
     }
 
     async fn find_erasure(&self, ids: &[String]) -> Result<Erasure> {
-        let rows = db::query(DERIVED_MEMORY).bind(json_list(ids.iter().map(String::as_str)));
-        let rows = rows.fetch_all(self.readers()).await?;
-        let entries = rows
-            .iter()
-            .map(entry)
-            .collect::<Result<Vec<MemoryEntry>>>()?;
+        let entries = self
+            .all(DERIVED_MEMORY, json_list(ids.iter().map(String::as_str)))
+            .await?;
         let fresh: Vec<MemoryEntry> = entries.iter().filter(is_there).cloned().collect();
         let needles = Needles {
             summaries: self.summaries_of_sources(&fresh).await?,
@@ -246,8 +244,7 @@ impl Store {
 
     async fn summaries_of_sources(&self, entries: &[MemoryEntry]) -> Result<Vec<CitingSummary>> {
         let ids = json_list(entries.iter().map(|entry| entry.id.as_str()));
-        let rows = db::query(SUMMARIES_OF_SOURCES).bind(ids);
-        let rows = rows.fetch_all(self.readers()).await?;
+        let rows = self.rows(SUMMARIES_OF_SOURCES, ids).await?;
         let summary = |row: &Row| CitingSummary {
             id: row.get("id"),
             run: row.get("run_id"),
@@ -267,17 +264,17 @@ impl Store {
             return Ok(());
         }
         let ids = json_list(entries.iter().map(|entry| entry.id.as_str()));
-        let first = db::query_scalar(FIRST_RUN).bind(ids);
-        let first: i64 = first.fetch_one(self.readers()).await?;
-        let runs = db::query(RUNS_WITH_RECORDS)
-            .bind(persona.as_str())
-            .bind(first)
-            .bind(needles.summaries_and_runs());
-        for row in runs.fetch_all(self.readers()).await? {
+        let first: i64 = self.one(FIRST_RUN, ids).await?;
+        for row in self
+            .rows(
+                RUNS_WITH_RECORDS,
+                (persona, first, needles.summaries_and_runs()),
+            )
+            .await?
+        {
             let (run, is_over): (String, bool) = (row.get("id"), row.get("is_over"));
             let is_summarised: bool = row.get("is_summarised");
-            let steps = db::query(PAYLOADS).bind(&run);
-            let steps = steps.fetch_all(self.readers()).await?;
+            let steps = self.rows(PAYLOADS, &run).await?;
             let found: Vec<Value> = steps
                 .iter()
                 .filter_map(|row| redacted((&run, row), needles))
@@ -315,7 +312,7 @@ impl Store {
         if needles.texts.is_empty() {
             return Ok(remains);
         }
-        let columns = db::query(TEXT_COLUMNS).fetch_all(self.readers()).await?;
+        let columns = self.rows(TEXT_COLUMNS, ()).await?;
         for row in &columns {
             let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
             let [sqlite, postgres] = column_bytes(&format!("t.\"{column}\""), row.get("is_bytes"));
@@ -329,8 +326,7 @@ impl Store {
                 rows_with(&sqlite, "CAST(n.value AS BLOB)"),
                 rows_with(&postgres, "convert_to(n.value, 'UTF8')"),
             );
-            let count = db::query_scalar(sql).bind(to_json(&needles.texts)?);
-            let rows: i64 = count.fetch_one(self.readers()).await?;
+            let rows: i64 = self.one(sql, to_json(&needles.texts)?).await?;
             if rows > 0 {
                 remains.push(RemainingText {
                     table,
@@ -455,14 +451,8 @@ fn redacted((run, row): (&str, &Row), needles: &Needles) -> Option<Value> {
 async fn erase_summaries(conn: &mut Connection, summaries: &[CitingSummary]) -> Result<()> {
     let ids = json_list(summaries.iter().map(|summary| summary.id.as_str()));
     let texts = json_list(summaries.iter().map(|summary| summary.text_sha256.as_str()));
-    db::query(ERASE_SUMMARIES)
-        .bind(ids)
-        .execute(&mut *conn)
-        .await?;
-    db::query(ERASE_SUMMARY_TEXTS)
-        .bind(texts)
-        .execute(conn)
-        .await?;
+    conn.exec(ERASE_SUMMARIES, ids).await?;
+    conn.exec(ERASE_SUMMARY_TEXTS, texts).await?;
     Ok(())
 }
 
@@ -474,16 +464,10 @@ async fn erase(
 ) -> Result<()> {
     let ids = json_list(entries.iter().map(|entry| entry.id.as_str()));
     let stamp = now.to_string();
-    let entries_erased = db::query(ERASE_ENTRIES).bind(&ids).bind(&stamp);
-    entries_erased.execute(&mut *conn).await?;
-    db::query(ERASE_QUOTES)
-        .bind(&ids)
-        .execute(&mut *conn)
-        .await?;
-    db::query(ERASE_REASONS)
-        .bind(&ids)
-        .execute(&mut *conn)
-        .await?;
+
+    conn.exec(ERASE_ENTRIES, (&ids, &stamp)).await?;
+    conn.exec(ERASE_QUOTES, &ids).await?;
+    conn.exec(ERASE_REASONS, &ids).await?;
     for entry in entries.iter().filter(|entry| entry.erased_at.is_none()) {
         let author = MemoryAuthor {
             actor: "owner",

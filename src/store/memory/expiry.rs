@@ -11,15 +11,14 @@ use crate::store::{Result, Store};
 const PASS_MAX: i64 = 100;
 
 /// Entries whose last day is before `$1`, and those that were last used before `$2`.
-pub(in crate::store) const OVERDUE_MEMORY: &str = "
+const OVERDUE_MEMORY: &str = "
     SELECT * FROM (SELECT id, status, 'its last day is over' AS why FROM memory
       WHERE status IN ('proposed', 'active') AND valid_to <= $1 ORDER BY valid_to LIMIT $3) AS over
     UNION ALL
     SELECT * FROM (SELECT id, status, 'no run has needed it for 180 days' AS why FROM memory
       WHERE status = 'active' AND pinned = 0 AND coalesce(last_used_at, created_at) <= $2
       ORDER BY coalesce(last_used_at, created_at) LIMIT $3) AS unused";
-pub(in crate::store) const EXPIRE_MEMORY: &str =
-    "UPDATE memory SET status = 'expired' WHERE id = $1 AND status = $2";
+const EXPIRE_MEMORY: &str = "UPDATE memory SET status = 'expired' WHERE id = $1 AND status = $2";
 
 /// An entry that is to expire.
 struct OverdueEntry {
@@ -36,16 +35,14 @@ impl Store {
         if overdue(self.readers(), now).await?.is_empty() {
             return Ok(0);
         }
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                // Asked again: an entry may have been used since.
-                let found = overdue(&mut *conn, now).await?;
-                let mut expired = 0;
-                for entry in &found {
-                    expired += usize::from(expire(conn, entry, now).await?);
-                }
-                Ok(expired)
-            })
+        transact!(self, Scope::Engine, |conn| {
+            // Asked again: an entry may have been used since.
+            let found = overdue(&mut *conn, now).await?;
+            let mut expired = 0;
+            for entry in &found {
+                expired += usize::from(expire(conn, entry, now).await?);
+            }
+            Ok(expired)
         })
         .await
     }
@@ -55,23 +52,18 @@ async fn overdue(
     conn: impl Into<ConnectionSource<'_>>,
     now: Timestamp,
 ) -> Result<Vec<OverdueEntry>> {
-    let find = db::query(OVERDUE_MEMORY)
-        .bind(now.to_string())
-        .bind(now.minus(MEMORY_UNUSED_MAX).to_string())
-        .bind(PASS_MAX);
-    let rows = find.fetch_all(conn).await?;
-    let found = rows.iter().map(|row| OverdueEntry {
-        id: row.get("id"),
-        status: row.get("status"),
-        why: row.get("why"),
-    });
-    Ok(found.collect())
+    let unused = now.minus(MEMORY_UNUSED_MAX);
+    db::query(OVERDUE_MEMORY)
+        .bind((now, unused, PASS_MAX))
+        .all(conn)
+        .await
 }
+
+from_row!(OverdueEntry { id, status, why });
 
 /// Expires an entry; `false`: it has expired already.
 async fn expire(conn: &mut Connection, entry: &OverdueEntry, now: Timestamp) -> Result<bool> {
-    let expire = db::query(EXPIRE_MEMORY).bind(&entry.id).bind(&entry.status);
-    if expire.execute(&mut *conn).await?.rows_affected() == 0 {
+    if conn.exec(EXPIRE_MEMORY, (&entry.id, &entry.status)).await? == 0 {
         return Ok(false);
     }
     let before = serde_json::json!({ "status": entry.status }).to_string();

@@ -1,35 +1,33 @@
 //! Memory as its owner sees it, across personas and people. No run comes here: runs have
 //! [`super::audience::AudienceMemory`].
 
-use super::record::{MemoryEntry, MemorySource, entry};
+use super::record::{MemoryEntry, MemorySource};
 use crate::domain::{MemoryStatus, MessageId, PersonaId, Timestamp};
-use crate::store::db::{self, Row};
 use crate::store::list_page::known;
-use crate::store::sql::{json_list, timestamp};
+use crate::store::sql::json_list;
 use crate::store::{Result, Store, StoreError};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub(in crate::store) const MEMORY_LIST: &str = "
+const MEMORY_LIST: &str = "
     SELECT * FROM memory WHERE ($1 IS NULL OR persona_id = $1) AND ($2 IS NULL OR status = $2)
       AND ($3 IS NULL OR (scope = 'contact' AND scope_key IN (SELECT value FROM jsonb_each($3))))
       AND ($5 IS NULL OR (created_at, number, id) < ($5, $6, $7))
     ORDER BY created_at DESC, number DESC, id DESC LIMIT $4";
-pub(in crate::store) const PLACE_OF_ENTRY: &str =
-    "SELECT created_at, number FROM memory WHERE id = $1";
-pub(in crate::store) const MEMORY_OF_MESSAGE: &str = "
+const PLACE_OF_ENTRY: &str = "SELECT created_at, number FROM memory WHERE id = $1";
+const MEMORY_OF_MESSAGE: &str = "
     SELECT DISTINCT m.id FROM memory_sources s CROSS JOIN memory m
     WHERE m.id = s.memory_id AND s.message_id = $1 AND ($2 IS NULL OR m.persona_id = $2) ORDER BY m.id";
-pub(in crate::store) const MEMORY_SINCE: &str = "
+const MEMORY_SINCE: &str = "
     SELECT id FROM memory WHERE created_at >= $1 AND ($2 IS NULL OR persona_id = $2) ORDER BY id";
-pub(in crate::store) const MEMORY_ENTRY: &str = "SELECT * FROM memory WHERE id = $1";
-pub(in crate::store) const MEMORY_ENDING: &str = "SELECT id FROM memory WHERE lower(substr(id, length(id) - length($1) + 1)) = lower($1) ORDER BY id DESC LIMIT $2";
-pub(in crate::store) const SOURCES_OF_MEMORY: &str = "
+pub const MEMORY_ENTRY: &str = "SELECT * FROM memory WHERE id = $1";
+const MEMORY_ENDING: &str = "SELECT id FROM memory WHERE lower(substr(id, length(id) - length($1) + 1)) = lower($1) ORDER BY id DESC LIMIT $2";
+pub const SOURCES_OF_MEMORY: &str = "
     SELECT message_id, part, quote_start, quote_end, quote FROM memory_sources WHERE memory_id = $1
     ORDER BY message_id, quote_start";
-pub(in crate::store) const REPLACED_BY_PROPOSAL: &str =
+const REPLACED_BY_PROPOSAL: &str =
     "SELECT replaced_id FROM memory_replaces WHERE memory_id = $1 ORDER BY replaced_id";
-pub(in crate::store) const EVENTS_OF_MEMORY: &str = "
+const EVENTS_OF_MEMORY: &str = "
     SELECT act, actor, who, why, before_json, at FROM memory_events WHERE memory_id = $1 ORDER BY seq";
 
 /// Selection of entries.
@@ -75,20 +73,22 @@ impl Store {
             None => None,
         };
         let after = filter.after.as_deref();
-        let place = db::query(PLACE_OF_ENTRY).bind(after);
-        let place = known(after, place.fetch_optional(self.readers()).await?)?;
+        let place = known(after, self.maybe_row(PLACE_OF_ENTRY, after).await?)?;
         let place = place.map(|row| (row.get::<String>("created_at"), row.get::<i64>("number")));
         let (created_at, number) = place.unzip();
-        let rows = db::query(MEMORY_LIST)
-            .bind(filter.persona.as_ref().map(PersonaId::as_str))
-            .bind(filter.status.map(MemoryStatus::as_str))
-            .bind(contact.map(|addresses| json_list(addresses.iter().map(String::as_str))))
-            .bind(filter.limit)
-            .bind(created_at)
-            .bind(number)
-            .bind(after);
-        let rows = rows.fetch_all(self.readers()).await?;
-        rows.iter().map(entry).collect()
+        self.all(
+            MEMORY_LIST,
+            (
+                &filter.persona,
+                filter.status,
+                contact.map(|addresses| json_list(addresses.iter().map(String::as_str))),
+                filter.limit,
+                created_at,
+                number,
+                after,
+            ),
+        )
+        .await
     }
 
     /// Returns the ids of entries that rest on a letter.
@@ -97,10 +97,7 @@ impl Store {
         message: &MessageId,
         persona: Option<&PersonaId>,
     ) -> Result<Vec<String>> {
-        let find = db::query_scalar(MEMORY_OF_MESSAGE)
-            .bind(message.as_str())
-            .bind(persona.map(PersonaId::as_str));
-        Ok(find.fetch_all(self.readers()).await?)
+        self.all(MEMORY_OF_MESSAGE, (message, persona)).await
     }
 
     /// Returns the ids of entries that were written since an instant.
@@ -109,38 +106,26 @@ impl Store {
         since: Timestamp,
         persona: Option<&PersonaId>,
     ) -> Result<Vec<String>> {
-        let find = db::query_scalar(MEMORY_SINCE)
-            .bind(since.to_string())
-            .bind(persona.map(PersonaId::as_str));
-        Ok(find.fetch_all(self.readers()).await?)
+        self.all(MEMORY_SINCE, (since, persona)).await
     }
 
     /// Returns an entry with its sources and changes. Errors: [`StoreError::Missing`].
     pub async fn memory_dossier(&self, id: &str) -> Result<MemoryDossier> {
-        let row = db::query(MEMORY_ENTRY).bind(id);
-        let row = row.fetch_optional(self.readers()).await?;
-        let row = row.ok_or_else(|| StoreError::Missing {
-            kind: "memory",
-            id: id.to_owned(),
-        })?;
-        let sources = db::query(SOURCES_OF_MEMORY).bind(id);
-        let sources = sources.fetch_all(self.readers()).await?;
-        let replaces = db::query_scalar(REPLACED_BY_PROPOSAL).bind(id);
-        let replaces = replaces.fetch_all(self.readers()).await?;
-        let events = db::query(EVENTS_OF_MEMORY).bind(id);
-        let events = events.fetch_all(self.readers()).await?;
+        let entry = self.maybe(MEMORY_ENTRY, id).await?;
         Ok(MemoryDossier {
-            entry: entry(&row)?,
-            sources: sources.iter().map(source).collect(),
-            replaces,
-            events: events.iter().map(event).collect::<Result<_>>()?,
+            entry: entry.ok_or_else(|| StoreError::Missing {
+                kind: "memory",
+                id: id.to_owned(),
+            })?,
+            sources: self.all(SOURCES_OF_MEMORY, id).await?,
+            replaces: self.all(REPLACED_BY_PROPOSAL, id).await?,
+            events: self.all(EVENTS_OF_MEMORY, id).await?,
         })
     }
 
     /// Returns the id that ends like this. Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
     pub async fn find_memory(&self, piece: &str) -> Result<String> {
-        let find = db::query_scalar(MEMORY_ENDING).bind(piece).bind(2);
-        let mut found: Vec<String> = find.fetch_all(self.readers()).await?;
+        let mut found: Vec<String> = self.all(MEMORY_ENDING, (piece, 2)).await?;
         match found.len() {
             1 => Ok(found.remove(0)),
             0 => Err(StoreError::Missing {
@@ -156,23 +141,18 @@ impl Store {
     }
 }
 
-pub(in crate::store) fn source(row: &Row) -> MemorySource {
-    let place = |column: &str| usize::try_from(row.get::<i64>(column)).unwrap_or_default();
-    MemorySource {
-        message: MessageId::new(row.get::<String>("message_id")),
-        part: row.get("part"),
-        start: place("quote_start"),
-        end: place("quote_end"),
-        quote: row.get("quote"),
-    }
-}
+from_row!(MemorySource {
+    message: "message_id",
+    part,
+    start: "quote_start",
+    end: "quote_end",
+    quote
+});
 
-fn event(row: &Row) -> Result<MemoryEvent> {
-    Ok(MemoryEvent {
-        act: row.get("act"),
-        actor: row.get("actor"),
-        who: row.get("who"),
-        why: row.get("why"),
-        at: timestamp(row, "at")?,
-    })
-}
+from_row!(MemoryEvent {
+    act,
+    actor,
+    who,
+    why,
+    at
+});

@@ -17,18 +17,18 @@
 //!
 //! Not here: which entries a run may write (`tools::memory`).
 
-pub(in crate::store) mod record;
-pub(in crate::store) mod uses;
-pub(in crate::store) mod write;
-pub(in crate::store) mod audience;
-pub(in crate::store) mod aliases;
-pub(in crate::store) mod ranked;
-pub(in crate::store) mod listing;
-pub(in crate::store) mod proposals;
-pub(in crate::store) mod change;
-pub(in crate::store) mod replacement;
-pub(in crate::store) mod expiry;
-pub(in crate::store) mod digest;
-pub(in crate::store) mod erase;
-pub(in crate::store) mod redaction;
-pub(in crate::store) mod rewrite;
+pub mod record;
+pub mod uses;
+pub mod write;
+pub mod audience;
+pub mod aliases;
+pub mod ranked;
+pub mod listing;
+pub mod proposals;
+pub mod change;
+pub mod replacement;
+pub mod expiry;
+pub mod digest;
+pub mod erase;
+pub mod redaction;
+pub mod rewrite;

@@ -4,22 +4,21 @@
 //! Only tools that declare `whole_memory` come here, and only duties that name them are offered these. What they make waits for
 //! the owner (`change`).
 
-use super::listing::{SOURCES_OF_MEMORY, source};
-use super::record::{MemoryEntry, MemorySource, entry};
+use super::listing::SOURCES_OF_MEMORY;
+use super::record::{MemoryEntry, MemorySource};
 use crate::domain::{MemoryProposal, MemoryStatus, RunId, Timestamp};
-use crate::store::db;
 use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result};
 
-pub(in crate::store) const WHOLE_MEMORY: &str = "
+const WHOLE_MEMORY: &str = "
     SELECT m.* FROM memory m WHERE m.persona_id = $1 AND m.status = 'active' AND (m.valid_to IS NULL OR m.valid_to > $4)
       AND ($2 IS NULL OR (m.scope, m.scope_key, m.number) > (SELECT l.scope, l.scope_key, l.number FROM memory l WHERE l.id = $2))
     ORDER BY m.scope, m.scope_key, m.number LIMIT $3";
-pub(in crate::store) const MEMORY_IN_USE: &str = "
+const MEMORY_IN_USE: &str = "
     SELECT m.* FROM jsonb_each($2) w CROSS JOIN memory m
     WHERE m.id = w.value AND m.persona_id = $1 AND m.status = 'active' ORDER BY w.key";
 /// Proposals that name an entry of `$1` and wait, or were rejected.
-pub(in crate::store) const PROPOSALS_FOR: &str = "
+const PROPOSALS_FOR: &str = "
     SELECT p.status, p.proposes, count(*) AS entries FROM jsonb_each($1) w
       CROSS JOIN memory_replaces r CROSS JOIN memory p
     WHERE p.id = r.memory_id AND r.replaced_id = w.value AND p.status IN ('proposed', 'rejected') GROUP BY p.id";
@@ -57,27 +56,20 @@ impl WholeMemory {
         limit: u32,
         now: Timestamp,
     ) -> Result<Vec<MemoryEntry>> {
-        let rows = db::query(WHOLE_MEMORY)
-            .bind(self.persona.persona.as_str())
-            .bind(after)
-            .bind(limit)
-            .bind(now.to_string());
-        let rows = rows.fetch_all(self.persona.store.readers()).await?;
-        rows.iter().map(entry).collect()
+        self.persona
+            .store
+            .all(WHOLE_MEMORY, (&self.persona.persona, after, limit, now))
+            .await
     }
 
     /// Returns entries in use with these ids, each with what it rests on.
     pub async fn entries(&self, ids: &[String]) -> Result<Vec<(MemoryEntry, Vec<MemorySource>)>> {
-        let rows = db::query(MEMORY_IN_USE)
-            .bind(self.persona.persona.as_str())
-            .bind(json_list(ids.iter().map(String::as_str)));
-        let rows = rows.fetch_all(self.persona.store.readers()).await?;
+        let (persona, ids) = (&self.persona, json_list(ids.iter().map(String::as_str)));
+        let entries: Vec<MemoryEntry> = persona.all(MEMORY_IN_USE, (&persona.persona, ids)).await?;
         let mut found = Vec::new();
-        for row in &rows {
-            let entry = entry(row)?;
-            let sources = db::query(SOURCES_OF_MEMORY).bind(&entry.id);
-            let sources = sources.fetch_all(self.persona.store.readers()).await?;
-            found.push((entry, sources.iter().map(source).collect()));
+        for entry in entries {
+            let sources = persona.all(SOURCES_OF_MEMORY, &entry.id).await?;
+            found.push((entry, sources));
         }
         Ok(found)
     }
@@ -88,8 +80,11 @@ impl WholeMemory {
         proposal: MemoryProposal,
         ids: &[String],
     ) -> Result<ProposalState> {
-        let rows = db::query(PROPOSALS_FOR).bind(json_list(ids.iter().map(String::as_str)));
-        let rows = rows.fetch_all(self.persona.store.readers()).await?;
+        let rows = self
+            .persona
+            .store
+            .rows(PROPOSALS_FOR, json_list(ids.iter().map(String::as_str)))
+            .await?;
         let waits = |status: &str| status == MemoryStatus::Proposed.as_str();
         if rows.iter().any(|row| waits(row.get("status"))) {
             return Ok(ProposalState::Waits);

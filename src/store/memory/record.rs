@@ -4,9 +4,7 @@ use crate::domain::{
     MemoryKind, MemoryProposal, MemoryScope, MemoryStatus, MessageId, PersonaId, Readers, RunId,
     TextLabel, Timestamp, Trust,
 };
-use crate::store::db::Row;
-use crate::store::sql::{from_json, optional_timestamp, persona_id, timestamp};
-use crate::store::{Result, StoreError};
+use crate::store::StoreError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -145,45 +143,37 @@ impl MemoryEntry {
     }
 }
 
-/// Columns of an entry, for every statement that reads one.
-pub(in crate::store) fn entry(row: &Row) -> Result<MemoryEntry> {
-    let unreadable = StoreError::Unreadable { what: "memory" };
-    let words = || {
-        Some((
-            MemoryScope::of_columns(row.get("scope"), row.get("scope_key"))?,
-            MemoryKind::parse(row.get("kind"))?,
-            MemoryStatus::parse(row.get("status"))?,
-        ))
-    };
-    let (scope, kind, status) = words().ok_or(unreadable)?;
-    Ok(MemoryEntry {
-        id: row.get("id"),
-        persona: persona_id(row)?,
-        scope,
-        number: row.get("number"),
-        kind,
-        text: row.get("text"),
-        text_sha256: row.get("text_sha256"),
-        status,
-        trust: Trust::of_stored(row.get("trust")),
-        readers: from_json(row.get("readers_json"), "readers of a memory")?,
-        audience: from_json(row.get("audience_json"), "audience of a memory")?,
-        said_by: row.get("said_by"),
-        said_at: timestamp(row, "said_at")?,
-        valid_to: optional_timestamp(row, "valid_to")?,
-        created_at: timestamp(row, "created_at")?,
-        created_run: row.get::<Option<String>>("created_run").map(RunId::new),
-        created_by: row.get("created_by"),
-        confirmed_at: timestamp(row, "confirmed_at")?,
-        confirmations: row.get("confirmations"),
-        supersedes: row.get("supersedes"),
-        superseded_by: row.get("superseded_by"),
-        erased_at: optional_timestamp(row, "erased_at")?,
-        uses: row.get("uses"),
-        last_used_at: optional_timestamp(row, "last_used_at")?,
-        pinned: row.get("pinned"),
-        proposes: row
-            .get::<Option<&str>>("proposes")
-            .and_then(MemoryProposal::parse),
-    })
-}
+from_row!(|row| MemoryEntry {
+    id,
+    persona: "persona_id",
+    scope: {
+        let scope = MemoryScope::of_columns(row.get("scope"), row.get("scope_key"));
+        scope.ok_or(StoreError::Unreadable { what: "memory" })?
+    },
+    number,
+    kind,
+    text,
+    text_sha256,
+    status,
+    trust: { Trust::of_stored(row.get("trust")) },
+    readers: { row.json("readers_json", "readers of a memory")? },
+    audience: { row.json("audience_json", "audience of a memory")? },
+    said_by,
+    said_at,
+    valid_to,
+    created_at,
+    created_run,
+    created_by,
+    confirmed_at,
+    confirmations,
+    supersedes,
+    superseded_by,
+    erased_at,
+    uses,
+    last_used_at,
+    pinned,
+    proposes: {
+        let proposes: Option<&str> = row.get("proposes");
+        proposes.and_then(MemoryProposal::parse)
+    }
+});

@@ -13,12 +13,12 @@ use std::collections::BTreeSet;
 /// Most runs of one pass.
 const PASS_MAX: i64 = 50;
 
-pub(in crate::store) const PAYLOADS: &str = "
+pub const PAYLOADS: &str = "
     SELECT id, event_type, payload_json FROM thread_tool_events WHERE run_id = $1 ORDER BY step_index";
 /// PostgreSQL keeps what a row held until its table is written anew, which `rewrite` does.
-pub(in crate::store) const SECURE_DELETE: Sql = Sql::pair("PRAGMA secure_delete = ON", "SELECT 1");
-pub(in crate::store) const FAST_DELETE: Sql = Sql::pair("PRAGMA secure_delete = OFF", "SELECT 1");
-pub(in crate::store) const REDACT_TURNS: Sql = Sql::pair(
+pub const SECURE_DELETE: Sql = Sql::pair("PRAGMA secure_delete = ON", "SELECT 1");
+pub const FAST_DELETE: Sql = Sql::pair("PRAGMA secure_delete = OFF", "SELECT 1");
+const REDACT_TURNS: Sql = Sql::pair(
     "
     UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, packed = NULL,
       packed_with = NULL, error_message = CASE WHEN error_message IS NULL THEN NULL ELSE '' END,
@@ -32,31 +32,30 @@ pub(in crate::store) const REDACT_TURNS: Sql = Sql::pair(
 );
 /// Answers of owners to the messages, questions and digests of an erasure of a person (`store/erasure`). Reports of digests
 /// name entries, which have lost their words before.
-pub(in crate::store) const EMPTY_ANSWERS: &str = "
+pub const EMPTY_ANSWERS: &str = "
     UPDATE approval_answers SET report = '' WHERE report <> '' AND $2 <> '' AND (message_id IN (SELECT value FROM jsonb_each($1))
       OR approval_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value)
       OR digest_id IN (SELECT e.digest_id FROM memory_digest_entries e JOIN memory m ON m.id = e.memory_id
         WHERE m.erased_at IS NOT NULL))";
 /// `$1`: `[{id, payload}, …]`.
-pub(in crate::store) const REDACT_STEPS: &str = "
+const REDACT_STEPS: &str = "
     UPDATE thread_tool_events SET payload_json = w.value ->> 'payload' FROM json_each($1) w
     WHERE thread_tool_events.id = w.value ->> 'id'";
-pub(in crate::store) const REDACT_FORKS: &str = "
+const REDACT_FORKS: &str = "
     UPDATE forks SET record_json = '' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND state <> 'running'";
-pub(in crate::store) const REDACT_LATER: &str = "
+const REDACT_LATER: &str = "
     INSERT INTO pending_redactions (run_id, since) SELECT value, $2 FROM jsonb_each($1) WHERE true
     ON CONFLICT (run_id) DO NOTHING";
-pub(in crate::store) const PENDING_REDACTIONS: &str =
-    "SELECT count(*) AS runs FROM pending_redactions";
-pub(in crate::store) const ENDED_REDACTIONS: &str = "
+const PENDING_REDACTIONS: &str = "SELECT count(*) AS runs FROM pending_redactions";
+const ENDED_REDACTIONS: &str = "
     SELECT p.run_id FROM pending_redactions p CROSS JOIN runs r
     WHERE r.id = p.run_id AND r.state IN ('succeeded', 'cancelled', 'failed') ORDER BY p.run_id LIMIT $1";
-pub(in crate::store) const REDACTED_NOW: &str =
+const REDACTED_NOW: &str =
     "DELETE FROM pending_redactions WHERE run_id IN (SELECT value FROM jsonb_each($1))";
 
 /// Records that are to be changed, found by reading.
 #[derive(Default)]
-pub(in crate::store) struct Redaction {
+pub struct Redaction {
     /// Runs that are over and lose their requests and answers.
     pub runs: BTreeSet<String>,
     /// Ids and new payloads.
@@ -73,26 +72,12 @@ impl Redaction {
     ) -> Result<()> {
         let stamp = now.to_string();
         let runs = json_list(self.runs.iter().map(String::as_str));
-        db::query(REDACT_TURNS)
-            .bind(&runs)
-            .bind(&stamp)
-            .execute(&mut *conn)
-            .await?;
-        db::query(REDACT_FORKS)
-            .bind(&runs)
-            .execute(&mut *conn)
-            .await?;
+        conn.exec(REDACT_TURNS, (&runs, &stamp)).await?;
+        conn.exec(REDACT_FORKS, &runs).await?;
         let steps = to_json(&self.steps)?;
-        db::query(REDACT_STEPS)
-            .bind(steps)
-            .execute(&mut *conn)
-            .await?;
+        conn.exec(REDACT_STEPS, steps).await?;
         let later = json_list(self.at_work.iter().map(String::as_str));
-        db::query(REDACT_LATER)
-            .bind(later)
-            .bind(&stamp)
-            .execute(conn)
-            .await?;
+        conn.exec(REDACT_LATER, (later, &stamp)).await?;
         Ok(())
     }
 }
@@ -105,37 +90,33 @@ impl Store {
             return Ok(0);
         }
         let now = self.clock().now();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                // Asked again: another process may have done it, or an owner may have a run tried again.
-                let runs = ended(&mut *conn).await?;
-                db::query(SECURE_DELETE).execute(&mut *conn).await?;
-                let done = empty(conn, &runs, now).await;
-                db::query(FAST_DELETE).execute(&mut *conn).await?;
-                done.map(|()| runs.len())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            // Asked again: another process may have done it, or an owner may have a run tried again.
+            let runs = ended(&mut *conn).await?;
+            conn.exec(SECURE_DELETE, ()).await?;
+            let done = empty(conn, &runs, now).await;
+            conn.exec(FAST_DELETE, ()).await?;
+            done.map(|()| runs.len())
         })
         .await
     }
 
     /// Returns the number of runs whose records are to be emptied when they have ended.
     pub async fn pending_redactions(&self) -> Result<usize> {
-        let count = db::query_scalar(PENDING_REDACTIONS);
-        let count: i64 = count.fetch_one(self.readers()).await?;
+        let count: i64 = self.one(PENDING_REDACTIONS, ()).await?;
         Ok(usize::try_from(count).unwrap_or_default())
     }
 }
 
 async fn ended(conn: impl Into<ConnectionSource<'_>>) -> Result<BTreeSet<String>> {
-    let ended = db::query_scalar(ENDED_REDACTIONS).bind(PASS_MAX);
-    Ok(ended.fetch_all(conn).await?.into_iter().collect())
+    let ended = db::query(ENDED_REDACTIONS).bind(PASS_MAX);
+    Ok(ended.all(conn).await?.into_iter().collect())
 }
 
 async fn empty(conn: &mut Connection, runs: &BTreeSet<String>, now: Timestamp) -> Result<()> {
     let mut steps = Vec::new();
     for run in runs {
-        let payloads = db::query(PAYLOADS).bind(run);
-        let payloads = payloads.fetch_all(&mut *conn).await?;
+        let payloads = conn.rows(PAYLOADS, run).await?;
         steps.extend(payloads.iter().map(emptied));
     }
     let redaction = Redaction {
@@ -144,15 +125,13 @@ async fn empty(conn: &mut Connection, runs: &BTreeSet<String>, now: Timestamp) -
         ..Redaction::default()
     };
     redaction.apply(conn, now).await?;
-    db::query(REDACTED_NOW)
-        .bind(json_list(runs.iter().map(String::as_str)))
-        .execute(conn)
+    conn.exec(REDACTED_NOW, json_list(runs.iter().map(String::as_str)))
         .await?;
     Ok(())
 }
 
 /// Returns a step with its payload without any text. Its outcome and its label stay: later runs go by them.
-pub(in crate::store) fn emptied(row: &Row) -> Value {
+pub fn emptied(row: &Row) -> Value {
     let payload: String = row.get("payload_json");
     let mark = mark(&payload);
     let left = match serde_json::from_str(&payload) {

@@ -1,12 +1,12 @@
 //! Another row in the place of an entry: in the owner's words, or for another correspondent.
 
 use super::change::{EntryState, OwnerChange};
-use super::listing::{SOURCES_OF_MEMORY, source};
+use super::listing::SOURCES_OF_MEMORY;
 use super::record::NewMemory;
 use super::write::{event, hand_pin_on, insert, require_room};
 use crate::domain::{MemoryScope, MemoryStatus, Readers, RunId, Trust};
 use crate::store::Result;
-use crate::store::db::{self, Connection};
+use crate::store::db::Connection;
 use std::collections::BTreeSet;
 
 impl OwnerChange<'_> {
@@ -35,8 +35,7 @@ impl OwnerChange<'_> {
     /// Returns the entry as another row would have it. It keeps its place: when it was said and confirmed.
     pub(super) async fn anew(&self, conn: &mut Connection) -> Result<NewMemory> {
         let old = &self.entry;
-        let sources = db::query(SOURCES_OF_MEMORY).bind(&old.id);
-        let sources = sources.fetch_all(conn).await?;
+        let sources = conn.all(SOURCES_OF_MEMORY, &old.id).await?;
         Ok(NewMemory {
             scope: old.scope.clone(),
             kind: old.kind,
@@ -52,7 +51,7 @@ impl OwnerChange<'_> {
             proposes: None,
             replaces: Vec::new(),
             confirmed_at: Some(old.confirmed_at),
-            sources: sources.iter().map(source).collect(),
+            sources,
         })
     }
 

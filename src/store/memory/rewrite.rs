@@ -9,12 +9,12 @@ use crate::store::sqlite::refusal::is_one_of;
 use crate::store::{Result, Store, StoreError};
 use sqlx::{ConnectOptions, Connection as _, Row, SqliteConnection};
 
-pub(in crate::store) const REWRITE: &str = "VACUUM";
+const REWRITE: &str = "VACUUM";
 /// Of PostgreSQL: every table anew, each locked meanwhile.
-pub(in crate::store) static REWRITE_TABLES: &str = "VACUUM FULL";
+static REWRITE_TABLES: &str = "VACUUM FULL";
 static MAY_WRITE: &str = "SET default_transaction_read_only = off";
 static UNBOUNDED: &str = "SET statement_timeout = 0";
-pub(in crate::store) const CUT_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
+const CUT_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 
 impl Store {
     /// Writes the database file anew. `false`: another process is at work on it.

@@ -1,24 +1,22 @@
 //! Use of entries: what a context was given, and what a search has found.
 
 use crate::store::Result;
-use crate::store::db::{self, Connection};
+use crate::store::db::Connection;
 use crate::store::sql::json_list;
 
-pub(in crate::store) const USE_MEMORY: &str = "
+const USE_MEMORY: &str = "
     UPDATE memory SET uses = uses + 1, last_used_at = $2 WHERE id IN (SELECT value FROM jsonb_each($1))";
 
 /// Counts entries as used, in the transaction that records what they were used for.
-pub(in crate::store) async fn count_use(
-    conn: &mut Connection,
-    ids: &[String],
-    stamp: &str,
-) -> Result<()> {
+pub async fn count_use(conn: &mut Connection, ids: &[String], stamp: &str) -> Result<()> {
     if ids.is_empty() {
         return Ok(());
     }
-    let count = db::query(USE_MEMORY)
-        .bind(json_list(ids.iter().map(String::as_str)))
-        .bind(stamp);
-    count.execute(conn).await?;
+
+    conn.exec(
+        USE_MEMORY,
+        (json_list(ids.iter().map(String::as_str)), stamp),
+    )
+    .await?;
     Ok(())
 }

@@ -7,9 +7,8 @@ use crate::store::{Result, Store};
 
 /// Nodes whose lease has expired, by the server's clock. One of them that still works finds that it has no row, and stores
 /// nothing any more.
-pub(in crate::store) static BURY: &str = "DELETE FROM nodes WHERE expires_ms <= server_ms() AND epoch <> $1 RETURNING epoch, host, workspace";
-pub(in crate::store) const DROP_LEASES: &str =
-    "DELETE FROM leases WHERE epoch NOT IN (SELECT epoch FROM nodes)";
+static BURY: &str = "DELETE FROM nodes WHERE expires_ms <= server_ms() AND epoch <> $1 RETURNING epoch, host, workspace";
+const DROP_LEASES: &str = "DELETE FROM leases WHERE epoch NOT IN (SELECT epoch FROM nodes)";
 
 /// Result of [`Store::take_over_work`].
 #[derive(Debug, Default)]
@@ -26,22 +25,20 @@ impl Store {
     pub async fn take_over_work(&self, hold: bool) -> Result<TakenOver> {
         let (epoch, clock) = (self.epoch(), self.clock().clone());
         // No other write goes on, so that what a node had begun is stored, or will be refused.
-        let taken = self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let gone = db::query(BURY).bind(epoch).fetch_all(&mut *conn).await?;
-                db::query(DROP_LEASES).execute(&mut *conn).await?;
-                let named = |row: &db::Row| {
-                    format!(
-                        "{}:{}",
-                        row.get::<&str>("host"),
-                        row.get::<&str>("workspace")
-                    )
-                };
-                Ok(TakenOver {
-                    nodes: gone.iter().map(named).collect(),
-                    runs: requeue_runs(conn, clock.as_ref()).await?,
-                    deliveries: requeue_deliveries(conn, hold, clock.as_ref()).await?,
-                })
+        let taken = transact!(self, Scope::Engine, |conn| {
+            let gone = conn.rows(BURY, epoch).await?;
+            conn.exec(DROP_LEASES, ()).await?;
+            let named = |row: &db::Row| {
+                format!(
+                    "{}:{}",
+                    row.get::<&str>("host"),
+                    row.get::<&str>("workspace")
+                )
+            };
+            Ok(TakenOver {
+                nodes: gone.iter().map(named).collect(),
+                runs: requeue_runs(conn, clock.as_ref()).await?,
+                deliveries: requeue_deliveries(conn, hold, clock.as_ref()).await?,
             })
         });
         let taken = taken.await?;

@@ -2,7 +2,7 @@
 
 use crate::store::postgres::heartbeat::LeaseHeartbeat;
 use crate::store::postgres::hints::{HintedQueue, NOTIFY, QueueHints};
-use crate::store::{Result, Store, db};
+use crate::store::{Result, Store};
 
 impl Store {
     /// Returns the hints of other nodes; `None`: this engine is alone.
@@ -13,8 +13,7 @@ impl Store {
     /// Tells the other nodes that a queue has new work. Nothing depends on it: they look for themselves every second.
     pub async fn hint(&self, queue: HintedQueue) -> Result<()> {
         if self.has_nodes() {
-            let notify = db::query(NOTIFY).bind(queue.payload(self.epoch()));
-            notify.execute(self.readers()).await?;
+            self.exec(NOTIFY, queue.payload(self.epoch())).await?;
         }
         Ok(())
     }

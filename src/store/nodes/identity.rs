@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// A process that works on a database.
-pub(in crate::store) struct NodeIdentity {
+pub struct NodeIdentity {
     pub host: String,
     /// Absolute path of the workspace.
     pub workspace: String,

@@ -1,18 +1,17 @@
 //! Work that one node does for all: a mailbox, the clock of the responsibilities, retention.
 
-use crate::store::db::{self, Scope};
+use crate::store::db::Scope;
 use crate::store::{Result, Store};
 
 /// Gives a row where the node has the lease: nobody had it, or a node that is gone, or this one.
-pub(in crate::store) const TAKE_LEASE: &str = "
+const TAKE_LEASE: &str = "
     INSERT INTO leases (name, epoch, since) VALUES ($1, $2, $3)
       ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch, since = excluded.since
       WHERE leases.epoch NOT IN (SELECT n.epoch FROM nodes n) OR leases.epoch = excluded.epoch
     RETURNING epoch";
-pub(in crate::store) const RELEASE_LEASE: &str =
-    "DELETE FROM leases WHERE name = $1 AND epoch = $2";
+const RELEASE_LEASE: &str = "DELETE FROM leases WHERE name = $1 AND epoch = $2";
 /// Gives 1 where a look without a write says that another node has it.
-pub(in crate::store) const IS_LEASED_ELSEWHERE: &str = "
+const IS_LEASED_ELSEWHERE: &str = "
     SELECT EXISTS (SELECT 1 FROM leases l JOIN nodes n ON n.epoch = l.epoch WHERE l.name = $1 AND l.epoch <> $2)";
 
 impl Store {
@@ -24,22 +23,16 @@ impl Store {
         if !self.has_nodes() {
             return Ok(true);
         }
-        let elsewhere: bool = db::query_scalar(IS_LEASED_ELSEWHERE)
-            .bind(name)
-            .bind(self.epoch())
-            .fetch_one(self.readers())
-            .await?;
+        let elsewhere: bool = self.one(IS_LEASED_ELSEWHERE, (name, self.epoch())).await?;
         if elsewhere {
             return Ok(false);
         }
         let (name, epoch) = (name.to_owned(), self.epoch());
         let now = self.clock().now().to_string();
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                let take = db::query(TAKE_LEASE).bind(name).bind(epoch).bind(now);
-                Ok(take.fetch_optional(conn).await?.is_some())
-            })
-        })
+        transact!(self, Scope::Rows, |conn| Ok(conn
+            .maybe_row(TAKE_LEASE, (name, epoch, now))
+            .await?
+            .is_some()))
         .await
     }
 
@@ -49,12 +42,9 @@ impl Store {
             return Ok(());
         }
         let (name, epoch) = (name.to_owned(), self.epoch());
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                let release = db::query(RELEASE_LEASE).bind(name).bind(epoch);
-                release.execute(conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Rows, |conn| {
+            conn.exec(RELEASE_LEASE, (name, epoch)).await?;
+            Ok(())
         })
         .await
     }

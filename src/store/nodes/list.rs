@@ -1,15 +1,14 @@
 //! The nodes, for an operator.
 
 use crate::domain::Timestamp;
-use crate::store::db::{self, Row, Scope, Sql};
+use crate::store::db::{Scope, Sql};
 use crate::store::postgres::heartbeat::{LeaseHeartbeat, NodesSeen};
 use crate::store::postgres::lane::CLOCK_OFF_MAX_MS;
-use crate::store::sql::{optional_timestamp, timestamp};
 use crate::store::{Result, Store, StoreError};
 use serde::Serialize;
 use tokio::sync::watch;
 
-pub(in crate::store) const NODES: Sql = Sql::pair(
+const NODES: Sql = Sql::pair(
     "SELECT epoch, host, workspace, pid, version, roles, started_at, NULL AS lease_ms, clock_off_ms, drain_asked_at,
        (SELECT group_concat(l.name, ',') FROM leases l WHERE l.epoch = nodes.epoch) AS leases
      FROM nodes ORDER BY epoch",
@@ -17,9 +16,9 @@ pub(in crate::store) const NODES: Sql = Sql::pair(
        (SELECT string_agg(l.name, ',' ORDER BY l.name) FROM leases l WHERE l.epoch = nodes.epoch) AS leases
      FROM nodes ORDER BY epoch",
 );
-pub(in crate::store) const ASK_TO_DRAIN: &str = "
+const ASK_TO_DRAIN: &str = "
     UPDATE nodes SET drain_asked_at = coalesce(drain_asked_at, $2) WHERE epoch = $1";
-pub(in crate::store) const SET_ROLES: &str = "UPDATE nodes SET roles = $2 WHERE epoch = $1";
+const SET_ROLES: &str = "UPDATE nodes SET roles = $2 WHERE epoch = $1";
 
 /// A node of the database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -84,8 +83,7 @@ impl Store {
 
     /// Returns the nodes, oldest start first. On SQLite: the engine that was started last.
     pub async fn nodes(&self) -> Result<Vec<NodeRecord>> {
-        let rows = db::query(NODES).fetch_all(self.readers()).await?;
-        rows.iter().map(node).collect()
+        self.all(NODES, ()).await
     }
 
     /// Returns the nodes whose leases last; none on SQLite, which has no leases.
@@ -100,12 +98,9 @@ impl Store {
     /// Errors: [`StoreError::Missing`].
     pub async fn ask_node_to_drain(&self, epoch: i64) -> Result<()> {
         let now = self.clock().now().to_string();
-        let asked = self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                let ask = db::query(ASK_TO_DRAIN).bind(epoch).bind(now);
-                Ok(ask.execute(conn).await?.rows_affected())
-            })
-        });
+        let asked = transact!(self, Scope::Rows, |conn| conn
+            .exec(ASK_TO_DRAIN, (epoch, now))
+            .await);
         match asked.await? {
             0 => Err(StoreError::Missing {
                 kind: "node",
@@ -118,36 +113,32 @@ impl Store {
     /// Notes what this node does, for display.
     pub async fn note_roles(&self, roles: String) -> Result<()> {
         let epoch = self.epoch();
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                let set = db::query(SET_ROLES).bind(epoch).bind(roles);
-                set.execute(conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Rows, |conn| {
+            conn.exec(SET_ROLES, (epoch, roles)).await?;
+            Ok(())
         })
         .await
     }
 }
 
-fn node(row: &Row) -> Result<NodeRecord> {
-    let list = |text: Option<&str>| {
-        let words = text.unwrap_or_default().split(',');
-        words
-            .filter(|word| !word.is_empty())
-            .map(str::to_owned)
-            .collect()
-    };
-    Ok(NodeRecord {
-        epoch: row.try_get("epoch")?,
-        host: row.try_get("host")?,
-        workspace: row.try_get("workspace")?,
-        pid: row.try_get("pid")?,
-        version: row.try_get("version")?,
-        roles: list(row.try_get("roles")?),
-        started_at: timestamp(row, "started_at")?,
-        lease_ms: row.try_get("lease_ms")?,
-        clock_off_ms: row.try_get("clock_off_ms")?,
-        drain_asked_at: optional_timestamp(row, "drain_asked_at")?,
-        leases: list(row.try_get("leases")?),
-    })
+from_row!(|row| NodeRecord {
+    epoch,
+    host,
+    workspace,
+    pid,
+    version,
+    roles: { list(row.try_get("roles")?) },
+    started_at,
+    lease_ms,
+    clock_off_ms,
+    drain_asked_at,
+    leases: { list(row.try_get("leases")?) }
+});
+
+fn list(text: Option<&str>) -> Vec<String> {
+    let words = text.unwrap_or_default().split(',');
+    words
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
 }

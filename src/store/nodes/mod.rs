@@ -10,9 +10,9 @@
 //! Not here: the heartbeat that extends a node's lease, which is in `postgres`. SQLite has one engine at a
 //! time, by a lock of the workspace.
 
-pub(in crate::store) mod identity;
-pub(in crate::store) mod join;
-pub(in crate::store) mod list;
+pub mod identity;
+pub mod join;
+pub mod list;
 mod lease;
 mod hints;
-pub(in crate::store) mod burial;
+pub mod burial;

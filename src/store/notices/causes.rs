@@ -149,7 +149,7 @@ pub struct NoticeFold {
 
 /// A cause is due when its last mail is old enough and no longer in the outbox: while outbound mail
 /// is blocked, one waiting mail is enough.
-pub(in crate::store) const DUE_CAUSES: &str = "
+const DUE_CAUSES: &str = "
     SELECT c.cause FROM (
       SELECT u.cause, min(u.seq) AS first,
         (SELECT t.seq FROM notices t WHERE t.cause = u.cause AND t.notified_at IS NOT NULL
@@ -158,44 +158,39 @@ pub(in crate::store) const DUE_CAUSES: &str = "
     LEFT JOIN notices t ON t.seq = c.last LEFT JOIN deliveries d ON d.id = t.delivery_id
     WHERE c.last IS NULL OR (t.notified_at <= $1 AND d.state NOT IN ('queued', 'sending', 'committing'))
     ORDER BY c.first LIMIT $2";
-pub(in crate::store) const PENDING: &str = "
+const PENDING: &str = "
     SELECT n.*, count(*) OVER () AS pending, min(emitted_at) OVER () AS since
     FROM notices n WHERE cause = $1 AND notified_at IS NULL ORDER BY seq DESC LIMIT $2";
-pub(in crate::store) const EARLIER_MAIL: &str = "
+const EARLIER_MAIL: &str = "
     SELECT m.message_id, m.references_json,
       (SELECT json_group_array(address) FROM thread_participants WHERE thread_id = m.thread_id) AS readers
     FROM notices n JOIN deliveries d ON d.id = n.delivery_id
     JOIN messages m ON m.id = d.message_id
     WHERE n.cause = $1 AND n.notified_at IS NOT NULL ORDER BY n.notified_at DESC LIMIT 1";
 /// Fenced: an engine that is gone notifies no owner.
-pub(in crate::store) const MARK_NOTIFIED: &str = "
+const MARK_NOTIFIED: &str = "
     UPDATE notices SET notified_at = $3, delivery_id = $4
     WHERE cause = $1 AND seq <= $2 AND notified_at IS NULL AND EXISTS (SELECT 1 FROM nodes WHERE epoch = $5)";
-pub(in crate::store) const FOLDS: &str = "
+const FOLDS: &str = "
     SELECT g.cause, n.notified_at, g.delivery_id, d.state, g.facts, g.first_at, g.last_at, g.newest, n.id, n.summary, n.dismissed_at
     FROM (SELECT cause, delivery_id, count(*) AS facts, min(emitted_at) AS first_at, max(emitted_at) AS last_at,
         max(seq) AS newest FROM notices
       GROUP BY cause, delivery_id HAVING max(seq) < $2 ORDER BY newest DESC LIMIT $1) g
     JOIN notices n ON n.seq = g.newest LEFT JOIN deliveries d ON d.id = g.delivery_id ORDER BY g.newest DESC";
-pub(in crate::store) const DISMISS_CAUSE: &str =
+const DISMISS_CAUSE: &str =
     "UPDATE notices SET dismissed_at = $2 WHERE cause = $1 AND dismissed_at IS NULL";
-pub(in crate::store) const SEQ_OF_NOTICE: &str = "SELECT seq FROM notices WHERE id = $1";
-pub(in crate::store) const NOTICE: &str = "SELECT * FROM notices WHERE id = $1";
-pub(in crate::store) const NOTICES_OF_CAUSE: &str =
-    "SELECT * FROM notices WHERE cause = $1 ORDER BY seq DESC LIMIT $2";
-pub(in crate::store) const NOTICES_LIKE: &str =
-    "SELECT id FROM notices WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
-pub(in crate::store) const NOTICES_ENDING: &str = "SELECT id FROM notices WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
+const SEQ_OF_NOTICE: &str = "SELECT seq FROM notices WHERE id = $1";
+const NOTICE: &str = "SELECT * FROM notices WHERE id = $1";
+const NOTICES_OF_CAUSE: &str = "SELECT * FROM notices WHERE cause = $1 ORDER BY seq DESC LIMIT $2";
+const NOTICES_LIKE: &str = "SELECT id FROM notices WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+const NOTICES_ENDING: &str = "SELECT id FROM notices WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
 
 impl Store {
     /// Stores an event that no other transaction makes true, such as a refused login; `false` when
     /// it was stored before.
     pub async fn emit_notice(&self, new: NewNotice) -> Result<bool> {
         let now = self.clock().now();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move { emit(conn, &new, now).await })
-        })
-        .await
+        transact!(self, Scope::Engine, |conn| emit(conn, &new, now).await).await
     }
 
     /// Returns causes with pending events whose last mail is at least `interval` old and has left
@@ -207,28 +202,21 @@ impl Store {
     ) -> Result<Vec<PendingNotices>> {
         let notified_before = self.clock().now().minus(interval).to_string();
         let mut conn = self.readers().acquire().await?;
-        let causes = db::query_scalar(DUE_CAUSES)
-            .bind(notified_before)
-            .bind(CAUSES_MAX);
-        let causes: Vec<String> = causes.fetch_all(&mut conn).await?;
+        let causes: Vec<String> = conn.all(DUE_CAUSES, (notified_before, CAUSES_MAX)).await?;
         let mut due = Vec::with_capacity(causes.len());
         for cause in causes {
             let rows = db::query(PENDING)
-                .bind(&cause)
-                .bind(listed_max.max(1))
-                .fetch_all(&mut conn)
+                .bind((&cause, listed_max.max(1)))
+                .rows(&mut conn)
                 .await?;
             // Another process notified the owner meanwhile.
             let Some(newest) = rows.first() else { continue };
-            let before = db::query(EARLIER_MAIL)
-                .bind(&cause)
-                .fetch_optional(&mut conn)
-                .await?;
+            let before = conn.maybe_row(EARLIER_MAIL, &cause).await?;
             due.push(PendingNotices {
-                newest: rows.iter().map(notice).collect::<Result<_>>()?,
+                newest: rows.iter().map(Row::to).collect::<Result<_>>()?,
                 count: newest.get::<i64>("pending").unsigned_abs(),
                 since: instant(newest.get("since"))?,
-                before: before.as_ref().map(earlier_mail).transpose()?,
+                before: before.as_ref().map(Row::to).transpose()?,
                 through_seq: newest.get("seq"),
                 cause,
             });
@@ -243,23 +231,23 @@ impl Store {
     pub async fn tell_notices(&self, pending: &PendingNotices, mail: NoticeMail) -> Result<()> {
         let (epoch, now) = (self.epoch(), self.clock().now());
         let (cause, through, count) = (pending.cause.clone(), pending.through_seq, pending.count);
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                insert_mail(conn, &mail, now).await?;
-                let mark = db::query(MARK_NOTIFIED)
-                    .bind(&cause)
-                    .bind(through)
-                    .bind(now.to_string());
-                let mark = mark.bind(mail.delivery.id.as_str()).bind(epoch);
-                if mark.execute(conn).await?.rows_affected() == count {
-                    return Ok(());
-                }
-                Err(StoreError::WrongState {
-                    kind: "notice",
-                    id: cause,
-                    state: "told already".to_owned(),
-                    hint: "another engine tells it",
-                })
+        transact!(self, Scope::Engine, |conn| {
+            insert_mail(conn, &mail, now).await?;
+            if conn
+                .exec(
+                    MARK_NOTIFIED,
+                    (&cause, through, now, &mail.delivery.id, epoch),
+                )
+                .await?
+                == count
+            {
+                return Ok(());
+            }
+            Err(StoreError::WrongState {
+                kind: "notice",
+                id: cause,
+                state: "told already".to_owned(),
+                hint: "another engine tells it",
             })
         })
         .await
@@ -267,41 +255,29 @@ impl Store {
 
     /// Returns events folded by mail, the newest first.
     pub async fn list_notices(&self, page: ListPage<'_>) -> Result<Vec<NoticeFold>> {
-        let before: Option<i64> = db::query_scalar(SEQ_OF_NOTICE)
-            .bind(page.after)
-            .fetch_optional(self.readers())
-            .await?;
-        let rows = db::query(FOLDS)
-            .bind(page.limit)
-            .bind(known(page.after, before)?.unwrap_or(i64::MAX))
-            .fetch_all(self.readers())
-            .await?;
-        rows.iter().map(fold).collect()
+        let before: Option<i64> = self.maybe(SEQ_OF_NOTICE, page.after).await?;
+        self.all(
+            FOLDS,
+            (page.limit, known(page.after, before)?.unwrap_or(i64::MAX)),
+        )
+        .await
     }
 
     /// Takes a cause off the owner's page until it happens again.
     pub async fn dismiss_notices(&self, newest: &Notice) -> Result<()> {
         let (cause, now) = (newest.cause.clone(), self.clock().now());
         let (persona, id) = (newest.persona.clone(), newest.id.clone());
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let dismiss = db::query(DISMISS_CAUSE).bind(&cause);
-                dismiss.bind(now.to_string()).execute(&mut *conn).await?;
-                let subject = ("notice", id.as_str());
-                audit(conn, persona.as_ref(), subject, "dismiss:operator", now).await
-            })
+        transact!(self, Scope::Engine, |conn| {
+            conn.exec(DISMISS_CAUSE, (&cause, now)).await?;
+            let subject = ("notice", id.as_str());
+            audit(conn, persona.as_ref(), subject, "dismiss:operator", now).await
         })
         .await
     }
 
     /// Returns the newest events of a cause; empty when there is no such cause.
     pub async fn notices_of_cause(&self, cause: &str, limit: usize) -> Result<Vec<Notice>> {
-        let rows = db::query(NOTICES_OF_CAUSE).bind(cause).bind(to_i64(limit));
-        rows.fetch_all(self.readers())
-            .await?
-            .iter()
-            .map(notice)
-            .collect()
+        self.all(NOTICES_OF_CAUSE, (cause, to_i64(limit))).await
     }
 
     /// Finds the notice whose id is `piece`, or the only notice whose id begins or else ends with
@@ -312,20 +288,13 @@ impl Store {
         let id = self
             .find("notice", (NOTICES_LIKE, NOTICES_ENDING), piece)
             .await?;
-        let row = db::query(NOTICE)
-            .bind(&id)
-            .fetch_optional(self.readers())
-            .await?;
-        notice(&row.ok_or(StoreError::Missing { kind: "notice", id })?)
+        let notice = self.maybe(NOTICE, &id).await?;
+        notice.ok_or(StoreError::Missing { kind: "notice", id })
     }
 }
 
 /// Stores a mail to the owners and queues its delivery inside the caller's transaction.
-pub(in crate::store) async fn insert_mail(
-    conn: &mut Connection,
-    mail: &NoticeMail,
-    now: Timestamp,
-) -> Result<()> {
+pub async fn insert_mail(conn: &mut Connection, mail: &NoticeMail, now: Timestamp) -> Result<()> {
     let thread =
         placement::place_message(conn, &mail.persona, &mail.place, &mail.content, now).await?;
     let row = MessageRow {
@@ -346,67 +315,49 @@ pub(in crate::store) async fn insert_mail(
     deliveries::insert(conn, &mail.delivery, now).await
 }
 
-fn notice(row: &Row) -> Result<Notice> {
-    let unreadable = |what| move || StoreError::Unreadable { what };
-    let persona = row
-        .get::<Option<String>>("persona_id")
-        .map(|id| PersonaId::parse(&id))
-        .transpose();
-    Ok(Notice {
-        id: NoticeId::new(row.get::<String>("id")),
-        persona: persona.map_err(|_| StoreError::Unreadable { what: "persona id" })?,
-        kind: NoticeKind::parse(row.get("kind")).ok_or_else(unreadable("kind of a notice"))?,
-        cause: row.get("cause"),
-        subject: NoticeAbout {
-            kind: NoticeSubject::parse(row.get("subject_kind"))
-                .ok_or_else(unreadable("subject of a notice"))?,
-            id: row.get("subject_id"),
-        },
-        summary: row.get("summary"),
-        hint: row.get("hint"),
-        emitted_at: instant(row.get("emitted_at"))?,
-        notified: notified(row)?,
-    })
-}
+from_row!(|row| Notice {
+    id,
+    persona: "persona_id",
+    kind,
+    cause,
+    subject: { row.to()? },
+    summary,
+    hint,
+    emitted_at,
+    notified: { notified(row)? }
+});
+
+from_row!(NoticeAbout {
+    kind: "subject_kind",
+    id: "subject_id"
+});
 
 fn notified(row: &Row) -> Result<Option<Notified>> {
-    match (
-        row.get::<Option<String>>("notified_at"),
-        row.get::<Option<String>>("delivery_id"),
-    ) {
-        (Some(at), Some(delivery)) => Ok(Some(Notified {
-            at: instant(&at)?,
-            delivery: DeliveryId::new(delivery),
-        })),
-        _ => Ok(None),
-    }
+    let at: Option<Timestamp> = row.try_get("notified_at")?;
+    let delivery: Option<DeliveryId> = row.try_get("delivery_id")?;
+    Ok(at
+        .zip(delivery)
+        .map(|(at, delivery)| Notified { at, delivery }))
 }
 
-fn earlier_mail(row: &Row) -> Result<EarlierMail> {
-    let list = |column| serde_json::from_str(row.get(column));
-    Ok(EarlierMail {
-        rfc_message_id: row.get("message_id"),
-        references: list("references_json")
-            .map_err(|_| StoreError::Unreadable { what: "references" })?,
-        readers: list("readers").map_err(|_| StoreError::Unreadable {
-            what: "participants",
-        })?,
-    })
-}
+from_row!(|row| EarlierMail {
+    rfc_message_id: "message_id",
+    references: { row.json("references_json", "references")? },
+    readers: { row.json("readers", "participants")? }
+});
 
-fn fold(row: &Row) -> Result<NoticeFold> {
-    Ok(NoticeFold {
-        cause: row.get("cause"),
-        count: row.get::<i64>("facts").unsigned_abs(),
-        first_at: instant(row.get("first_at"))?,
-        last_at: instant(row.get("last_at"))?,
-        newest: NoticeId::new(row.get::<String>("id")),
-        summary: row.get("summary"),
-        notified: notified(row)?,
-        delivery_state: row.get("state"),
-        dismissed_at: row
-            .get::<Option<String>>("dismissed_at")
+from_row!(|row| NoticeFold {
+    cause,
+    count: "facts",
+    first_at: { instant(row.get("first_at"))? },
+    last_at: { instant(row.get("last_at"))? },
+    newest: "id",
+    summary,
+    notified: { notified(row)? },
+    delivery_state: "state",
+    dismissed_at: {
+        row.get::<Option<String>>("dismissed_at")
             .map(|at| instant(&at))
-            .transpose()?,
-    })
-}
+            .transpose()?
+    }
+});

@@ -11,12 +11,12 @@ use crate::store::{Result, Store};
 use std::time::Duration;
 
 /// Time after which a message waits for a free run for long.
-pub(in crate::store) const WAITS_LONG: Duration = Duration::from_secs(10 * 60);
+const WAITS_LONG: Duration = Duration::from_secs(10 * 60);
 /// New correspondents in a day from which on it is unusual.
 const UNUSUAL_FROM: i64 = 100;
 
 /// Runs that could begin and have waited since before `$1`, by persona, while `$2` runs are worked on, or `$3` of the persona.
-pub(in crate::store) const WAITING_RUNS: &str = "
+const WAITING_RUNS: &str = "
     SELECT r.persona_id, count(*) AS runs, min(r.created_at) AS since FROM runs r
     WHERE r.behind = 0 AND r.state IN ('queued', 'waiting_retry') AND r.state = 'queued'
       AND coalesce(r.next_attempt_at, r.created_at) < $1
@@ -25,7 +25,7 @@ pub(in crate::store) const WAITING_RUNS: &str = "
       AND NOT EXISTS (SELECT 1 FROM halts h WHERE h.persona_id IN ('', r.persona_id))
     GROUP BY r.persona_id";
 /// Senders below `contact` whose letters came to the personas of `$1` since `$2` and got a run, or would have got one.
-pub(in crate::store) const NEW_CORRESPONDENTS: &str = "
+const NEW_CORRESPONDENTS: &str = "
     SELECT p.value AS persona_id, (SELECT count(DISTINCT m.sender) FROM messages m
       WHERE m.persona_id = p.value AND m.received_at >= $2 AND m.direction = 'inbound'
         AND m.disposition IN ('run', 'filed:domain_limited') AND m.trust IN ('unauthenticated', 'unknown')) AS people
@@ -34,11 +34,16 @@ pub(in crate::store) const NEW_CORRESPONDENTS: &str = "
 impl Store {
     /// Emits a notice for each persona with messages that have waited for a free run for long; returns the number of notices.
     pub async fn emit_waiting_runs(&self, runs_max: usize, per_persona_max: usize) -> Result<u64> {
-        let found = db::query(WAITING_RUNS)
-            .bind(self.clock().now().minus(WAITS_LONG).to_string())
-            .bind(to_i64(runs_max))
-            .bind(to_i64(per_persona_max));
-        let found = found.fetch_all(self.readers()).await?;
+        let found = self
+            .rows(
+                WAITING_RUNS,
+                (
+                    self.clock().now().minus(WAITS_LONG).to_string(),
+                    to_i64(runs_max),
+                    to_i64(per_persona_max),
+                ),
+            )
+            .await?;
         let wording = |row: &Row| {
             let (persona, since): (&str, &str) = (row.get("persona_id"), row.get("since"));
             let summary = format!(
@@ -60,10 +65,11 @@ impl Store {
     /// number of notices.
     pub async fn emit_unusual_days(&self, personas: &[&PersonaId]) -> Result<u64> {
         let today = self.clock().now().to_string()[..10].to_owned();
-        let found = db::query(NEW_CORRESPONDENTS)
-            .bind(json_list(personas.iter().map(|persona| persona.as_str())))
-            .bind(today);
-        let mut found = found.fetch_all(self.readers()).await?;
+        let found = db::query(NEW_CORRESPONDENTS).bind((
+            json_list(personas.iter().map(|persona| persona.as_str())),
+            today,
+        ));
+        let mut found = found.rows(self.readers()).await?;
         found.retain(|row| row.get::<i64>("people") >= UNUSUAL_FROM);
         let wording = |row: &Row| {
             let (persona, people): (&str, i64) = (row.get("persona_id"), row.get("people"));
@@ -108,14 +114,12 @@ impl Store {
         if notices.is_empty() {
             return Ok(0);
         }
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let mut emitted = 0;
-                for notice in &notices {
-                    emitted += u64::from(emit(conn, notice, now).await?);
-                }
-                Ok(emitted)
-            })
+        transact!(self, Scope::Engine, |conn| {
+            let mut emitted = 0;
+            for notice in &notices {
+                emitted += u64::from(emit(conn, notice, now).await?);
+            }
+            Ok(emitted)
         })
         .await
     }

@@ -2,11 +2,11 @@
 
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp};
 use crate::store::Result;
-use crate::store::db::{self, Connection};
+use crate::store::db::Connection;
 use crate::text::truncated;
 
 /// Most characters of a summary or of a hint that are kept.
-pub(in crate::store) const TEXT_CHARS_MAX: usize = 2000;
+const TEXT_CHARS_MAX: usize = 2000;
 
 /// An event that the owner is to be notified of.
 ///
@@ -48,30 +48,32 @@ impl NewNotice {
     }
 }
 
-pub(in crate::store) const EMIT: &str = "
+const EMIT: &str = "
     INSERT INTO notices (id, persona_id, kind, cause, subject_kind, subject_id, occurrence, summary, hint, emitted_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (kind, subject_id, occurrence) DO NOTHING";
 
 /// Stores an event inside the transaction that makes it true; `false` when it was stored before.
-pub(in crate::store) async fn emit(
-    conn: &mut Connection,
-    new: &NewNotice,
-    now: Timestamp,
-) -> Result<bool> {
-    let insert = db::query(EMIT)
-        .bind(new.id.as_str())
-        .bind(new.persona.as_ref().map(PersonaId::as_str))
-        .bind(new.kind.as_str())
-        .bind(new.cause())
-        .bind(new.subject.as_str())
-        .bind(&new.subject_id)
-        .bind(&new.occurrence)
-        .bind(bounded(&new.summary))
-        .bind(bounded(&new.hint))
-        .bind(now.to_string());
-    Ok(insert.execute(conn).await?.rows_affected() > 0)
+pub async fn emit(conn: &mut Connection, new: &NewNotice, now: Timestamp) -> Result<bool> {
+    Ok(conn
+        .exec(
+            EMIT,
+            (
+                &new.id,
+                &new.persona,
+                &new.kind,
+                new.cause(),
+                &new.subject,
+                &new.subject_id,
+                &new.occurrence,
+                bounded(&new.summary),
+                bounded(&new.hint),
+                now,
+            ),
+        )
+        .await?
+        > 0)
 }
 
-pub(in crate::store) fn bounded(text: &str) -> String {
+pub fn bounded(text: &str) -> String {
     truncated(text, TEXT_CHARS_MAX)
 }

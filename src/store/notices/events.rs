@@ -10,7 +10,7 @@ use crate::domain::{
     ErrorClass, MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, Timestamp,
     Trigger,
 };
-use crate::store::db::{self, Connection, Scope, Sql};
+use crate::store::db::{Connection, Scope, Sql};
 use crate::store::journal::step::{Executor, Step};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::{first_few, quoted};
@@ -23,14 +23,14 @@ use std::time::Duration;
 const DELAYS_MAX: i64 = 500;
 
 /// Only for these classes is the message the engine's own text.
-pub(in crate::store) const FAILED_RUN: &str = "
+const FAILED_RUN: &str = "
     SELECT r.persona_id, r.trigger, r.error_class, r.attempt, r.provider, r.model, m.subject, m.sender,
       CASE WHEN r.error_class IN ('config', 'crashed') THEN r.error_message END AS reason
     FROM runs r JOIN messages m ON m.id = r.trigger_message_id WHERE r.id = $1 AND r.state = 'failed'
       AND r.trigger <> 'summary'"; // its letter is answered, and the next context says that letters are left out
-pub(in crate::store) const DOUBTFUL_RUN: &str = "
+const DOUBTFUL_RUN: &str = "
     SELECT r.persona_id, m.subject FROM runs r JOIN messages m ON m.id = r.trigger_message_id WHERE r.id = $1";
-pub(in crate::store) const TROUBLED_DELIVERY: Sql = Sql::pair(
+const TROUBLED_DELIVERY: Sql = Sql::pair(
     "
     SELECT d.persona_id, coalesce(d.finished_at, '') AS finished_at, d.possible_duplicate, m.subject,
       (SELECT json_group_array(json_object('recipient', recipient, 'code', last_code, 'reply', last_reply))
@@ -47,7 +47,7 @@ pub(in crate::store) const TROUBLED_DELIVERY: Sql = Sql::pair(
     FROM deliveries d JOIN messages m ON m.id = d.message_id WHERE d.id = $1 AND d.kind = 'mail'",
 );
 /// The first condition is the one of the index `deliveries_open`.
-pub(in crate::store) const DELAYED_DELIVERIES: &str = "
+const DELAYED_DELIVERIES: &str = "
     SELECT d.id FROM deliveries d
     WHERE d.state IN ('queued', 'sending', 'committing') AND d.created_at <= $1 AND d.kind = 'mail'
       AND NOT EXISTS (SELECT 1 FROM notices n
@@ -55,15 +55,8 @@ pub(in crate::store) const DELAYED_DELIVERIES: &str = "
     ORDER BY +d.seq LIMIT $2";
 
 /// Emits that a run has just failed for good.
-pub(in crate::store) async fn run_failed(
-    conn: &mut Connection,
-    run: &str,
-    clock: &dyn Clock,
-) -> Result<()> {
-    let found = db::query(FAILED_RUN)
-        .bind(run)
-        .fetch_optional(&mut *conn)
-        .await?;
+pub async fn run_failed(conn: &mut Connection, run: &str, clock: &dyn Clock) -> Result<()> {
+    let found = conn.maybe_row(FAILED_RUN, run).await?;
     let Some(row) = found else { return Ok(()) };
     let class = row
         .get::<Option<&str>>("error_class")
@@ -110,7 +103,7 @@ pub(in crate::store) async fn run_failed(
 
 /// Emits that a call of ours was interrupted and may not be run again, if the step that was just
 /// recorded says so.
-pub(in crate::store) async fn step_recorded(
+pub async fn step_recorded(
     conn: &mut Connection,
     run: &RunId,
     step: &Step,
@@ -119,10 +112,7 @@ pub(in crate::store) async fn step_recorded(
     if step.executor != Executor::Engine || !step.is_in_doubt() {
         return Ok(());
     }
-    let row = db::query(DOUBTFUL_RUN)
-        .bind(run.as_str())
-        .fetch_one(&mut *conn)
-        .await?;
+    let row = conn.row(DOUBTFUL_RUN, run).await?;
     let persona = persona_id(&row)?;
     let new = NewNotice {
         id: NoticeId::new(clock.new_id()),
@@ -145,7 +135,7 @@ pub(in crate::store) async fn step_recorded(
 }
 
 /// Emits that an answer goes to the sender of its letter, although its `Reply-To` names somebody else: once for each such pair.
-pub(in crate::store) async fn reply_to_unused(
+pub async fn reply_to_unused(
     conn: &mut Connection,
     (persona, mail): (&PersonaId, &MessageId),
     (to, reply_to): (&str, &str),
@@ -213,7 +203,7 @@ fn after_run(class: Option<ErrorClass>, persona: &PersonaId, run: &str) -> Strin
 }
 
 /// Emits that a delivery has just ended without reaching all recipients.
-pub(in crate::store) async fn delivery_failed(
+pub async fn delivery_failed(
     conn: &mut Connection,
     delivery: &str,
     clock: &dyn Clock,
@@ -242,11 +232,7 @@ pub(in crate::store) async fn delivery_failed(
 
 /// Emits that a delivery has just been held, because its server may have it and a second copy is
 /// not wanted.
-pub(in crate::store) async fn delivery_held(
-    conn: &mut Connection,
-    delivery: &str,
-    clock: &dyn Clock,
-) -> Result<()> {
+pub async fn delivery_held(conn: &mut Connection, delivery: &str, clock: &dyn Clock) -> Result<()> {
     let Some(failure) = DeliveryProblem::read(conn, delivery).await? else {
         return Ok(());
     };
@@ -290,7 +276,7 @@ async fn delivery_delayed(
 }
 
 /// Emits that a responsibility's file cannot be used in this revision.
-pub(in crate::store) async fn responsibility_broken(
+pub async fn responsibility_broken(
     conn: &mut Connection,
     of: (&PersonaId, &str, i64),
     error: &str,
@@ -315,7 +301,7 @@ pub(in crate::store) async fn responsibility_broken(
 
 /// Emits that a file was read that a persona proposed and that is not enabled: once for the run
 /// that proposed it.
-pub(in crate::store) async fn responsibility_proposed(
+pub async fn responsibility_proposed(
     conn: &mut Connection,
     of: (&PersonaId, &str, &str),
     (name, run): (&str, &RunId),
@@ -348,21 +334,18 @@ impl Store {
     pub async fn emit_delays(&self, after: Duration) -> Result<u64> {
         let clock = self.clock().clone();
         let queued_before = clock.now().minus(after).to_string();
-        let late = db::query_scalar(DELAYED_DELIVERIES)
-            .bind(queued_before)
-            .bind(DELAYS_MAX);
-        let late: Vec<String> = late.fetch_all(self.readers()).await?;
+        let late: Vec<String> = self
+            .all(DELAYED_DELIVERIES, (queued_before, DELAYS_MAX))
+            .await?;
         if late.is_empty() {
             return Ok(0);
         }
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let mut emitted = 0;
-                for delivery in &late {
-                    emitted += u64::from(delivery_delayed(conn, delivery, clock.as_ref()).await?);
-                }
-                Ok(emitted)
-            })
+        transact!(self, Scope::Engine, |conn| {
+            let mut emitted = 0;
+            for delivery in &late {
+                emitted += u64::from(delivery_delayed(conn, delivery, clock.as_ref()).await?);
+            }
+            Ok(emitted)
         })
         .await
     }
@@ -390,10 +373,7 @@ impl DeliveryProblem {
     /// Reads the facts of a delivery. `None` for notices, and when all remaining recipients
     /// bounced: the owner was notified of them then.
     async fn read(conn: &mut Connection, delivery: &str) -> Result<Option<Self>> {
-        let found = db::query(TROUBLED_DELIVERY)
-            .bind(delivery)
-            .fetch_optional(conn)
-            .await?;
+        let found = conn.maybe_row(TROUBLED_DELIVERY, delivery).await?;
         let Some(row) = found else { return Ok(None) };
         let troubled: Vec<Troubled> =
             serde_json::from_str(row.get("troubled")).map_err(|_| StoreError::Unreadable {

@@ -1,7 +1,7 @@
 //! Events for the owner and the mails that tell of them.
 
-pub(in crate::store) mod wording;
-pub(in crate::store) mod emit;
-pub(in crate::store) mod causes;
-pub(in crate::store) mod events;
-pub(in crate::store) mod crowds;
+pub mod wording;
+pub mod emit;
+pub mod causes;
+pub mod events;
+pub mod crowds;

@@ -3,7 +3,7 @@
 use crate::text::{one_line, shortened};
 
 /// Most characters of foreign text that [`quoted`] keeps.
-pub(in crate::store) const QUOTE_CHARS_MAX: usize = 120;
+const QUOTE_CHARS_MAX: usize = 120;
 
 /// Quotes foreign text for a notice: one line, bounded, and in backticks, between which neither
 /// Markdown nor a terminal finds anything to interpret.
@@ -13,10 +13,10 @@ pub fn quoted(words: &str) -> String {
 }
 
 /// Most recipients that a notice names; the others are counted.
-pub(in crate::store) const RECIPIENTS_NAMED: usize = 5;
+const RECIPIENTS_NAMED: usize = 5;
 
 /// Returns the first few recipients in the format of `spell`, and the number of the others.
-pub(in crate::store) fn first_few<T>(recipients: &[T], spell: impl Fn(&T) -> String) -> String {
+pub fn first_few<T>(recipients: &[T], spell: impl Fn(&T) -> String) -> String {
     let mut list = recipients
         .iter()
         .take(RECIPIENTS_NAMED)

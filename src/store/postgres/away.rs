@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 static FILE: &str = "server.away";
 
 /// The file, as the engine of the workspace keeps it.
-pub(in crate::store) struct ServerAway {
+pub struct ServerAway {
     path: PathBuf,
     is_noted: bool,
 }
@@ -43,7 +43,7 @@ impl ServerAway {
 }
 
 /// Returns since when the server does not answer the engine of a workspace; `None`: it does, or there is no engine.
-pub(in crate::store) fn away_since(workspace: &Path) -> Option<Timestamp> {
+pub fn away_since(workspace: &Path) -> Option<Timestamp> {
     let text = fs::read_to_string(workspace.join("data").join(FILE)).ok()?;
     Timestamp::parse(text.trim())
 }

@@ -14,7 +14,7 @@ const END: i16 = -1;
 const NULL: i32 = -1;
 
 /// A table that rows are sent to.
-pub(in crate::store) struct CopyIn<'c> {
+pub struct CopyIn<'c> {
     copy: PgCopyIn<&'c mut PgConnection>,
     unsent: Vec<u8>,
 }

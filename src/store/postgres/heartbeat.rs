@@ -66,7 +66,7 @@ fn lease_of(said: Option<&str>) -> Result<Duration, OpenError> {
 }
 
 /// The heartbeat of this process's node.
-pub(in crate::store) struct LeaseHeartbeat {
+pub struct LeaseHeartbeat {
     url: DatabaseUrl,
     epoch: i64,
     seen: watch::Receiver<NodesSeen>,
@@ -121,7 +121,7 @@ impl LeaseHeartbeat {
         beating.shutdown().await;
         let left = async {
             let mut conn = self.url.connect(Session::WriteAsNode(self.epoch)).await?;
-            query(LEAVE).bind(self.epoch).execute(&mut conn).await?;
+            query(LEAVE).bind(self.epoch).exec(&mut conn).await?;
             conn.close().await
         };
         if let Err(error) = left.await {
@@ -191,12 +191,9 @@ impl BeatingNode {
             Some(conn) => conn,
             None => self.url.connect(Session::WriteAsNode(self.epoch)).await?,
         };
-        let beat = query(BEAT)
-            .bind(self.epoch)
-            .bind(to_ms(self.lease))
-            .bind(self.clock_off_ms);
+        let beat = query(BEAT).bind((self.epoch, to_ms(self.lease), self.clock_off_ms));
         let asked_at = self.clock.now();
-        let Some(row) = beat.fetch_optional(&mut conn).await? else {
+        let Some(row) = beat.maybe_row(&mut conn).await? else {
             return Ok(None);
         };
         if self.clock.is_of_machine() {
@@ -208,7 +205,7 @@ impl BeatingNode {
         if has_expired {
             // Again at each heartbeat: burial may wait for locks of a node that expires a moment later.
             let end = query(END_SESSIONS).bind(None::<&str>);
-            end.bind(true).execute(&mut conn).await?;
+            end.bind(true).exec(&mut conn).await?;
         }
         self.conn = Some(conn);
         let present: String = row.try_get("present")?;

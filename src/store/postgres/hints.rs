@@ -9,7 +9,7 @@ use sqlx::postgres::{PgListener, PgPoolOptions};
 use std::time::Duration;
 
 /// `$1`: epoch of the node, a blank, and the name of the queue.
-pub(in crate::store) static NOTIFY: &str = "SELECT pg_notify('attache_queue', $1)";
+pub static NOTIFY: &str = "SELECT pg_notify('attache_queue', $1)";
 /// Time that a new connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 

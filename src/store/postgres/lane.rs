@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// Greatest difference of clocks with which instants of several machines are still in order.
-pub(in crate::store) const CLOCK_OFF_MAX_MS: i64 = 2000;
+pub const CLOCK_OFF_MAX_MS: i64 = 2000;
 /// Pause between two tries.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
 

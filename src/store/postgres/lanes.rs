@@ -23,7 +23,7 @@ const QUEUE_LENGTH_MAX: usize = 1024;
 const LANES: usize = 4;
 
 #[derive(Clone)]
-pub(in crate::store) struct Lanes {
+pub struct Lanes {
     queue: Arc<WriteQueue>,
     working: Arc<Mutex<JoinSet<()>>>,
     halt: watch::Receiver<Option<Halt>>,

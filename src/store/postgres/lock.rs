@@ -7,7 +7,7 @@
 //! wait for each other.
 
 use crate::domain::{PersonaId, sha256_hex};
-use crate::store::db::{Connection, Scope, Sql, query_scalar, raw_sql};
+use crate::store::db::{Connection, Scope, Sql, raw_sql};
 use crate::store::sql::json_list;
 use sqlx::{AssertSqlSafe, Executor, Row, SqlSafeStr};
 use std::collections::BTreeSet;
@@ -19,22 +19,21 @@ const WHOLE: i32 = 0x4154_5445;
 const PERSONA: i32 = WHOLE + 1;
 const MAILBOX: i32 = WHOLE + 2;
 const CLAIMS: i32 = WHOLE + 3;
-pub(in crate::store) const GRANTS: i32 = WHOLE + 4;
+pub const GRANTS: i32 = WHOLE + 4;
 
 /// Locks what the parts of the engine's account may spend, by [`GRANTS`]. Whoever has it may lock all parts; others have one
 /// each, and wait for no other.
-pub(in crate::store) static LOCK_GRANTS: &str =
-    "SELECT pg_advisory_xact_lock(CAST($1 AS INTEGER), 0)";
+pub static LOCK_GRANTS: &str = "SELECT pg_advisory_xact_lock(CAST($1 AS INTEGER), 0)";
 
 /// Locks the budget accounts of a provider call, before a text changes them in whatever order.
-pub(in crate::store) const ACCOUNTS_OF_CALL: &str = "
+pub const ACCOUNTS_OF_CALL: &str = "
     SELECT a.scope FROM budget_accounts a JOIN (SELECT p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
         p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
       WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
       ON a.scope = w.scope AND a.owner = w.owner AND a.period = w.period
       ORDER BY a.scope, a.owner, a.period FOR UPDATE OF a";
 /// Those of a call for vectors.
-pub(in crate::store) const ACCOUNTS_OF_EMBEDDING_CALL: &str = "
+pub const ACCOUNTS_OF_EMBEDDING_CALL: &str = "
     SELECT a.scope FROM budget_accounts a JOIN (SELECT p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
         p.value ->> 'period' AS period FROM embedding_calls c, json_each(c.accounts_json) p
       WHERE c.id = $1 AND c.state = 'open') w
@@ -80,9 +79,8 @@ impl Locks {
                 let sql = format!(
                     "SELECT DISTINCT persona_id FROM {table} WHERE id IN (SELECT value FROM json_each($1))"
                 );
-                let personas = query_scalar::<String>(Sql::built(sql))
-                    .bind(json_list(ids.iter().map(String::as_str)));
-                let personas = personas.fetch_all(conn).await?;
+                let ids = json_list(ids.iter().map(String::as_str));
+                let personas: Vec<String> = conn.all(Sql::built(sql), ids).await?;
                 personas.iter().map(|id| (PERSONA, number(id))).collect()
             }
         };
@@ -132,7 +130,7 @@ impl Locks {
 }
 
 /// Takes the lock of the whole database for as long as the connection lasts: no other write begins meanwhile.
-pub(in crate::store) async fn have_alone(conn: &mut Connection) -> Result<(), sqlx::Error> {
+pub async fn have_alone(conn: &mut Connection) -> Result<(), sqlx::Error> {
     let sql = format!("SELECT pg_advisory_lock({WHOLE}, 0)");
     raw_sql(Sql::built(sql)).execute(conn).await
 }

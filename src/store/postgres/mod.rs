@@ -14,15 +14,15 @@
 //!
 //! Not here: statements on the tables, which are in the room of each table.
 
-pub(in crate::store) mod url;
+pub mod url;
 mod settings;
-pub(in crate::store) mod migrations;
-pub(in crate::store) mod refusal;
-pub(in crate::store) mod lock;
-pub(in crate::store) mod copy_in;
-pub(in crate::store) mod lane;
-pub(in crate::store) mod lanes;
-pub(in crate::store) mod away;
-pub(in crate::store) mod heartbeat;
-pub(in crate::store) mod hints;
-pub(in crate::store) mod open;
+pub mod migrations;
+pub mod refusal;
+pub mod lock;
+pub mod copy_in;
+pub mod lane;
+pub mod lanes;
+pub mod away;
+pub mod heartbeat;
+pub mod hints;
+pub mod open;

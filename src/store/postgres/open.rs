@@ -32,21 +32,13 @@ const HOLDER_LOOKS: u32 = 5;
 type OpenResult = Result<Opened, OpenError>;
 
 /// Opens the database for an engine: takes the workspace's lock, raises the epoch, joins the nodes.
-pub(in crate::store) async fn open(
-    workspace: &Path,
-    url: &DatabaseUrl,
-    clock: &Arc<dyn Clock>,
-) -> OpenResult {
+pub async fn open(workspace: &Path, url: &DatabaseUrl, clock: &Arc<dyn Clock>) -> OpenResult {
     let opened = open_for_engine(workspace, url, clock, acquire).await;
     opened.map_err(|error| url.failed(error))
 }
 
 /// Opens the database like [`open`], also while another process has the lock.
-pub(in crate::store) async fn take_over(
-    workspace: &Path,
-    url: &DatabaseUrl,
-    clock: &Arc<dyn Clock>,
-) -> OpenResult {
+pub async fn take_over(workspace: &Path, url: &DatabaseUrl, clock: &Arc<dyn Clock>) -> OpenResult {
     let opened = open_for_engine(workspace, url, clock, replace).await;
     opened.map_err(|error| url.failed(error))
 }
@@ -77,7 +69,7 @@ async fn open_for_engine(
 }
 
 /// Opens the database beside an engine.
-pub(in crate::store) async fn open_shared(url: &DatabaseUrl, clock: &dyn Clock) -> OpenResult {
+pub async fn open_shared(url: &DatabaseUrl, clock: &dyn Clock) -> OpenResult {
     let opened = async {
         let mut conn = connect_to_write(url, Session::Write, clock).await?;
         let engine = read_epoch(&mut conn, READ_EPOCH).await?;
@@ -91,7 +83,7 @@ pub(in crate::store) async fn open_shared(url: &DatabaseUrl, clock: &dyn Clock) 
 /// Opens the database by connections that only read.
 ///
 /// Errors: [`OpenError::Older`] for a database that the engine has not migrated yet.
-pub(in crate::store) async fn open_to_read(url: &DatabaseUrl) -> OpenResult {
+pub async fn open_to_read(url: &DatabaseUrl) -> OpenResult {
     let opened = async {
         let mut conn = connect_to_read(url, Session::Read).await?;
         let engine = read_epoch(&mut conn, READ_EPOCH).await?;
@@ -109,10 +101,7 @@ pub(in crate::store) async fn open_to_read(url: &DatabaseUrl) -> OpenResult {
 /// Returns a connection that only reads; [`Session::ReadAll`] for whole tables.
 ///
 /// Errors: [`OpenError::Older`], [`OpenError::Newer`] for a schema that is not this program's.
-pub(in crate::store) async fn connect_to_read(
-    url: &DatabaseUrl,
-    session: Session,
-) -> Result<Connection, OpenError> {
+pub async fn connect_to_read(url: &DatabaseUrl, session: Session) -> Result<Connection, OpenError> {
     let mut conn = url.connect(session).await.map_err(OpenError::Sql);
     if let Ok(conn) = &mut conn {
         let checked = within(url, conn, |conn| Box::pin(require_newest(conn))).await;
@@ -136,7 +125,7 @@ async fn within<'c>(
 
 /// Returns a connection that writes, after the settings of the server were read back and the schema was brought up to date;
 /// [`Session::WriteAll`] for whole tables.
-pub(in crate::store) async fn connect_to_write(
+pub async fn connect_to_write(
     url: &DatabaseUrl,
     session: Session,
     clock: &dyn Clock,
@@ -158,8 +147,8 @@ async fn refuse_second(
 ) -> Result<(), OpenError> {
     let mut first_seen: Option<i64> = None;
     for _ in 0..=HOLDER_LOOKS {
-        let holder = query(HOLDER).bind(&node.identity).bind(before.unwrap_or(0));
-        let Some(holder) = holder.fetch_optional(&mut *conn).await? else {
+        let holder = query(HOLDER).bind((&node.identity, before.unwrap_or(0)));
+        let Some(holder) = holder.maybe_row(&mut *conn).await? else {
             return Ok(());
         };
         let expires_ms: i64 = holder.get("expires_ms");
@@ -189,28 +178,28 @@ async fn join(
     clock: &dyn Clock,
 ) -> Result<Row, OpenError> {
     query(END_SESSIONS)
-        .bind(&node.identity)
-        .bind(false)
-        .execute(&mut *conn)
+        .bind((&node.identity, false))
+        .exec(&mut *conn)
         .await?;
     let locks = Locks::of(&Scope::Engine, conn).await?;
     locks.begin(conn, None).await?;
     let engine = read_epoch(conn, RAISE_EPOCH).await?;
-    let join = query(JOIN)
-        .bind(engine.get::<i64>("epoch"))
-        .bind(&node.host)
-        .bind(&node.workspace)
-        .bind(node.pid)
-        .bind(node.version)
-        .bind(clock.now().to_string());
-    let join = join.bind(to_ms(lease)).bind(&node.identity);
-    join.execute(&mut *conn).await?;
+    let join = query(JOIN).bind((
+        engine.get::<i64>("epoch"),
+        &node.host,
+        &node.workspace,
+        node.pid,
+        node.version,
+        clock.now(),
+    ));
+    let join = join.bind((to_ms(lease), &node.identity));
+    join.exec(&mut *conn).await?;
     raw_sql("COMMIT").execute(conn).await?;
     Ok(engine)
 }
 
 async fn read_epoch(conn: &mut Connection, statement: &'static str) -> Result<Row, OpenError> {
-    let engine = query(statement).fetch_optional(&mut *conn).await?;
+    let engine = query(statement).maybe_row(&mut *conn).await?;
     match engine {
         Some(engine) => Ok(engine),
         None => Err(archive::refusal(conn).await),

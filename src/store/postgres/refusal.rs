@@ -14,7 +14,7 @@ static PASSING: &[&str] = &[
 
 /// Returns the error of a write for its caller: nothing is stored, and where the connection was lost
 /// or the server could not go on, a retry may succeed.
-pub(in crate::store) fn of_write(error: StoreError) -> StoreError {
+pub fn of_write(error: StoreError) -> StoreError {
     match error {
         StoreError::Sql(error) if is_passing(&error) => StoreError::NotCommitted(Arc::new(error)),
         other => other,
@@ -22,7 +22,7 @@ pub(in crate::store) fn of_write(error: StoreError) -> StoreError {
 }
 
 /// Reports whether a transaction that failed by this error may succeed when it is tried again.
-pub(in crate::store) fn is_passing(error: &sqlx::Error) -> bool {
+pub fn is_passing(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Database(error) => {
             let error = error.try_downcast_ref::<PgDatabaseError>();
@@ -36,7 +36,7 @@ pub(in crate::store) fn is_passing(error: &sqlx::Error) -> bool {
 }
 
 /// Reports whether the connection is lost, so that nobody knows what the server did last.
-pub(in crate::store) fn is_lost(error: &sqlx::Error) -> bool {
+pub fn is_lost(error: &sqlx::Error) -> bool {
     matches!(
         error,
         sqlx::Error::Io(_)
@@ -47,7 +47,7 @@ pub(in crate::store) fn is_lost(error: &sqlx::Error) -> bool {
 }
 
 /// Reports whether a question had no answer in time: the server is stopped, or the network swallows what it says.
-pub(in crate::store) fn is_unanswered(error: &sqlx::Error) -> bool {
+pub fn is_unanswered(error: &sqlx::Error) -> bool {
     matches!(error, sqlx::Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut)
 }
 

@@ -1,7 +1,7 @@
 //! Settings of the server that promises need, read back at every start.
 
 use crate::store::OpenError;
-use crate::store::db::{Connection, query};
+use crate::store::db::Connection;
 
 /// Earliest version that is supported, as `server_version_num`.
 const VERSION_MIN: i64 = 150_000;
@@ -16,8 +16,8 @@ static SETTINGS: &str = "
 /// Refuses a server on which a stored letter might be lost, or found in another order.
 ///
 /// Errors: [`OpenError::Server`] with the statement that mends it.
-pub(in crate::store) async fn require(conn: &mut Connection) -> Result<(), OpenError> {
-    let row = query(SETTINGS).fetch_one(conn).await?;
+pub async fn require(conn: &mut Connection) -> Result<(), OpenError> {
+    let row = conn.row(SETTINGS, ()).await?;
     let version: i64 = row.get("version");
     if version < VERSION_MIN {
         return Err(OpenError::Server {

@@ -47,14 +47,14 @@ const ANSWER_SECONDS: u64 = 10;
 /// Bounds of both.
 const SECONDS: std::ops::RangeInclusive<u64> = 1..=600;
 /// Time for statements that read or change whole tables.
-pub(in crate::store) const UNHURRIED: Duration = Duration::from_secs(3600);
+pub const UNHURRIED: Duration = Duration::from_secs(3600);
 
 static IS_STANDBY: &str = "SELECT pg_is_in_recovery()";
 
 /// Address of a database of PostgreSQL, as `postgres://user:password@host:port/name?sslmode=…`. Several hosts are separated by
 /// commas, and tried in order.
 #[derive(Clone)]
-pub(in crate::store) struct DatabaseUrl(Arc<UrlParts>);
+pub struct DatabaseUrl(Arc<UrlParts>);
 
 struct UrlParts {
     servers: Vec<PgConnectOptions>,
@@ -68,7 +68,7 @@ struct UrlParts {
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum Session {
+pub enum Session {
     Write,
     /// Of the node with this epoch: others find its sessions by their name.
     WriteAsNode(i64),

@@ -9,7 +9,7 @@
 
 use crate::clock::Clock;
 use crate::store::budgets::{embedding_calls, engine_parts, money};
-use crate::store::db::{self, Connection, Row, Scope, Sql};
+use crate::store::db::{Connection, Row, Scope, Sql};
 use crate::store::journal::step::INTERRUPTED;
 use crate::store::journal::steps::close_open_calls;
 use crate::store::mail::audit_log;
@@ -28,7 +28,7 @@ const NOWHERE: i64 = -1;
 /// Progress of a run, as a number that grows with every answer and with every call and result of
 /// our own loop. A repeated request does not count, and neither do an agent's repeated calls: they
 /// are no progress.
-pub(in crate::store) const ORPHANS: Sql = Sql::pair(
+const ORPHANS: Sql = Sql::pair(
     "
     SELECT id, persona_id, crashes, crashed_at, alone, epoch = (SELECT ended FROM engine WHERE id = 1) AS asked_to_end,
       (SELECT count(*) FROM run_turns t WHERE t.run_id = r.id AND t.state = 'answered')
@@ -48,17 +48,17 @@ pub(in crate::store) const ORPHANS: Sql = Sql::pair(
        ORDER BY e.step_index DESC LIMIT 1) AS step
     FROM runs r WHERE state = 'running' AND epoch NOT IN (SELECT epoch FROM nodes) ORDER BY seq",
 );
-pub(in crate::store) const REQUEUE_ORPHAN: &str = "
+const REQUEUE_ORPHAN: &str = "
     UPDATE runs SET state = 'queued', crashes = $2, crashed_at = $3, state_at = $4 WHERE id = $1 AND state = 'running'";
-pub(in crate::store) const QUARANTINE: &str = "
+const QUARANTINE: &str = "
     UPDATE runs SET state = 'failed', stop_reason = 'failed', error_class = 'crashed', crashes = $2, crashed_at = $3,
       error_message = $4, finished_at = $5
     WHERE id = $1 AND state = 'running'";
 /// Poison runs that waited when an engine died of another cause.
-pub(in crate::store) const CLEAR_WAITING: &str = "
+const CLEAR_WAITING: &str = "
     UPDATE runs SET crashes = 1, crashed_at = -1
     WHERE crashes >= 2 AND state IN ('queued', 'running') AND state = 'queued'";
-pub(in crate::store) const NOTE_END: &str = "UPDATE engine SET ended = $1 WHERE id = 1";
+const NOTE_END: &str = "UPDATE engine SET ended = $1 WHERE id = 1";
 
 /// Result of [`Store::recover_runs`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -76,9 +76,11 @@ impl Store {
     /// once at start, before the first claim.
     pub async fn recover_runs(&self) -> Result<RecoveredRuns> {
         let clock = self.clock().clone();
-        let recovered = self.write(Scope::Engine, move |conn| {
-            Box::pin(async move { requeue_runs(conn, clock.as_ref()).await })
-        });
+        let recovered = transact!(self, Scope::Engine, |conn| requeue_runs(
+            conn,
+            clock.as_ref()
+        )
+        .await);
         let recovered = recovered.await?;
         // Poison runs that an earlier engine left in the queue count too.
         self.poison_runs().there_may_be_some();
@@ -94,33 +96,28 @@ impl Store {
     /// Records that this engine was asked to end: a crash from here on counts against no run.
     pub async fn note_end(&self) -> Result<()> {
         let epoch = self.epoch();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                db::query(NOTE_END).bind(epoch).execute(conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            conn.exec(NOTE_END, epoch).await?;
+            Ok(())
         })
         .await
     }
 }
 
 /// Queues runs of nodes that are gone, or quarantines them, and books their open calls.
-pub(in crate::store) async fn requeue_runs(
-    conn: &mut Connection,
-    clock: &dyn Clock,
-) -> Result<RecoveredRuns> {
+pub async fn requeue_runs(conn: &mut Connection, clock: &dyn Clock) -> Result<RecoveredRuns> {
     money::recover(conn, &clock.now().to_string()).await?;
     embedding_calls::recover(conn).await?;
     engine_parts::join(conn).await?;
-    let orphans = db::query(ORPHANS).fetch_all(&mut *conn).await?;
+    let orphans = conn.rows(ORPHANS, ()).await?;
     if orphans.iter().any(|orphan| !was_asked_to_end(orphan)) {
-        db::query(CLEAR_WAITING).execute(&mut *conn).await?;
+        conn.exec(CLEAR_WAITING, ()).await?;
     }
     let mut recovered = RecoveredRuns::default();
     for orphan in &orphans {
         recover(conn, orphan, &mut recovered, clock).await?;
     }
-    db::query(LINE_UP).execute(conn).await?;
+    conn.exec(LINE_UP, ()).await?;
     Ok(recovered)
 }
 
@@ -147,14 +144,8 @@ async fn recover(
             "the engine stopped {crashes} times in a row at the same step of this run: {}",
             last_step(orphan)
         );
-        let quarantine = db::query(QUARANTINE)
-            .bind(run)
-            .bind(crashes)
-            .bind(place)
-            .bind(message);
-        quarantine
-            .bind(clock.now().to_string())
-            .execute(&mut *conn)
+
+        conn.exec(QUARANTINE, (run, crashes, place, message, clock.now()))
             .await?;
         events::run_failed(conn, run, clock).await?;
         let persona = persona_id(orphan)?;
@@ -168,12 +159,7 @@ async fn recover(
         .await?;
         recovered.quarantined += 1;
     } else {
-        db::query(REQUEUE_ORPHAN)
-            .bind(run)
-            .bind(crashes)
-            .bind(place)
-            .bind(clock.now().to_string())
-            .execute(&mut *conn)
+        conn.exec(REQUEUE_ORPHAN, (run, crashes, place, clock.now()))
             .await?;
         recovered.queued += 1;
         recovered.poison_runs += u64::from(crashes >= POISON_CRASHES_MIN);

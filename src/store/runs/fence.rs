@@ -5,7 +5,7 @@ use crate::domain::{MessageId, RunId};
 use crate::store::{Result, StoreError};
 
 /// Checks that a change touched a row; otherwise the engine no longer owns the run.
-pub(in crate::store) fn fenced(rows_affected: u64, run: &str) -> Result<()> {
+pub fn fenced(rows_affected: u64, run: &str) -> Result<()> {
     match rows_affected {
         0 => Err(StoreError::WrongState {
             kind: "run",
@@ -25,7 +25,7 @@ pub struct RunKey {
 }
 
 /// Common fields of the entries of one transaction.
-pub(in crate::store) struct Frame<'a> {
+pub struct Frame<'a> {
     pub key: &'a RunKey,
     pub persona: &'a str,
     pub epoch: i64,

@@ -6,7 +6,7 @@ use crate::domain::{PersonaId, RunId, Timestamp, UsageLine};
 use crate::store::budgets::engine_grants;
 use crate::store::budgets::money::{self, Billing, CallReservation};
 use crate::store::budgets::usage_row::UsageRow;
-use crate::store::db::{self, Connection, Row, Scope};
+use crate::store::db::{Connection, Row, Scope};
 use crate::store::{Result, Store, StoreError};
 use serde_json::Value;
 
@@ -62,24 +62,23 @@ pub enum ForkMoney {
     },
 }
 
-pub(in crate::store) const INSERT_FORK: &str = "
+const INSERT_FORK: &str = "
     INSERT INTO forks (id, run_id, persona_id, at_turn, change_json, state, record_json, created_at)
     VALUES ($1, $2, $3, $4, $5, 'running', $6, $7)";
-pub(in crate::store) const WRITE_FORK: &str = "
+const WRITE_FORK: &str = "
     UPDATE forks SET record_json = $2, state = $3, finished_at = $4 WHERE id = $1 AND state = 'running'
     RETURNING rowid, run_id, persona_id, (SELECT thread_id FROM runs WHERE runs.id = forks.run_id) AS thread_id";
-pub(in crate::store) const FORK_RECORD: &str = "SELECT record_json FROM forks WHERE id = $1";
-pub(in crate::store) const RUN_OF_FORK: &str = "SELECT run_id FROM forks WHERE id = $1";
-pub(in crate::store) const FORKS_LIKE: &str =
-    "SELECT id FROM forks WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
-pub(in crate::store) const FORKS_ENDING: &str = "SELECT id FROM forks WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
-pub(in crate::store) const BUDGET_OF_RUN: &str = "SELECT budget_micros FROM runs WHERE id = $1";
-pub(in crate::store) const FORKS: &str = "
+const FORK_RECORD: &str = "SELECT record_json FROM forks WHERE id = $1";
+const RUN_OF_FORK: &str = "SELECT run_id FROM forks WHERE id = $1";
+const FORKS_LIKE: &str = "SELECT id FROM forks WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+const FORKS_ENDING: &str = "SELECT id FROM forks WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
+const BUDGET_OF_RUN: &str = "SELECT budget_micros FROM runs WHERE id = $1";
+const FORKS: &str = "
     SELECT id, run_id, persona_id, at_turn, change_json, state, created_at, finished_at FROM forks
     ORDER BY id DESC LIMIT $1";
 /// Before the budget_accounts are settled, because the day on which they were opened is unknown
 /// afterwards.
-pub(in crate::store) const FORK_ENV: &str = "
+const FORK_ENV: &str = "
     INSERT INTO usage_ledger (run_id, turn_index, attempt, model, persona_id, provider, state, input_tokens,
       cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_micros, cost_source,
       price_version, held_micros, day, created_at, fork_id)
@@ -94,22 +93,21 @@ impl Store {
     /// Stores a fork at its begin.
     pub async fn begin_fork(&self, fork: NewFork) -> Result<()> {
         let now = self.clock().now().to_string();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let insert = db::query(INSERT_FORK)
-                    .bind(&fork.id)
-                    .bind(fork.run.as_str());
-                let insert = insert
-                    .bind(fork.persona.as_str())
-                    .bind(fork.at_turn)
-                    .bind(&fork.change_json);
-                insert
-                    .bind(&fork.record_json)
-                    .bind(&now)
-                    .execute(conn)
-                    .await?;
-                Ok(())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            conn.exec(
+                INSERT_FORK,
+                (
+                    &fork.id,
+                    &fork.run,
+                    &fork.persona,
+                    fork.at_turn,
+                    &fork.change_json,
+                    &fork.record_json,
+                    &now,
+                ),
+            )
+            .await?;
+            Ok(())
         })
         .await
     }
@@ -126,42 +124,36 @@ impl Store {
         money: Vec<ForkMoney>,
     ) -> Result<()> {
         let (id, now) = (id.to_owned(), self.clock().now().to_string());
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let ended = (state != "running").then(|| now.clone());
-                let write = db::query(WRITE_FORK)
-                    .bind(&id)
-                    .bind(&record_json)
-                    .bind(state)
-                    .bind(ended);
-                let Some(row) = write.fetch_optional(&mut *conn).await? else {
-                    let (state, hint) = ("ended".to_owned(), "a fork goes on once");
-                    return Err(StoreError::WrongState {
-                        kind: "fork",
-                        id,
-                        state,
-                        hint,
-                    });
-                };
-                let books = Books {
-                    id: &id,
-                    row,
-                    now: &now,
-                };
-                for step in &money {
-                    books.book(conn, step).await?;
-                }
-                Ok(())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            let ended = (state != "running").then(|| now.clone());
+            let Some(row) = conn
+                .maybe_row(WRITE_FORK, (&id, &record_json, state, ended))
+                .await?
+            else {
+                let (state, hint) = ("ended".to_owned(), "a fork goes on once");
+                return Err(StoreError::WrongState {
+                    kind: "fork",
+                    id,
+                    state,
+                    hint,
+                });
+            };
+            let books = Books {
+                id: &id,
+                row,
+                now: &now,
+            };
+            for step in &money {
+                books.book(conn, step).await?;
+            }
+            Ok(())
         })
         .await
     }
 
     /// Returns the micro-dollars that a run's responsibility allows it.
     pub async fn budget_of_run(&self, run: &RunId) -> Result<Option<i64>> {
-        let budget = db::query_scalar(BUDGET_OF_RUN)
-            .bind(run.as_str())
-            .fetch_optional(self.readers());
+        let budget = self.maybe(BUDGET_OF_RUN, run);
         Ok(budget.await?.flatten())
     }
 
@@ -169,10 +161,7 @@ impl Store {
     ///
     /// Errors: [`StoreError::WrongState`] when it was pruned.
     pub async fn fork_record(&self, id: &str) -> Result<String> {
-        let record = db::query_scalar(FORK_RECORD)
-            .bind(id)
-            .fetch_optional(self.readers())
-            .await?;
+        let record = self.maybe(FORK_RECORD, id).await?;
         match record {
             None => Err(StoreError::Missing {
                 kind: "fork",
@@ -193,10 +182,7 @@ impl Store {
 
     /// Returns the run of a fork. Errors: [`StoreError::Missing`].
     pub async fn run_of_fork(&self, id: &str) -> Result<RunId> {
-        let run: Option<String> = db::query_scalar(RUN_OF_FORK)
-            .bind(id)
-            .fetch_optional(self.readers())
-            .await?;
+        let run: Option<String> = self.maybe(RUN_OF_FORK, id).await?;
         run.map(RunId::new).ok_or_else(|| StoreError::Missing {
             kind: "fork",
             id: id.to_owned(),
@@ -212,10 +198,7 @@ impl Store {
 
     /// Returns the last forks, newest first.
     pub async fn forks(&self, limit: u32) -> Result<Vec<StoredFork>> {
-        let rows = db::query(FORKS)
-            .bind(limit)
-            .fetch_all(self.readers())
-            .await?;
+        let rows = self.rows(FORKS, limit).await?;
         let fork = |row: &Row| {
             Ok(StoredFork {
                 id: row.get("id"),
@@ -242,7 +225,7 @@ struct Books<'a> {
 
 impl Books<'_> {
     async fn book(&self, conn: &mut Connection, step: &ForkMoney) -> Result<()> {
-        let run = RunId::new(self.row.get::<String>("run_id"));
+        let run: String = self.row.get("run_id");
         match step {
             ForkMoney::Begin {
                 reservation: None, ..
@@ -252,10 +235,10 @@ impl Books<'_> {
                 attempt,
                 reservation: Some(reservation),
             } => {
-                let call = (&run, *turn_index, self.number(*attempt));
                 // Nobody else writes, so that what is left can be granted at once.
-                engine_grants::grant(conn, run.as_str(), reservation).await?;
-                money::reserve(conn, call, reservation).await
+                engine_grants::grant(conn, &run, reservation).await?;
+                let attempt = self.number(*attempt);
+                money::reserve(conn, &run, *turn_index, attempt, reservation).await
             }
             ForkMoney::Finish {
                 turn_index,
@@ -263,14 +246,23 @@ impl Books<'_> {
                 provider,
                 lines,
             } => {
-                let call = (&run, *turn_index, self.number(*attempt));
+                let attempt = self.number(*attempt);
                 let rows = lines
                     .iter()
                     .map(|line| UsageRow::from(line.usage).ledger_line(line))
                     .collect();
-                self.ledger(conn, call, (provider, "answered"), &Value::Array(rows))
-                    .await?;
-                money::finish(conn, call, lines, self.now).await
+                let rows = Value::Array(rows);
+                self.ledger(
+                    conn,
+                    &run,
+                    *turn_index,
+                    attempt,
+                    provider,
+                    "answered",
+                    &rows,
+                )
+                .await?;
+                money::finish(conn, &run, *turn_index, attempt, lines, self.now).await
             }
             ForkMoney::Lose {
                 turn_index,
@@ -279,13 +271,14 @@ impl Books<'_> {
                 model,
                 billing,
             } => {
-                let call = (&run, *turn_index, self.number(*attempt));
+                let attempt = self.number(*attempt);
                 if *billing == Billing::Unknown {
                     let zero = serde_json::json!([{ "model": model, "input": 0, "cache_read": 0, "cache_write": 0,
                         "output": 0, "reasoning": 0, "estimated": 0, "cost": null, "source": "unknown" }]);
-                    self.ledger(conn, call, (provider, "lost"), &zero).await?;
+                    self.ledger(conn, &run, *turn_index, attempt, provider, "lost", &zero)
+                        .await?;
                 }
-                money::lose(conn, (run.as_str(), call.1, call.2), *billing, self.now).await
+                money::lose(conn, &run, *turn_index, attempt, *billing, self.now).await
             }
         }
     }
@@ -300,22 +293,17 @@ impl Books<'_> {
     async fn ledger(
         &self,
         conn: &mut Connection,
-        (run, turn_index, attempt): (&RunId, u32, u32),
-        (provider, state): (&str, &str),
+        run: &str,
+        turn_index: u32,
+        attempt: u32,
+        provider: &str,
+        state: &str,
         lines: &Value,
     ) -> Result<()> {
-        let insert = db::query(FORK_ENV)
-            .bind(run.as_str())
-            .bind(turn_index)
-            .bind(attempt);
-        let insert = insert
-            .bind(lines.to_string())
-            .bind(self.row.get::<String>("persona_id"));
-        let insert = insert
-            .bind(provider.to_owned())
-            .bind(state.to_owned())
-            .bind(self.now.to_owned());
-        insert.bind(self.id.to_owned()).execute(conn).await?;
+        let persona: String = self.row.get("persona_id");
+        let end = (provider, state, self.now, self.id);
+        conn.exec(FORK_ENV, (run, turn_index, attempt, lines, persona, end))
+            .await?;
         Ok(())
     }
 }

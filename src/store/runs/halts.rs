@@ -7,19 +7,17 @@
 //! Absent on purpose: stopping what is at work (`runs::worker`).
 
 use crate::domain::{PersonaId, Timestamp};
-use crate::store::db::{self, Row, Scope};
+use crate::store::db::Scope;
 use crate::store::mail::audit_log::audit;
-use crate::store::sql::timestamp;
 use crate::store::{Result, Store};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub(in crate::store) const HALTS: &str =
-    "SELECT persona_id, reason, halted_at FROM halts ORDER BY persona_id";
+pub const HALTS: &str = "SELECT persona_id, reason, halted_at FROM halts ORDER BY persona_id";
 /// The first reason stays: a second halt must not hide it.
-pub(in crate::store) const HALT: &str = "
+pub const HALT: &str = "
     INSERT INTO halts (persona_id, reason, halted_at) VALUES ($1, $2, $3) ON CONFLICT (persona_id) DO NOTHING";
-pub(in crate::store) const LIFT_HALT: &str = "DELETE FROM halts WHERE persona_id = $1";
+pub const LIFT_HALT: &str = "DELETE FROM halts WHERE persona_id = $1";
 
 /// A halt in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -41,8 +39,7 @@ impl PersonaHalt {
 impl Store {
     /// Returns the halts in force, the one of every persona first.
     pub async fn halts(&self) -> Result<Vec<PersonaHalt>> {
-        let rows = db::query(HALTS).fetch_all(self.readers()).await?;
-        rows.iter().map(halt).collect()
+        self.all(HALTS, ()).await
     }
 
     /// Halts a persona, or all; returns `false` when that halt is in force already. From its commit on, nothing is
@@ -50,17 +47,14 @@ impl Store {
     pub async fn halt(&self, persona: Option<&PersonaId>, reason: &str) -> Result<bool> {
         let (persona, reason) = (persona.cloned(), reason.to_owned());
         let now = self.clock().now();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let key = persona.as_ref().map_or("", PersonaId::as_str);
-                let insert = db::query(HALT).bind(key).bind(reason);
-                let insert = insert.bind(now.to_string()).execute(&mut *conn).await?;
-                let is_new = insert.rows_affected() > 0;
-                if is_new {
-                    audit(conn, persona.as_ref(), ("halt", key), "halt:operator", now).await?;
-                }
-                Ok(is_new)
-            })
+        transact!(self, Scope::Engine, |conn| {
+            let key = persona.as_ref().map_or("", PersonaId::as_str);
+            let insert = conn.exec(HALT, (key, reason, now)).await?;
+            let is_new = insert > 0;
+            if is_new {
+                audit(conn, persona.as_ref(), ("halt", key), "halt:operator", now).await?;
+            }
+            Ok(is_new)
         })
         .await
     }
@@ -69,36 +63,33 @@ impl Store {
     /// one persona's is lifted, nor the other way round.
     pub async fn lift_halt(&self, persona: Option<&PersonaId>) -> Result<bool> {
         let (persona, now) = (persona.cloned(), self.clock().now());
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let key = persona.as_ref().map_or("", PersonaId::as_str);
-                let lifted = db::query(LIFT_HALT).bind(key).execute(&mut *conn).await?;
-                let was_halted = lifted.rows_affected() > 0;
-                if was_halted {
-                    audit(
-                        conn,
-                        persona.as_ref(),
-                        ("halt", key),
-                        "resume:operator",
-                        now,
-                    )
-                    .await?;
-                }
-                Ok(was_halted)
-            })
+        transact!(self, Scope::Engine, |conn| {
+            let key = persona.as_ref().map_or("", PersonaId::as_str);
+            let lifted = conn.exec(LIFT_HALT, key).await?;
+            let was_halted = lifted > 0;
+            if was_halted {
+                audit(
+                    conn,
+                    persona.as_ref(),
+                    ("halt", key),
+                    "resume:operator",
+                    now,
+                )
+                .await?;
+            }
+            Ok(was_halted)
         })
         .await
     }
 }
 
-fn halt(row: &Row) -> Result<PersonaHalt> {
-    let persona: &str = row.try_get("persona_id")?;
-    Ok(PersonaHalt {
-        persona: match persona {
+from_row!(|row| PersonaHalt {
+    persona: {
+        match row.try_get("persona_id")? {
             "" => None,
-            _ => Some(crate::store::sql::persona_id(row)?),
-        },
-        reason: row.try_get("reason")?,
-        halted_at: timestamp(row, "halted_at")?,
-    })
-}
+            _ => Some(row.try_get("persona_id")?),
+        }
+    },
+    reason,
+    halted_at
+});

@@ -9,14 +9,14 @@
 //! the next crash gets a longer probation.
 
 use crate::store::Result;
-use crate::store::db::{self, Connection, Sql};
+use crate::store::db::{Connection, Sql};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Crashes in a row at the same step that make a run a poison run; the index `runs_poison` has the
 /// same number.
-pub(in crate::store) const POISON_CRASHES_MIN: i64 = 2;
+pub const POISON_CRASHES_MIN: i64 = 2;
 /// Longest time that other runs wait until a poison run can be alone, and again until its probation
 /// is over; doubled for each further crash, at most [`DOUBLINGS_MAX`] times.
 const PROBATION: Duration = Duration::from_secs(15);
@@ -24,7 +24,7 @@ const DOUBLINGS_MAX: i64 = 4;
 /// Multiple of the probation that an engine must have lived without the poison run.
 const WAITS: u32 = 4;
 
-pub(in crate::store) const POISON_RUNS: Sql = Sql::pair(
+const POISON_RUNS: Sql = Sql::pair(
     "
     SELECT
       EXISTS (SELECT 1 FROM runs WHERE crashes >= 2 AND state IN ('queued', 'running')) AS some,
@@ -46,13 +46,13 @@ pub(in crate::store) const POISON_RUNS: Sql = Sql::pair(
           (SELECT count(*) FROM run_turns t WHERE t.run_id = r.id AND t.state = 'answered')
             + (SELECT count(*) FROM thread_tool_events e WHERE e.run_id = r.id AND e.tool_call_id ~ '^c[0-9]')) AS on_probation",
 );
-pub(in crate::store) const END_PROBATION: &str = "
+const END_PROBATION: &str = "
     UPDATE runs SET alone = 0 WHERE state = 'running' AND epoch = $1 AND alone = 1";
 
 /// State of one engine's poison runs. In memory: the next engine begins anew, because the wait
 /// counts within its own life.
 #[derive(Clone)]
-pub(in crate::store) struct PoisonRuns(Arc<Memory>);
+pub struct PoisonRuns(Arc<Memory>);
 
 struct Memory {
     /// `true`: there may be poison runs; without any, a claim costs nothing more.
@@ -71,7 +71,7 @@ struct Times {
 }
 
 /// Kind of run that may be claimed now.
-pub(in crate::store) enum ClaimTurn {
+pub enum ClaimTurn {
     /// Every run that is no poison run.
     Healthy,
     Nobody,
@@ -83,7 +83,7 @@ pub(in crate::store) enum ClaimTurn {
 }
 
 /// Selection and number of runs that a claim may take.
-pub(in crate::store) struct Allowed {
+pub struct Allowed {
     pub runs_max: usize,
     pub crashes_min: i64,
     pub crashes_max: i64,
@@ -126,18 +126,14 @@ impl PoisonRuns {
             return Ok(ClaimTurn::Healthy);
         }
         let crashes_max = self.times().crashes_max(now);
-        let row = db::query(POISON_RUNS)
-            .bind(epoch)
-            .bind(crashes_max)
-            .fetch_one(&mut *conn)
-            .await?;
+        let row = conn.row(POISON_RUNS, (epoch, crashes_max)).await?;
         let (some, due): (bool, Option<i64>) = (row.get("some"), row.get("due"));
         self.0.some.store(some, Ordering::Relaxed);
         if row.get("on_probation") {
             if now < self.times().probation_until {
                 return Ok(ClaimTurn::Nobody);
             }
-            db::query(END_PROBATION).bind(epoch).execute(conn).await?;
+            conn.exec(END_PROBATION, epoch).await?;
             self.times().wait_anew(now);
             return Ok(ClaimTurn::Healthy);
         }

@@ -3,8 +3,6 @@
 //! wait for each other's commits.
 
 use crate::domain::Timestamp;
-use crate::store::db::{self, Row};
-use crate::store::sql::optional_timestamp;
 use crate::store::{Result, Store};
 
 /// Statistics of a provider from the calls of runs; cancelled calls do not count.
@@ -24,16 +22,14 @@ pub struct ProviderCalls {
     pub last_failure_message: Option<String>,
 }
 
-pub(in crate::store) const PROVIDER_CALLS: &str =
-    "SELECT * FROM provider_calls ORDER BY provider, part";
+const PROVIDER_CALLS: &str = "SELECT * FROM provider_calls ORDER BY provider, part";
 
 impl Store {
     /// Returns every provider that was ever called, by name.
     pub async fn provider_calls(&self) -> Result<Vec<ProviderCalls>> {
-        let rows = db::query(PROVIDER_CALLS).fetch_all(self.readers()).await?;
+        let parts: Vec<ProviderCalls> = self.all(PROVIDER_CALLS, ()).await?;
         let mut providers: Vec<ProviderCalls> = Vec::new();
-        for row in &rows {
-            let part = provider_calls(row)?;
+        for part in parts {
             match providers.last_mut() {
                 Some(sum) if sum.provider == part.provider => sum.add(part),
                 _ => providers.push(part),
@@ -61,16 +57,14 @@ impl ProviderCalls {
     }
 }
 
-fn provider_calls(row: &Row) -> Result<ProviderCalls> {
-    Ok(ProviderCalls {
-        provider: row.get("provider"),
-        calls: row.get("calls"),
-        failures: row.get("failures"),
-        last_success_at: optional_timestamp(row, "last_success_at")?,
-        last_model: row.get("last_model"),
-        last_latency_ms: row.get("last_latency_ms"),
-        last_failure_at: optional_timestamp(row, "last_failure_at")?,
-        last_failure_class: row.get("last_failure_class"),
-        last_failure_message: row.get("last_failure_message"),
-    })
-}
+from_row!(ProviderCalls {
+    provider,
+    calls,
+    failures,
+    last_success_at,
+    last_model,
+    last_latency_ms,
+    last_failure_at,
+    last_failure_class,
+    last_failure_message
+});

@@ -6,13 +6,13 @@ use crate::domain::{
     Timestamp, Trigger,
 };
 use crate::store::budgets::money;
-use crate::store::db::{self, Connection, Row, Scope, Sql};
+use crate::store::db::{Connection, Row, Scope, Sql};
 use crate::store::journal::step::INTERRUPTED;
 use crate::store::journal::steps::close_open_calls;
 use crate::store::notices::events;
 use crate::store::runs::fence::fenced;
 use crate::store::schedules::run_options::letter_options_json;
-use crate::store::sql::{persona_id, to_i64, to_ms};
+use crate::store::sql::{from_json, to_i64, to_ms};
 use crate::store::{Result, Store, StoreError};
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ pub struct RunFailure {
     pub worked: Duration,
 }
 
-pub(in crate::store) const INSERT_RUN: &str = "
+const INSERT_RUN: &str = "
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at,
       budget_micros, attempts_max, run_options_json, output_schema)
     VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9, $10, $11)";
@@ -95,7 +95,7 @@ pub(in crate::store) const INSERT_RUN: &str = "
 /// bare column of the row that `RETURNING` returns. A parked run has an error
 /// class; only a person's retry clears it (`run_control.rs`). PostgreSQL would look for the runs of
 /// each persona in every row there is; it has `LATERAL` for it, and SQLite has not.
-pub(in crate::store) const CLAIM_RUNS: Sql = Sql::pair(
+const CLAIM_RUNS: Sql = Sql::pair(
     "
     UPDATE runs SET state = 'running', epoch = $1, attempt = attempt + 1, next_attempt_at = NULL,
       started_at = coalesce(started_at, $2), state_at = $2, alone = $7
@@ -179,32 +179,32 @@ pub(in crate::store) const CLAIM_RUNS: Sql = Sql::pair(
        WHERE b.thread_id = runs.thread_id) AS thread_budget",
 );
 /// Recomputes `behind`, on which [`CLAIM_RUNS`] depends, at every start.
-pub(in crate::store) const LINE_UP: &str = "
+pub const LINE_UP: &str = "
     UPDATE runs SET behind = CASE WHEN trigger <> 'summary' AND EXISTS (SELECT 1 FROM runs o
       WHERE o.thread_id = runs.thread_id AND o.seq < runs.seq AND o.trigger <> 'summary' AND o.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')) THEN 1 ELSE 0 END
     WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')";
 /// The first condition is the one of the index `runs_open`, which SQLite uses only when it is
 /// repeated.
-pub(in crate::store) const OPEN_RUNS: &str = "
+const OPEN_RUNS: &str = "
     SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
       AND (state IN ('queued', 'running') OR (state = 'waiting_retry' AND next_attempt_at <= $1))";
 /// Scans no more of the index of open runs than asked for.
-pub(in crate::store) const OPEN_RUNS_UP_TO: &str = "
+const OPEN_RUNS_UP_TO: &str = "
     SELECT count(*) FROM (SELECT 1 FROM runs
       WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') LIMIT $1) AS open";
-pub(in crate::store) const PARK_RUN: &str = "
+const PARK_RUN: &str = "
     UPDATE runs SET state = 'waiting_retry', next_attempt_at = $3, error_class = $4, error_message = $5, worked_ms = $6,
       crashes = 0, state_at = $7
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
-pub(in crate::store) const FAIL_RUN: &str = "
+const FAIL_RUN: &str = "
     UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7,
       worked_ms = $8
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
-pub(in crate::store) const REQUEUE_RUN: &str = "
+const REQUEUE_RUN: &str = "
     UPDATE runs SET state = 'queued', attempt = attempt - 1, worked_ms = $3, crashes = min(crashes, 1), crashed_at = -1,
       state_at = $4
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
-pub(in crate::store) const RUNNING_RUN: &str = "
+const RUNNING_RUN: &str = "
     SELECT id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, state, worked_ms,
       context_report_json IS NOT NULL AS has_journal, epoch = $2 AND state = 'running' AS is_worked_on, 0 AS is_retried,
       0 AS is_overtaken,
@@ -213,11 +213,11 @@ pub(in crate::store) const RUNNING_RUN: &str = "
         || json_quote(day_micros_max) || ',' || json_quote(day_tokens_max) || ']' FROM thread_budgets b
        WHERE b.thread_id = runs.thread_id) AS thread_budget
     FROM runs WHERE id = $1";
-pub(in crate::store) const CANCEL_REQUESTED: &str = "
+const CANCEL_REQUESTED: &str = "
     SELECT id FROM runs WHERE state = 'running' AND cancel_requested_at IS NOT NULL";
 
 /// Queues a run inside the caller's transaction.
-pub(in crate::store) async fn insert(
+pub async fn insert(
     conn: &mut Connection,
     run: &NewRun,
     persona: &PersonaId,
@@ -225,31 +225,31 @@ pub(in crate::store) async fn insert(
     message: &MessageId,
     now: Timestamp,
 ) -> Result<()> {
-    let insert = db::query(INSERT_RUN)
-        .bind(run.id.as_str())
-        .bind(persona.as_str())
-        .bind(thread.as_str());
-    let insert = insert
-        .bind(run.trigger.as_str())
-        .bind(message.as_str())
-        .bind(&run.profile);
     let (options, schema) = run.options_columns();
-    insert
-        .bind(now.to_string())
-        .bind(run.budget_micros)
-        .bind(run.attempts_max)
-        .bind(options)
-        .bind(schema)
-        .execute(conn)
-        .await?;
+    conn.exec(
+        INSERT_RUN,
+        (
+            &run.id,
+            persona,
+            thread,
+            &run.trigger,
+            message,
+            &run.profile,
+            now,
+            run.budget_micros,
+            run.attempts_max,
+            options,
+            schema,
+        ),
+    )
+    .await?;
     Ok(())
 }
 
 impl Store {
     /// Counts the runs that have not ended, up to `most`.
     pub async fn open_runs_up_to(&self, most: usize) -> Result<usize> {
-        let count = db::query_scalar(OPEN_RUNS_UP_TO).bind(to_i64(most));
-        let count: i64 = count.fetch_one(self.readers()).await?;
+        let count: i64 = self.one(OPEN_RUNS_UP_TO, to_i64(most)).await?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
@@ -275,30 +275,32 @@ impl Store {
         let (epoch, now) = (self.epoch(), self.clock().now().to_string());
         let (poison_runs, monotonic) = (self.poison_runs().clone(), self.clock().monotonic());
         // It counts what runs, of every persona.
-        self.write(Scope::Claims, move |conn| {
-            Box::pin(async move {
-                let turn = poison_runs.turn(conn, epoch, monotonic).await?;
-                let Some(allowed) = turn.allows(limit) else {
-                    return Ok(Vec::new());
-                };
-                let claim = db::query(CLAIM_RUNS)
-                    .bind(epoch)
-                    .bind(now)
-                    .bind(to_i64(allowed.runs_max));
-                let claim = claim.bind(to_i64(per_persona_max));
-                let claim = claim.bind(to_i64(per_persona_max.min(CLAIM_CANDIDATES)));
-                let claim = claim
-                    .bind(allowed.crashes_min)
-                    .bind(allowed.alone)
-                    .bind(allowed.crashes_max);
-                let claim = claim.bind(except);
-                let mut rows = claim.fetch_all(conn).await?;
-                if rows.is_empty() && allowed.crashes_min > 0 {
-                    poison_runs.nobody_came(monotonic);
-                }
-                rows.sort_by_key(|row| row.get::<i64>("seq"));
-                rows.iter().map(claimed).collect()
-            })
+        transact!(self, Scope::Claims, |conn| {
+            let turn = poison_runs.turn(conn, epoch, monotonic).await?;
+            let Some(allowed) = turn.allows(limit) else {
+                return Ok(Vec::new());
+            };
+            let mut rows = conn
+                .rows(
+                    CLAIM_RUNS,
+                    (
+                        epoch,
+                        now,
+                        to_i64(allowed.runs_max),
+                        to_i64(per_persona_max),
+                        to_i64(per_persona_max.min(CLAIM_CANDIDATES)),
+                        allowed.crashes_min,
+                        allowed.alone,
+                        allowed.crashes_max,
+                        except,
+                    ),
+                )
+                .await?;
+            if rows.is_empty() && allowed.crashes_min > 0 {
+                poison_runs.nobody_came(monotonic);
+            }
+            rows.sort_by_key(|row| row.get::<i64>("seq"));
+            rows.iter().map(Row::to).collect()
         })
         .await
     }
@@ -306,10 +308,7 @@ impl Store {
     /// Counts the runs that are running or due.
     pub async fn count_open_runs(&self) -> Result<u64> {
         let now = self.clock().now().to_string();
-        let count: i64 = db::query_scalar(OPEN_RUNS)
-            .bind(now)
-            .fetch_one(self.readers())
-            .await?;
+        let count: i64 = self.one(OPEN_RUNS, now).await?;
         Ok(count.unsigned_abs())
     }
 
@@ -318,44 +317,42 @@ impl Store {
     pub async fn fail_run(&self, run: &RunId, failure: RunFailure) -> Result<()> {
         let (epoch, clock, id) = (self.epoch(), self.clock().clone(), run.as_str().to_owned());
         let now = clock.now().to_string();
-        self.write(Scope::of_run(run), move |conn| {
-            Box::pin(async move {
-                let (class, worked) = (failure.class.as_str(), to_ms(failure.worked));
-                let changed = match failure.retry_at {
-                    Some(at) => {
-                        let park = db::query(PARK_RUN)
-                            .bind(&id)
-                            .bind(epoch)
-                            .bind(at.to_string());
-                        park.bind(class)
-                            .bind(&failure.message)
-                            .bind(worked)
-                            .bind(&now)
-                            .execute(&mut *conn)
-                            .await?
-                    }
-                    None => {
-                        let (state, stop) = match failure.class {
-                            ErrorClass::Cancelled => (RunState::Cancelled, StopReason::Cancelled),
-                            _ => (RunState::Failed, StopReason::Failed),
-                        };
-                        let fail = db::query(FAIL_RUN)
-                            .bind(&id)
-                            .bind(epoch)
-                            .bind(state.as_str());
-                        let fail = fail
-                            .bind(stop.as_str())
-                            .bind(class)
-                            .bind(&failure.message)
-                            .bind(&now);
-                        fail.bind(worked).execute(&mut *conn).await?
-                    }
-                };
-                fenced(changed.rows_affected(), &id)?;
-                money::leave(conn, &id, &now).await?;
-                close_open_calls(conn, &id, INTERRUPTED, clock.as_ref()).await?;
-                events::run_failed(conn, &id, clock.as_ref()).await
-            })
+        transact!(self, Scope::of_run(run), |conn| {
+            let (class, worked) = (failure.class.as_str(), to_ms(failure.worked));
+            let changed = match failure.retry_at {
+                Some(at) => {
+                    conn.exec(
+                        PARK_RUN,
+                        (&id, epoch, at, class, &failure.message, worked, &now),
+                    )
+                    .await?
+                }
+                None => {
+                    let (state, stop) = match failure.class {
+                        ErrorClass::Cancelled => (RunState::Cancelled, StopReason::Cancelled),
+                        _ => (RunState::Failed, StopReason::Failed),
+                    };
+
+                    conn.exec(
+                        FAIL_RUN,
+                        (
+                            &id,
+                            epoch,
+                            &state,
+                            &stop,
+                            class,
+                            &failure.message,
+                            &now,
+                            worked,
+                        ),
+                    )
+                    .await?
+                }
+            };
+            fenced(changed, &id)?;
+            money::leave(conn, &id, &now).await?;
+            close_open_calls(conn, &id, INTERRUPTED, clock.as_ref()).await?;
+            events::run_failed(conn, &id, clock.as_ref()).await
         })
         .await
     }
@@ -364,20 +361,16 @@ impl Store {
     /// attempts.
     pub async fn requeue_run(&self, run: &RunId, worked: Duration) -> Result<()> {
         let (epoch, clock, id) = (self.epoch(), self.clock().clone(), run.as_str().to_owned());
-        self.write(Scope::of_run(run), move |conn| {
-            Box::pin(async move {
-                let requeue = db::query(REQUEUE_RUN)
-                    .bind(&id)
-                    .bind(epoch)
-                    .bind(to_ms(worked));
-                let now = clock.now().to_string();
-                let changed = requeue.bind(&now).execute(&mut *conn).await?;
-                fenced(changed.rows_affected(), &id)?;
-                money::leave(conn, &id, &now).await?;
-                close_open_calls(conn, &id, INTERRUPTED, clock.as_ref())
-                    .await
-                    .map(|_closed| ())
-            })
+        transact!(self, Scope::of_run(run), |conn| {
+            let now = clock.now().to_string();
+            let changed = conn
+                .exec(REQUEUE_RUN, (&id, epoch, to_ms(worked), &now))
+                .await?;
+            fenced(changed, &id)?;
+            money::leave(conn, &id, &now).await?;
+            close_open_calls(conn, &id, INTERRUPTED, clock.as_ref())
+                .await
+                .map(|_closed| ())
         })
         .await
     }
@@ -388,12 +381,11 @@ impl Store {
     /// Errors: [`StoreError::Missing`]; [`StoreError::WrongState`] when no engine works on it, or
     /// one that is gone.
     pub async fn running_run(&self, id: &RunId) -> Result<ClaimedRun> {
-        let find = db::query(RUNNING_RUN).bind(id.as_str()).bind(self.epoch());
-        let row = find.fetch_optional(self.readers()).await?;
+        let row = self.maybe_row(RUNNING_RUN, (id, self.epoch())).await?;
         let id = id.to_string();
         match row {
             None => Err(StoreError::Missing { kind: "run", id }),
-            Some(row) if row.get("is_worked_on") => claimed(&row),
+            Some(row) if row.get("is_worked_on") => row.to(),
             Some(row) => Err(StoreError::WrongState {
                 kind: "run",
                 id,
@@ -405,38 +397,31 @@ impl Store {
 
     /// Returns the running runs whose cancellation was requested, by this or another process.
     pub async fn cancel_requests(&self) -> Result<Vec<RunId>> {
-        let ids: Vec<String> = db::query_scalar(CANCEL_REQUESTED)
-            .fetch_all(self.readers())
-            .await?;
+        let ids: Vec<String> = self.all(CANCEL_REQUESTED, ()).await?;
         Ok(ids.into_iter().map(RunId::new).collect())
     }
 }
 
-fn claimed(row: &Row) -> Result<ClaimedRun> {
-    let unreadable = |what| move || StoreError::Unreadable { what };
-    let allowed = row
-        .get::<Option<&str>>("thread_budget")
-        .map(serde_json::from_str)
-        .transpose();
-    let allowed = allowed.map_err(|_| StoreError::Unreadable {
-        what: "budget of a thread",
-    })?;
-    Ok(ClaimedRun {
-        is_retried: row.get("is_retried"),
-        is_overtaken: row.get("is_overtaken"),
-        budget_micros: row.get("budget_micros"),
-        attempts_max: row.get("attempts_max"),
-        thread_budget: allowed.map_or_else(ThreadBudget::default, money::thread_budget),
-        id: RunId::new(row.get::<String>("id")),
-        persona: persona_id(row)?,
-        thread: ThreadId::new(row.get::<String>("thread_id")),
-        trigger: Trigger::parse(row.get("trigger")).ok_or_else(unreadable("run trigger"))?,
-        trigger_message: MessageId::new(row.get::<String>("trigger_message_id")),
-        profile: row.get("profile"),
-        attempt: u32::try_from(row.get::<i64>("attempt")).unwrap_or(u32::MAX),
-        has_journal: row.get("has_journal"),
-        worked: Duration::from_millis(row.get::<i64>("worked_ms").unsigned_abs()),
-        created_at: Timestamp::parse(row.get("created_at"))
-            .ok_or_else(unreadable("time of a run"))?,
-    })
-}
+from_row!(|row| ClaimedRun {
+    is_retried,
+    is_overtaken,
+    budget_micros,
+    attempts_max,
+    thread_budget: {
+        let allowed: Option<&str> = row.get("thread_budget");
+        let allowed = allowed.map(|json| from_json(json, "budget of a thread"));
+        allowed
+            .transpose()?
+            .map_or_else(ThreadBudget::default, money::thread_budget)
+    },
+    id,
+    persona: "persona_id",
+    thread: "thread_id",
+    trigger,
+    trigger_message: "trigger_message_id",
+    profile,
+    attempt,
+    has_journal,
+    worked: "worked_ms",
+    created_at
+});

@@ -4,7 +4,7 @@
 use crate::clock::Clock;
 use crate::domain::{ErrorClass, MessageId, PersonaId, RunId, ThreadId, Timestamp, Trigger};
 use crate::store::approvals::sweep::end_open;
-use crate::store::db::{self, Connection, Scope};
+use crate::store::db::{Connection, Scope};
 use crate::store::mail::audit_log::audit;
 use crate::store::runs::queue::{self as runs, NewRun};
 use crate::store::sql::persona_id;
@@ -19,27 +19,27 @@ pub enum Cancellation {
     Requested,
 }
 
-pub(in crate::store) const RUN_STATE: &str = "SELECT state, persona_id FROM runs WHERE id = $1";
-pub(in crate::store) const CANCEL_WAITING_RUN: &str = "
+const RUN_STATE: &str = "SELECT state, persona_id FROM runs WHERE id = $1";
+const CANCEL_WAITING_RUN: &str = "
     UPDATE runs SET state = 'cancelled', stop_reason = 'cancelled', error_class = 'cancelled',
       error_message = 'cancelled by the operator', cancel_requested_at = $2, finished_at = $2, next_attempt_at = NULL
     WHERE id = $1 AND state IN ('queued', 'waiting_retry', 'waiting_approval')";
-pub(in crate::store) const REQUEST_CANCEL: &str = "
+const REQUEST_CANCEL: &str = "
     UPDATE runs SET cancel_requested_at = coalesce(cancel_requested_at, $2) WHERE id = $1 AND state = 'running'";
 /// The attempts stay: a run that has a journal resumes from it, with all its worked time. Crashes
 /// are counted anew.
-pub(in crate::store) const RETRY_RUN: &str = "
+const RETRY_RUN: &str = "
     UPDATE runs SET state = 'queued', stop_reason = NULL, error_class = NULL, error_message = NULL,
       cancel_requested_at = NULL, finished_at = NULL, next_attempt_at = NULL, worked_ms = 0,
       crashes = 0, state_at = $2
     WHERE id = $1 AND state IN ('failed', 'cancelled', 'waiting_retry')";
 /// As [`RETRY_RUN`], for a run that may have been retried meanwhile.
-pub(in crate::store) const RETRY_FAILED_RUN: &str = "
+const RETRY_FAILED_RUN: &str = "
     UPDATE runs SET state = 'queued', stop_reason = NULL, error_class = NULL, error_message = NULL,
       cancel_requested_at = NULL, finished_at = NULL, next_attempt_at = NULL, worked_ms = 0,
       crashes = 0, state_at = $2
     WHERE id = $1 AND state = 'failed'";
-pub(in crate::store) const FAILED_RUNS: &str = "
+const FAILED_RUNS: &str = "
     SELECT id FROM runs WHERE state = 'failed' AND ($1 IS NULL OR error_class = $1)
       AND ($2 IS NULL OR persona_id = $2) AND ($3 IS NULL OR finished_at >= $3) ORDER BY seq LIMIT $4";
 
@@ -55,14 +55,13 @@ pub struct FailedRuns {
 /// Most runs of one call; further calls find more.
 const FAILED_MAX: i64 = 10_000;
 
-pub(in crate::store) const FILED_MESSAGE: &str = "
+const FILED_MESSAGE: &str = "
     SELECT persona_id, thread_id, direction, disposition,
       (SELECT id FROM runs WHERE trigger_message_id = m.id AND trigger <> 'summary' ORDER BY seq DESC LIMIT 1) AS run
     FROM messages m WHERE id = $1";
-pub(in crate::store) const ANSWERED_AFTER_ALL: &str =
-    "UPDATE messages SET disposition = 'run' WHERE id = $1";
+const ANSWERED_AFTER_ALL: &str = "UPDATE messages SET disposition = 'run' WHERE id = $1";
 /// The letter of a retried run is no longer held by a rule.
-pub(in crate::store) const RETRIED_AFTER_ALL: &str = "
+const RETRIED_AFTER_ALL: &str = "
     UPDATE messages SET disposition = 'run' WHERE direction = 'inbound'
       AND id = (SELECT trigger_message_id FROM runs WHERE id = $1)";
 
@@ -82,61 +81,53 @@ impl Store {
             attempts_max: None,
             options: None,
         };
-        self.write(Scope::of_message(&message), move |conn| {
-            Box::pin(async move {
-                let row = db::query(FILED_MESSAGE)
-                    .bind(message.as_str())
-                    .fetch_optional(&mut *conn)
-                    .await?;
-                let missing = || StoreError::Missing {
+        transact!(self, Scope::of_message(&message), |conn| {
+            let row = conn.maybe_row(FILED_MESSAGE, &message).await?;
+            let missing = || StoreError::Missing {
+                kind: "message",
+                id: message.to_string(),
+            };
+            let row = row.ok_or_else(missing)?;
+            let wrong = |state, hint| {
+                Err(StoreError::WrongState {
                     kind: "message",
                     id: message.to_string(),
-                };
-                let row = row.ok_or_else(missing)?;
-                let wrong = |state, hint| {
-                    Err(StoreError::WrongState {
-                        kind: "message",
-                        id: message.to_string(),
-                        state,
-                        hint,
-                    })
-                };
-                if row.get::<&str>("direction") != "inbound" {
-                    return wrong(row.get("direction"), "only letters can be answered");
-                }
-                if let Some(run) = row.get::<Option<String>>("run") {
-                    let hint = "`attache runs retry` queues a run that has ended once more";
-                    return wrong(format!("the letter of run {run}"), hint);
-                }
-                let persona = persona_id(&row)?;
-                let thread = ThreadId::new(row.get::<String>("thread_id"));
-                runs::insert(conn, &run, &persona, &thread, &message, now).await?;
-                db::query(ANSWERED_AFTER_ALL)
-                    .bind(message.as_str())
-                    .execute(&mut *conn)
-                    .await?;
-                audit(
-                    conn,
-                    Some(&persona),
-                    ("message", message.as_str()),
-                    "answer:operator",
-                    now,
-                )
-                .await?;
-                Ok(run.id)
-            })
+                    state,
+                    hint,
+                })
+            };
+            if row.get::<&str>("direction") != "inbound" {
+                return wrong(row.get("direction"), "only letters can be answered");
+            }
+            if let Some(run) = row.get::<Option<String>>("run") {
+                let hint = "`attache runs retry` queues a run that has ended once more";
+                return wrong(format!("the letter of run {run}"), hint);
+            }
+            let persona = persona_id(&row)?;
+            let thread = ThreadId::new(row.get::<String>("thread_id"));
+            runs::insert(conn, &run, &persona, &thread, &message, now).await?;
+            conn.exec(ANSWERED_AFTER_ALL, &message).await?;
+            audit(
+                conn,
+                Some(&persona),
+                ("message", message.as_str()),
+                "answer:operator",
+                now,
+            )
+            .await?;
+            Ok(run.id)
         })
         .await
     }
 
     /// Returns the failed runs that match, oldest first; at most ten thousand.
     pub async fn failed_runs(&self, which: &FailedRuns) -> Result<Vec<RunId>> {
-        let find = db::query_scalar(FAILED_RUNS).bind(which.class.map(ErrorClass::as_str));
-        let find = find.bind(which.persona.as_ref().map(PersonaId::as_str));
-        let find = find
-            .bind(which.since.map(|at| at.to_string()))
-            .bind(FAILED_MAX);
-        let ids: Vec<String> = find.fetch_all(self.readers()).await?;
+        let ids: Vec<String> = self
+            .all(
+                FAILED_RUNS,
+                (which.class, &which.persona, which.since, FAILED_MAX),
+            )
+            .await?;
         Ok(ids.into_iter().map(RunId::new).collect())
     }
 
@@ -144,20 +135,15 @@ impl Store {
     /// Returns the number of queued runs.
     pub async fn retry_runs(&self, runs: Vec<RunId>) -> Result<usize> {
         let now = self.clock().now();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let mut queued = 0;
-                for run in &runs {
-                    let change = db::query(RETRY_FAILED_RUN)
-                        .bind(run.as_str())
-                        .bind(now.to_string());
-                    if change.execute(&mut *conn).await?.rows_affected() > 0 {
-                        note(conn, run, "retry:operator", now).await?;
-                        queued += 1;
-                    }
+        transact!(self, Scope::Engine, |conn| {
+            let mut queued = 0;
+            for run in &runs {
+                if conn.exec(RETRY_FAILED_RUN, (&run, now)).await? > 0 {
+                    note(conn, run, "retry:operator", now).await?;
+                    queued += 1;
                 }
-                Ok(queued)
-            })
+            }
+            Ok(queued)
         })
         .await
     }
@@ -167,13 +153,11 @@ impl Store {
     /// Errors: [`StoreError::Missing`]; [`StoreError::WrongState`] when it has ended.
     pub async fn request_cancel(&self, run: &RunId) -> Result<Cancellation> {
         let (run, clock) = (run.clone(), self.clock().clone());
-        self.write(Scope::of_run(&run), move |conn| {
-            Box::pin(async move {
-                if let Some(done) = cancel(conn, &run, "cancel:operator", clock.as_ref()).await? {
-                    return Ok(done);
-                }
-                Err(refused(conn, &run, "only runs that have not ended can be cancelled").await?)
-            })
+        transact!(self, Scope::of_run(&run), |conn| {
+            if let Some(done) = cancel(conn, &run, "cancel:operator", clock.as_ref()).await? {
+                return Ok(done);
+            }
+            Err(refused(conn, &run, "only runs that have not ended can be cancelled").await?)
         })
         .await
     }
@@ -183,24 +167,22 @@ impl Store {
     /// Errors: [`StoreError::Missing`], [`StoreError::WrongState`].
     pub async fn retry_run(&self, run: &RunId) -> Result<()> {
         let (run, now) = (run.clone(), self.clock().now());
-        self.write(Scope::of_run(&run), move |conn| {
-            Box::pin(async move {
-                let change = db::query(RETRY_RUN).bind(run.as_str()).bind(now.to_string());
-                let change = change.execute(&mut *conn).await?;
-                if change.rows_affected() == 0 {
-                    let hint = "only failed and cancelled runs, and runs waiting for a retry, can be retried";
-                    return Err(refused(conn, &run, hint).await?);
-                }
-                db::query(RETRIED_AFTER_ALL).bind(run.as_str()).execute(&mut *conn).await?;
-                note(conn, &run, "retry:operator", now).await
-            })
+        transact!(self, Scope::of_run(&run), |conn| {
+            let change = conn.exec(RETRY_RUN, (&run, now)).await?;
+            if change == 0 {
+                let hint =
+                    "only failed and cancelled runs, and runs waiting for a retry, can be retried";
+                return Err(refused(conn, &run, hint).await?);
+            }
+            conn.exec(RETRIED_AFTER_ALL, &run).await?;
+            note(conn, &run, "retry:operator", now).await
         })
         .await
     }
 }
 
 /// Cancels a run inside the caller's transaction; `decision` is noted in the audit log. `None`: it has ended.
-pub(in crate::store) async fn cancel(
+pub async fn cancel(
     conn: &mut Connection,
     run: &RunId,
     decision: &str,
@@ -211,8 +193,7 @@ pub(in crate::store) async fn cancel(
         (CANCEL_WAITING_RUN, Cancellation::Done),
         (REQUEST_CANCEL, Cancellation::Requested),
     ] {
-        let change = db::query(sql).bind(run.as_str()).bind(now.to_string());
-        if change.execute(&mut *conn).await?.rows_affected() > 0 {
+        if conn.exec(sql, (run, now)).await? > 0 {
             end_open(conn, run.as_str(), "cancelled", clock).await?;
             note(conn, run, decision, now).await?;
             return Ok(Some(outcome));
@@ -222,10 +203,7 @@ pub(in crate::store) async fn cancel(
 }
 
 async fn note(conn: &mut Connection, run: &RunId, decision: &str, now: Timestamp) -> Result<()> {
-    let row = db::query(RUN_STATE)
-        .bind(run.as_str())
-        .fetch_one(&mut *conn)
-        .await?;
+    let row = conn.row(RUN_STATE, run).await?;
     audit(
         conn,
         Some(&persona_id(&row)?),
@@ -238,10 +216,7 @@ async fn note(conn: &mut Connection, run: &RunId, decision: &str, now: Timestamp
 
 /// Returns the error for a change that touched no row.
 async fn refused(conn: &mut Connection, run: &RunId, hint: &'static str) -> Result<StoreError> {
-    let row = db::query(RUN_STATE)
-        .bind(run.as_str())
-        .fetch_optional(conn)
-        .await?;
+    let row = conn.maybe_row(RUN_STATE, run).await?;
     let id = run.to_string();
     Ok(match row {
         None => StoreError::Missing { kind: "run", id },

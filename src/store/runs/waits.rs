@@ -10,7 +10,7 @@ use crate::store::sql::to_ms;
 use crate::store::{Result, Store};
 
 /// Such a wait is no failure: the attempt does not count.
-pub(in crate::store) const PARK_UNSPENT: &str = "
+const PARK_UNSPENT: &str = "
     UPDATE runs SET state = 'waiting_retry', attempt = max(attempt - 1, 0), next_attempt_at = $3,
       error_class = $4, error_message = $5, worked_ms = $6, state_at = $7
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
@@ -26,26 +26,27 @@ impl Store {
         notice: Option<NewNotice>,
     ) -> Result<()> {
         let (epoch, id, now) = (self.epoch(), run.as_str().to_owned(), self.clock().now());
-        self.write(Scope::of_run(run), move |conn| {
-            Box::pin(async move {
-                let park = db::query(PARK_UNSPENT)
-                    .bind(&id)
-                    .bind(epoch)
-                    .bind(wait.retry_at.map(|at| at.to_string()))
-                    .bind(wait.class.as_str());
-                let parked = park
-                    .bind(&wait.message)
-                    .bind(to_ms(wait.worked))
-                    .bind(now.to_string())
-                    .execute(&mut *conn)
-                    .await?;
-                fenced(parked.rows_affected(), &id)?;
-                leave(conn, &id, &now.to_string()).await?;
-                if let Some(notice) = &notice {
-                    emit(conn, notice, now).await?;
-                }
-                Ok(())
-            })
+        transact!(self, Scope::of_run(run), |conn| {
+            let parked = conn
+                .exec(
+                    PARK_UNSPENT,
+                    (
+                        &id,
+                        epoch,
+                        wait.retry_at,
+                        &wait.class,
+                        &wait.message,
+                        to_ms(wait.worked),
+                        now,
+                    ),
+                )
+                .await?;
+            fenced(parked, &id)?;
+            leave(conn, &id, &now.to_string()).await?;
+            if let Some(notice) = &notice {
+                emit(conn, notice, now).await?;
+            }
+            Ok(())
         })
         .await
     }
@@ -54,7 +55,7 @@ impl Store {
     pub async fn wake_waits(&self) -> Result<()> {
         self.write(Scope::Engine, |conn| {
             Box::pin(async move {
-                db::query(WAKE_WAITING).execute(conn).await?;
+                db::query(WAKE_WAITING).exec(conn).await?;
                 Ok(())
             })
         })

@@ -62,14 +62,14 @@ pub struct UsableFile {
     pub cursor_at: Option<Timestamp>,
 }
 
-pub(in crate::store) const INSERT_RESPONSIBILITY: &str = "
+const INSERT_RESPONSIBILITY: &str = "
     INSERT INTO responsibilities (id, persona_id, file, name, schedule, timezone, enabled, prompt, prompt_sha256,
       next_slot_at, error, cursor_at, updated_at, budget_micros, output_schema, slot_options_json, run_options_json, fire_at,
       is_done, mark)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $20, $12, $13, $14, $15, $16, $17, $18, $19) ON CONFLICT DO NOTHING";
 /// Recipients that replace the earlier ones must not see the earlier answers: their replies would
 /// come into its thread.
-pub(in crate::store) const UPDATE_RESPONSIBILITY: &str = "
+const UPDATE_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET
       own_thread_id = CASE
         WHEN (run_options_json ->> '$.deliver_to') IS NOT DISTINCT FROM ($15 ->> '$.deliver_to')
@@ -80,24 +80,20 @@ pub(in crate::store) const UPDATE_RESPONSIBILITY: &str = "
       output_schema = $13, slot_options_json = $14, run_options_json = $15, fire_at = $16, is_done = $17, mark = $18,
       revision = revision + 1, cursor_at = $19, updated_at = $20
     WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id, paused_at IS NOT NULL AS is_paused";
-pub(in crate::store) const SPOIL_RESPONSIBILITY: &str = "
+const SPOIL_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET error = $5, mark = NULL, next_slot_at = NULL, fire_at = NULL, removed_at = NULL,
       revision = revision + 1, cursor_at = $6, updated_at = $6
     WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id, paused_at IS NOT NULL AS is_paused";
-pub(in crate::store) const REMOVE_RESPONSIBILITY: &str = "
+const REMOVE_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET removed_at = $5, mark = NULL, next_slot_at = NULL, fire_at = NULL, error = NULL,
       revision = revision + 1, cursor_at = $5, updated_at = $5
     WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id, paused_at IS NOT NULL AS is_paused";
-pub(in crate::store) const INHERIT_PAUSE: &str = "
+const INHERIT_PAUSE: &str = "
     UPDATE responsibilities SET (paused_at, paused_by, failures) =
       (SELECT f.paused_at, f.paused_by, f.failures FROM responsibilities f WHERE f.id = $3)
     WHERE persona_id = $1 AND file = $2";
 
-pub(in crate::store) async fn apply(
-    conn: &mut Connection,
-    change: &FileChange,
-    clock: &dyn Clock,
-) -> Result<bool> {
+pub async fn apply(conn: &mut Connection, change: &FileChange, clock: &dyn Clock) -> Result<bool> {
     let Some(seen) = change.seen else {
         return insert_responsibility(conn, change, clock).await;
     };
@@ -106,34 +102,30 @@ pub(in crate::store) async fn apply(
         FileState::Unusable { .. } => SPOIL_RESPONSIBILITY,
         FileState::Removed => REMOVE_RESPONSIBILITY,
     };
-    let update = db::query(sql)
-        .bind(change.persona.as_str())
-        .bind(&change.file);
-    let update = update.bind(seen.revision).bind(seen.cursor_at.to_string());
+    let update =
+        db::query(sql).bind((&change.persona, &change.file, seen.revision, seen.cursor_at));
     let update = match &change.to {
-        FileState::InForce(schedule) => update
-            .bind(&schedule.name)
-            .bind(&schedule.schedule)
-            .bind(&schedule.timezone)
-            .bind(schedule.enabled)
-            .bind(&schedule.prompt)
-            .bind(&schedule.prompt_sha256)
-            .bind(schedule.next.at.map(|at| at.to_string()))
-            .bind(schedule.budget_micros)
-            .bind(&schedule.output_schema)
-            .bind(slot_options_json(&schedule.slot_options))
-            .bind(run_options_json(&schedule.run_options))
-            .bind(schedule.next.fire_at.map(|at| at.to_string()))
-            .bind(schedule.next.is_done)
-            .bind(&change.mark)
-            .bind(schedule.cursor_at.unwrap_or(change.now).to_string()),
+        FileState::InForce(schedule) => update.bind((
+            &schedule.name,
+            &schedule.schedule,
+            &schedule.timezone,
+            schedule.enabled,
+            &schedule.prompt,
+            &schedule.prompt_sha256,
+            schedule.next.at,
+            schedule.budget_micros,
+            &schedule.output_schema,
+            slot_options_json(&schedule.slot_options),
+            run_options_json(&schedule.run_options),
+            schedule.next.fire_at,
+            schedule.next.is_done,
+            &change.mark,
+            schedule.cursor_at.unwrap_or(change.now),
+        )),
         FileState::Unusable { error } => update.bind(error),
         FileState::Removed => update,
     };
-    let changed = update
-        .bind(change.now.to_string())
-        .fetch_optional(&mut *conn)
-        .await?;
+    let changed = update.bind(change.now).maybe_row(&mut *conn).await?;
     let Some(changed) = changed else {
         return Ok(false);
     };
@@ -163,7 +155,7 @@ pub(in crate::store) async fn apply(
 }
 
 /// Emits that a responsibility that a persona proposed waits for its owner.
-pub(in crate::store) async fn note_proposal(
+async fn note_proposal(
     conn: &mut Connection,
     change: &FileChange,
     id: &str,
@@ -181,7 +173,7 @@ pub(in crate::store) async fn note_proposal(
     }
 }
 
-pub(in crate::store) async fn insert_responsibility(
+async fn insert_responsibility(
     conn: &mut Connection,
     change: &FileChange,
     clock: &dyn Clock,
@@ -194,37 +186,28 @@ pub(in crate::store) async fn insert_responsibility(
     let text =
         |of: fn(&UsableFile) -> &String| schedule.map_or("", |schedule| of(schedule).as_str());
     // A file that was never usable has its path for a name.
-    let insert = db::query(INSERT_RESPONSIBILITY)
-        .bind(change.new_id.as_str())
-        .bind(change.persona.as_str());
-    let insert = insert
-        .bind(&change.file)
-        .bind(schedule.map_or(change.file.as_str(), |schedule| &schedule.name));
-    let insert = insert
-        .bind(text(|schedule| &schedule.schedule))
-        .bind(text(|schedule| &schedule.timezone));
-    let insert = insert
-        .bind(schedule.is_some_and(|schedule| schedule.enabled))
-        .bind(text(|schedule| &schedule.prompt));
-    let insert = insert.bind(text(|schedule| &schedule.prompt_sha256));
-    let insert = insert.bind(
-        schedule
-            .and_then(|schedule| schedule.next.at)
-            .map(|at| at.to_string()),
-    );
-    let insert = insert.bind(error).bind(change.now.to_string());
-    let insert = insert.bind(schedule.and_then(|schedule| schedule.budget_micros));
-    let insert = insert.bind(schedule.and_then(|schedule| schedule.output_schema.as_ref()));
+    let insert = db::query(INSERT_RESPONSIBILITY).bind((
+        &change.new_id,
+        &change.persona,
+        &change.file,
+        schedule.map_or(change.file.as_str(), |schedule| &schedule.name),
+        text(|schedule| &schedule.schedule),
+        text(|schedule| &schedule.timezone),
+        schedule.is_some_and(|schedule| schedule.enabled),
+        text(|schedule| &schedule.prompt),
+        text(|schedule| &schedule.prompt_sha256),
+        schedule.and_then(|schedule| schedule.next.at),
+        error,
+        change.now,
+        schedule.and_then(|schedule| schedule.budget_micros),
+        schedule.and_then(|schedule| schedule.output_schema.as_ref()),
+    ));
     let options = |of: fn(&UsableFile) -> String| schedule.map_or("{}".to_owned(), of);
     let insert = insert.bind(options(|schedule| {
         slot_options_json(&schedule.slot_options)
     }));
     let insert = insert.bind(options(|schedule| run_options_json(&schedule.run_options)));
-    let insert = insert.bind(
-        schedule
-            .and_then(|schedule| schedule.next.fire_at)
-            .map(|at| at.to_string()),
-    );
+    let insert = insert.bind(schedule.and_then(|schedule| schedule.next.fire_at));
     let insert = insert.bind(schedule.is_some_and(|schedule| schedule.next.is_done));
     let insert = insert.bind(change.mark.as_ref().filter(|_| schedule.is_some()));
     let insert = insert.bind(
@@ -233,7 +216,7 @@ pub(in crate::store) async fn insert_responsibility(
             .unwrap_or(change.now)
             .to_string(),
     );
-    let done = insert.execute(&mut *conn).await?.rows_affected() > 0;
+    let done = insert.exec(&mut *conn).await? > 0;
     if done {
         note_proposal(conn, change, change.new_id.as_str(), clock).await?;
     }
@@ -250,23 +233,17 @@ impl Store {
     /// version has changed, and it was left alone.
     pub async fn sync_responsibilities(&self, changes: Vec<FileChange>) -> Result<Vec<bool>> {
         let clock = self.clock().clone();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let mut done = Vec::with_capacity(changes.len());
-                for change in &changes {
-                    let is_done = apply(conn, change, clock.as_ref()).await?;
-                    if let Some(former) = change.renamed_from.as_ref().filter(|_| is_done) {
-                        let inherit = db::query(INHERIT_PAUSE).bind(change.persona.as_str());
-                        inherit
-                            .bind(&change.file)
-                            .bind(former.as_str())
-                            .execute(&mut *conn)
-                            .await?;
-                    }
-                    done.push(is_done);
+        transact!(self, Scope::Engine, |conn| {
+            let mut done = Vec::with_capacity(changes.len());
+            for change in &changes {
+                let is_done = apply(conn, change, clock.as_ref()).await?;
+                if let Some(former) = change.renamed_from.as_ref().filter(|_| is_done) {
+                    conn.exec(INHERIT_PAUSE, (&change.persona, &change.file, &former))
+                        .await?;
                 }
-                Ok(done)
-            })
+                done.push(is_done);
+            }
+            Ok(done)
         })
         .await
     }

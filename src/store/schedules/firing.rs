@@ -5,7 +5,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{CatchUp, Overlap, ResponsibilityId, RunId, SlotOptions, Timestamp};
-use crate::store::db::{self, Connection, Scope, Sql};
+use crate::store::db::{Connection, Scope, Sql};
 use crate::store::schedules::responsibility::{MissedSlots, merged};
 use crate::store::schedules::slot::{
     DueSlot, FAILURES_MAX, Fired, Firing, ScheduledPrompt, SlotWork,
@@ -19,14 +19,14 @@ use crate::store::{Result, Store, StoreError};
 
 /// `$8`: for a responsibility that is paused. Nothing fires between the last allowed failure and
 /// the pause.
-pub(in crate::store) const MOVE_CURSOR: &str = "
+const MOVE_CURSOR: &str = "
     UPDATE responsibilities SET cursor_at = $4, next_slot_at = $5, fire_at = $6, is_done = $7
     WHERE id = $1 AND revision = $2 AND cursor_at = $3
       AND enabled = 1 AND removed_at IS NULL AND error IS NULL
       AND CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END = $8 AND ($8 = 1 OR failures < $9)";
 /// Rows that hold up a slot: open runs of the responsibility, in any of its threads, but not those
 /// of letters there; late slots that wait, and other slots that wait.
-pub(in crate::store) const BEFORE_IT: Sql = Sql::pair(
+const BEFORE_IT: Sql = Sql::pair(
     "
     SELECT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_open_by_thread CROSS JOIN responsibility_slots s
         WHERE s.run_id = r.id AND r.thread_id IN (d.thread_id, d.own_thread_id) AND +s.responsibility_id = d.id
@@ -53,15 +53,14 @@ impl Store {
     /// Fires one responsibility: slot rows, message, run, cursor and next slot, all or nothing.
     pub async fn fire_slot(&self, firing: Firing) -> Result<Fired> {
         let clock = self.clock().clone();
-        self.write(
+        transact!(
+            self,
             Scope::of_responsibility(&firing.responsibility),
-            move |conn| {
-                Box::pin(async move {
-                    let fired = fire(conn, firing, clock.as_ref()).await?;
-                    crate::crash::crash_point!("SC2");
-                    Ok(fired)
-                })
-            },
+            |conn| {
+                let fired = fire(conn, firing, clock.as_ref()).await?;
+                crate::crash::crash_point!("SC2");
+                Ok(fired)
+            }
         )
         .await
     }
@@ -77,31 +76,29 @@ impl Store {
         now: Timestamp,
     ) -> Result<RunId> {
         let id = id.clone();
-        self.write(Scope::of_responsibility(&id), move |conn| {
-            Box::pin(async move {
-                let run = prompt.message.run.id.clone();
-                let slot = SlotRow {
-                    kind: "manual",
-                    ..SlotRow::fired(&prompt)
-                };
-                if !insert_slot(conn, &id, now, &slot, now).await? {
-                    return Err(StoreError::WrongState {
-                        kind: "responsibility",
-                        id: id.as_str().to_owned(),
-                        state: "being started by hand at this very moment".to_owned(),
-                        hint: "look at its history, then try again",
-                    });
-                }
-                match place_of(conn, &id, &prompt.run_options.deliver_to).await? {
-                    Stands::Nowhere(thread) => Err(StoreError::Missing {
-                        kind: "thread",
-                        id: thread.to_string(),
-                    }),
-                    Stands::In(place) => start_run(conn, &id, prompt.message, place, now)
-                        .await
-                        .map(|()| run),
-                }
-            })
+        transact!(self, Scope::of_responsibility(&id), |conn| {
+            let run = prompt.message.run.id.clone();
+            let slot = SlotRow {
+                kind: "manual",
+                ..SlotRow::fired(&prompt)
+            };
+            if !insert_slot(conn, &id, now, &slot, now).await? {
+                return Err(StoreError::WrongState {
+                    kind: "responsibility",
+                    id: id.as_str().to_owned(),
+                    state: "being started by hand at this very moment".to_owned(),
+                    hint: "look at its history, then try again",
+                });
+            }
+            match place_of(conn, &id, &prompt.run_options.deliver_to).await? {
+                Stands::Nowhere(thread) => Err(StoreError::Missing {
+                    kind: "thread",
+                    id: thread.to_string(),
+                }),
+                Stands::In(place) => start_run(conn, &id, prompt.message, place, now)
+                    .await
+                    .map(|()| run),
+            }
         })
         .await
     }
@@ -143,31 +140,28 @@ async fn fire(conn: &mut Connection, firing: Firing, clock: &dyn Clock) -> Resul
 }
 
 /// Moves the cursor. `false`: the responsibility is not in the version that was read.
-pub(in crate::store) async fn move_cursor(
-    conn: &mut Connection,
-    firing: &Firing,
-    is_paused: bool,
-) -> Result<bool> {
-    let moved = db::query(MOVE_CURSOR)
-        .bind(firing.responsibility.as_str())
-        .bind(firing.seen.revision);
-    let moved = moved
-        .bind(firing.seen.cursor_at.to_string())
-        .bind(firing.cursor_at.to_string());
-    let moved = moved.bind(firing.next.at.map(|at| at.to_string()));
-    let moved = moved
-        .bind(firing.next.fire_at.map(|at| at.to_string()))
-        .bind(firing.next.is_done);
-    let moved = moved
-        .bind(is_paused)
-        .bind(FAILURES_MAX)
-        .execute(conn)
+pub async fn move_cursor(conn: &mut Connection, firing: &Firing, is_paused: bool) -> Result<bool> {
+    let moved = conn
+        .exec(
+            MOVE_CURSOR,
+            (
+                &firing.responsibility,
+                firing.seen.revision,
+                firing.seen.cursor_at,
+                firing.cursor_at,
+                firing.next.at,
+                firing.next.fire_at,
+                firing.next.is_done,
+                is_paused,
+                FAILURES_MAX,
+            ),
+        )
         .await?;
-    Ok(moved.rows_affected() > 0)
+    Ok(moved > 0)
 }
 
 /// Result of starting a slot.
-pub(in crate::store) enum SlotStart {
+pub enum SlotStart {
     Did(Fired),
     /// The slot can never begin: it is to be missed, with a note.
     Cannot(MissedSlots),
@@ -191,10 +185,7 @@ async fn fire_in_time(
     options: &SlotOptions,
     now: Timestamp,
 ) -> Result<SlotStart> {
-    let before = db::query(BEFORE_IT)
-        .bind(id.as_str())
-        .fetch_one(&mut *conn)
-        .await?;
+    let before = conn.row(BEFORE_IT, id).await?;
     let (is_open, is_buffered): (bool, bool) = (before.get("is_open"), before.get("is_buffered"));
     let has_late = before.get::<i64>("late") > 0;
     let overdue_at = Some(slot.fire_at.plus(options.grace));

@@ -14,14 +14,14 @@
 //!
 //! Not here: due times and cron expressions (`scheduler`), the files themselves.
 
-pub(in crate::store) mod responsibility;
-pub(in crate::store) mod run_options;
-pub(in crate::store) mod responsibilities;
-pub(in crate::store) mod file_changes;
-pub(in crate::store) mod slot;
-pub(in crate::store) mod slot_rows;
-pub(in crate::store) mod firing;
-pub(in crate::store) mod waiting;
-pub(in crate::store) mod pauses;
-pub(in crate::store) mod slot_events;
-pub(in crate::store) mod slots;
+pub mod responsibility;
+pub mod run_options;
+pub mod responsibilities;
+pub mod file_changes;
+pub mod slot;
+pub mod slot_rows;
+pub mod firing;
+pub mod waiting;
+pub mod pauses;
+pub mod slot_events;
+pub mod slots;

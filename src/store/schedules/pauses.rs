@@ -16,22 +16,22 @@ use crate::store::{Result, Store};
 /// Most responsibilities that are paused in one pass; the others are found by the next.
 const FAILING_MAX: i64 = 256;
 
-pub(in crate::store) const PAUSE: &str = "
+const PAUSE: &str = "
     UPDATE responsibilities SET paused_at = $2, paused_by = $3
     WHERE id = $1 AND paused_at IS NULL AND removed_at IS NULL AND failures >= $4";
 /// The first condition is the one of the index `responsibilities_failing`.
-pub(in crate::store) const FAILING: &str = "
+const FAILING: &str = "
     SELECT id FROM responsibilities
     WHERE failures > 0 AND failures >= $1 AND paused_at IS NULL AND removed_at IS NULL LIMIT $2";
-pub(in crate::store) const RESUME: &str = "
+const RESUME: &str = "
     UPDATE responsibilities SET paused_at = NULL, paused_by = NULL, failures = 0, next_slot_at = $4, fire_at = $5,
       is_done = $6, revision = revision + 1, cursor_at = $7, updated_at = $7
     WHERE id = $1 AND revision = $2 AND cursor_at = $3 AND paused_at IS NOT NULL";
 /// The newest scheduled slot.
-pub(in crate::store) const NEWEST_SLOT: &str = "
+const NEWEST_SLOT: &str = "
     SELECT slot_at, state FROM responsibility_slots WHERE responsibility_id = $1 AND kind = 'scheduled'
     ORDER BY slot_at DESC LIMIT 1";
-pub(in crate::store) const GROW_PAUSED: &str = "
+const GROW_PAUSED: &str = "
     UPDATE responsibility_slots SET missed_count = missed_count + $3, missed_until = $4
     WHERE responsibility_id = $1 AND slot_at = $2 AND kind = 'scheduled'";
 
@@ -45,22 +45,17 @@ impl Store {
         now: Timestamp,
     ) -> Result<bool> {
         let (id, clock) = (id.clone(), self.clock().clone());
-        self.write(Scope::of_responsibility(&id), move |conn| {
-            Box::pin(async move {
-                let paused = pause(conn, &id, by, now, clock.as_ref()).await?;
-                crate::crash::crash_point!("SC6", paused);
-                Ok(paused)
-            })
+        transact!(self, Scope::of_responsibility(&id), |conn| {
+            let paused = pause(conn, &id, by, now, clock.as_ref()).await?;
+            crate::crash::crash_point!("SC6", paused);
+            Ok(paused)
         })
         .await
     }
 
     /// Pauses responsibilities that failed [`FAILURES_MAX`] times in a row; returns their ids.
     pub async fn pause_failing(&self, now: Timestamp) -> Result<Vec<ResponsibilityId>> {
-        let failing = db::query_scalar(FAILING)
-            .bind(FAILURES_MAX)
-            .bind(FAILING_MAX);
-        let failing: Vec<String> = failing.fetch_all(self.readers()).await?;
+        let failing: Vec<String> = self.all(FAILING, (FAILURES_MAX, FAILING_MAX)).await?;
         let mut paused = Vec::new();
         for id in failing.into_iter().map(ResponsibilityId::new) {
             if self
@@ -85,29 +80,29 @@ impl Store {
         now: Timestamp,
     ) -> Result<bool> {
         let id = id.clone();
-        self.write(Scope::of_responsibility(&id), move |conn| {
-            Box::pin(async move {
-                let resume = db::query(RESUME).bind(id.as_str()).bind(seen.revision);
-                let resume = resume
-                    .bind(seen.cursor_at.to_string())
-                    .bind(next.at.map(|at| at.to_string()));
-                let resume = resume
-                    .bind(next.fire_at.map(|at| at.to_string()))
-                    .bind(next.is_done);
-                if resume
-                    .bind(now.to_string())
-                    .execute(&mut *conn)
-                    .await?
-                    .rows_affected()
-                    == 0
-                {
-                    return Ok(false);
-                }
-                if let Some(lapsed) = lapsed {
-                    count_paused(conn, &id, &lapsed, now).await?;
-                }
-                Ok(true)
-            })
+        transact!(self, Scope::of_responsibility(&id), |conn| {
+            if conn
+                .exec(
+                    RESUME,
+                    (
+                        &id,
+                        seen.revision,
+                        seen.cursor_at,
+                        next.at,
+                        next.fire_at,
+                        next.is_done,
+                        now,
+                    ),
+                )
+                .await?
+                == 0
+            {
+                return Ok(false);
+            }
+            if let Some(lapsed) = lapsed {
+                count_paused(conn, &id, &lapsed, now).await?;
+            }
+            Ok(true)
         })
         .await
     }
@@ -115,19 +110,18 @@ impl Store {
     /// Accounts for slots that came due while their responsibility is paused: only `missed` of the
     /// firing is used. `false`: its version has changed.
     pub async fn pass_paused(&self, firing: Firing) -> Result<bool> {
-        self.write(
+        transact!(
+            self,
             Scope::of_responsibility(&firing.responsibility),
-            move |conn| {
-                Box::pin(async move {
-                    if !move_cursor(conn, &firing, true).await? {
-                        return Ok(false);
-                    }
-                    if let Some(missed) = &firing.missed {
-                        count_paused(conn, &firing.responsibility, missed, firing.now).await?;
-                    }
-                    Ok(true)
-                })
-            },
+            |conn| {
+                if !move_cursor(conn, &firing, true).await? {
+                    return Ok(false);
+                }
+                if let Some(missed) = &firing.missed {
+                    count_paused(conn, &firing.responsibility, missed, firing.now).await?;
+                }
+                Ok(true)
+            }
         )
         .await
     }
@@ -145,17 +139,8 @@ async fn pause(
     } else {
         0
     };
-    let pause = db::query(PAUSE)
-        .bind(id.as_str())
-        .bind(now.to_string())
-        .bind(by.as_str());
-    if pause
-        .bind(failures_min)
-        .execute(&mut *conn)
-        .await?
-        .rows_affected()
-        == 0
-    {
+    let pause = db::query(PAUSE).bind((id, now, &by));
+    if pause.bind(failures_min).exec(&mut *conn).await? == 0 {
         return Ok(false);
     }
     end_waiting(conn, id, ("paused", now), None).await?;
@@ -173,10 +158,7 @@ async fn count_paused(
     passed: &MissedSlots,
     now: Timestamp,
 ) -> Result<()> {
-    let newest = db::query(NEWEST_SLOT)
-        .bind(id.as_str())
-        .fetch_optional(&mut *conn)
-        .await?;
+    let newest = conn.maybe_row(NEWEST_SLOT, id).await?;
     let growing = newest.filter(|row| row.get::<&str>("state") == "paused");
     let Some(growing) = growing else {
         let row = SlotRow {
@@ -186,12 +168,16 @@ async fn count_paused(
         insert_slot(conn, id, passed.first, &row, now).await?;
         return Ok(());
     };
-    let grow = db::query(GROW_PAUSED)
-        .bind(id.as_str())
-        .bind(growing.get::<String>("slot_at"));
-    let grow = grow
-        .bind(i64::try_from(passed.count).unwrap_or(i64::MAX))
-        .bind(passed.last.to_string());
-    grow.execute(conn).await?;
+
+    conn.exec(
+        GROW_PAUSED,
+        (
+            id,
+            growing.get::<String>("slot_at"),
+            i64::try_from(passed.count).unwrap_or(i64::MAX),
+            passed.last,
+        ),
+    )
+    .await?;
     Ok(())
 }

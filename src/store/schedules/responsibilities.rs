@@ -3,15 +3,13 @@
 //! `firing.rs`.
 
 use crate::domain::{ResponsibilityId, Timestamp};
-use crate::store::db::{self, Scope};
-use crate::store::schedules::responsibility::{
-    NextSlot, StoredResponsibility, Version, responsibility,
-};
+use crate::store::db::Scope;
+use crate::store::schedules::responsibility::{NextSlot, StoredResponsibility, Version};
 use crate::store::sql::to_i64;
 use crate::store::{Result, Store};
 use serde_json::{Value, json};
 
-pub(in crate::store) const RESPONSIBILITIES: &str = "
+const RESPONSIBILITIES: &str = "
     SELECT r.*, (SELECT max(s.slot_at) FROM responsibility_slots s WHERE s.responsibility_id = r.id
       AND s.kind = 'scheduled' AND s.state = 'fired') AS last_fired_at,
       (SELECT s.slot_at FROM responsibility_slots s JOIN runs u ON u.id = s.run_id
@@ -20,7 +18,7 @@ pub(in crate::store) const RESPONSIBILITIES: &str = "
     FROM responsibilities r ORDER BY r.persona_id, r.file";
 /// Due responsibilities after a position in the order. A NULL `fire_at`: the next slot was not
 /// searched for yet.
-pub(in crate::store) const DUE_RESPONSIBILITIES: &str = "
+const DUE_RESPONSIBILITIES: &str = "
     SELECT r.*, (SELECT max(s.slot_at) FROM responsibility_slots s WHERE s.responsibility_id = r.id
       AND s.kind = 'scheduled' AND s.state = 'fired') AS last_fired_at,
       (SELECT s.slot_at FROM responsibility_slots s JOIN runs u ON u.id = s.run_id
@@ -30,18 +28,15 @@ pub(in crate::store) const DUE_RESPONSIBILITIES: &str = "
     WHERE r.enabled = 1 AND r.removed_at IS NULL AND r.error IS NULL AND r.is_done = 0
       AND coalesce(r.fire_at, '') <= $1 AND (coalesce(r.fire_at, ''), r.id) > ($2, $3)
     ORDER BY coalesce(r.fire_at, ''), r.id LIMIT $4";
-pub(in crate::store) const SET_MARKS: &str = "
+const SET_MARKS: &str = "
     UPDATE responsibilities SET mark = m.value ->> 1 FROM jsonb_each($1) AS m
     WHERE responsibilities.id = m.value ->> 0";
-pub(in crate::store) const SET_NEXT_SLOT: &str = "
+pub const SET_NEXT_SLOT: &str = "
     UPDATE responsibilities SET next_slot_at = $4, fire_at = $5, is_done = $6 WHERE id = $1 AND revision = $2 AND cursor_at = $3";
 impl Store {
     /// Returns every responsibility, removed ones included, by persona and file.
     pub async fn responsibilities(&self) -> Result<Vec<StoredResponsibility>> {
-        let rows = db::query(RESPONSIBILITIES)
-            .fetch_all(self.readers())
-            .await?;
-        rows.iter().map(responsibility).collect()
+        self.all(RESPONSIBILITIES, ()).await
     }
 
     /// Returns up to `limit` active responsibilities that are due at `now`, the longest due first;
@@ -56,17 +51,17 @@ impl Store {
             .and_then(|row| row.next.fire_at)
             .map(|at| at.to_string())
             .unwrap_or_default();
-        let due = db::query(DUE_RESPONSIBILITIES)
-            .bind(now.to_string())
-            .bind(fire_at);
-        let due = due
-            .bind(after.map_or("", |row| row.id.as_str()))
-            .bind(to_i64(limit));
-        due.fetch_all(self.readers())
-            .await?
-            .iter()
-            .map(responsibility)
-            .collect()
+
+        self.all(
+            DUE_RESPONSIBILITIES,
+            (
+                now,
+                fire_at,
+                after.map_or("", |row| row.id.as_str()),
+                to_i64(limit),
+            ),
+        )
+        .await
     }
 
     /// Records the marks of files whose rows are up to date.
@@ -79,11 +74,9 @@ impl Store {
         }
         let marks =
             Value::from_iter(marks.iter().map(|(id, mark)| json!([id.as_str(), mark]))).to_string();
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                db::query(SET_MARKS).bind(marks).execute(conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Rows, |conn| {
+            conn.exec(SET_MARKS, marks).await?;
+            Ok(())
         })
         .await
     }
@@ -97,18 +90,20 @@ impl Store {
         next: NextSlot,
     ) -> Result<()> {
         let id = id.as_str().to_owned();
-        self.write(Scope::persona_of("responsibilities", &id), move |conn| {
-            Box::pin(async move {
-                let set = db::query(SET_NEXT_SLOT).bind(id).bind(seen.revision);
-                let set = set
-                    .bind(seen.cursor_at.to_string())
-                    .bind(next.at.map(|at| at.to_string()));
-                let set = set
-                    .bind(next.fire_at.map(|at| at.to_string()))
-                    .bind(next.is_done);
-                set.execute(conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::persona_of("responsibilities", &id), |conn| {
+            conn.exec(
+                SET_NEXT_SLOT,
+                (
+                    id,
+                    seen.revision,
+                    seen.cursor_at,
+                    next.at,
+                    next.fire_at,
+                    next.is_done,
+                ),
+            )
+            .await?;
+            Ok(())
         })
         .await
     }

@@ -6,7 +6,6 @@ use crate::domain::{
 };
 use crate::store::db::Row;
 use crate::store::schedules::run_options::{run_options, slot_options};
-use crate::store::sql::persona_id;
 use crate::store::{Result, StoreError};
 use chrono_tz::Tz;
 
@@ -97,62 +96,63 @@ pub struct NextSlot {
     pub is_done: bool,
 }
 
-pub(in crate::store) fn responsibility(row: &Row) -> Result<StoredResponsibility> {
-    Ok(StoredResponsibility {
-        id: ResponsibilityId::new(row.get::<String>("id")),
-        persona: persona_id(row)?,
-        file: row.get("file"),
-        name: row.get("name"),
-        schedule: row.get("schedule"),
-        timezone: row.get("timezone"),
-        enabled: row.get("enabled"),
-        prompt: row.get("prompt"),
-        budget_micros: row.get("budget_micros"),
-        output_schema: row.get("output_schema"),
-        version: Version {
+from_row!(|row| StoredResponsibility {
+    id,
+    persona: "persona_id",
+    file,
+    name,
+    schedule,
+    timezone,
+    enabled,
+    prompt,
+    budget_micros,
+    output_schema,
+    version: {
+        Version {
             revision: row.get("revision"),
             cursor_at: time(row, "cursor_at")?.ok_or(UNREADABLE_TIME)?,
-        },
-        slot_options: slot_options(row.get("slot_options_json"))?,
-        run_options: run_options(row.get("run_options_json"))?,
-        next: NextSlot {
+        }
+    },
+    slot_options: { slot_options(row.get("slot_options_json"))? },
+    run_options: { run_options(row.get("run_options_json"))? },
+    next: {
+        NextSlot {
             at: time(row, "next_slot_at")?,
             fire_at: time(row, "fire_at")?,
             is_done: row.get("is_done"),
-        },
-        paused: match (
+        }
+    },
+    paused: {
+        match (
             time(row, "paused_at")?,
             row.get::<Option<&str>>("paused_by")
                 .and_then(PausedBy::parse),
         ) {
             (Some(at), Some(by)) => Some(Paused { at, by }),
             _ => None,
-        },
-        failures: row.get("failures"),
-        thread: row.get::<Option<String>>("thread_id").map(ThreadId::new),
-        mark: row.get("mark"),
-        removed_at: time(row, "removed_at")?,
-        error: row.get("error"),
-        last_fired_at: time(row, "last_fired_at")?,
-        last_succeeded_at: time(row, "last_succeeded_at")?,
-    })
-}
+        }
+    },
+    failures,
+    thread: "thread_id",
+    mark,
+    removed_at: { time(row, "removed_at")? },
+    error,
+    last_fired_at: { time(row, "last_fired_at")? },
+    last_succeeded_at: { time(row, "last_succeeded_at")? }
+});
 
-pub(in crate::store) const UNREADABLE_TIME: StoreError = StoreError::Unreadable {
+pub const UNREADABLE_TIME: StoreError = StoreError::Unreadable {
     what: "time of a responsibility",
 };
 
-pub(in crate::store) fn time(row: &Row, column: &str) -> Result<Option<Timestamp>> {
+pub fn time(row: &Row, column: &str) -> Result<Option<Timestamp>> {
     let text: Option<&str> = row.get(column);
     text.map(|text| Timestamp::parse(text).ok_or(UNREADABLE_TIME))
         .transpose()
 }
 
 /// Merges two ranges of missed slots into one event.
-pub(in crate::store) fn merged(
-    one: Option<MissedSlots>,
-    other: Option<MissedSlots>,
-) -> Option<MissedSlots> {
+pub fn merged(one: Option<MissedSlots>, other: Option<MissedSlots>) -> Option<MissedSlots> {
     match (one, other) {
         (Some(one), Some(other)) => Some(MissedSlots {
             first: one.first.min(other.first),

@@ -5,7 +5,6 @@ use crate::domain::{
     Address, CatchUp, DeliverTo, Overlap, PlanMode, ReplyMode, RunId, RunOptions, RunSettings,
     SlotOptions, Temperature, ThreadId, Timestamp, Trigger, sha256_hex,
 };
-use crate::store::db;
 use crate::store::sql::timestamp;
 use crate::store::{PersonaStore, Result, StoreError};
 use serde_json::{Map, Value, json};
@@ -45,20 +44,17 @@ pub struct SlotOfRun {
     pub run_options: RunOptionsInForce,
 }
 
-pub(in crate::store) const SLOT_OF_RUN: &str = "
+const SLOT_OF_RUN: &str = "
     SELECT d.name, s.slot_at, s.kind, s.output_schema, s.run_options_json FROM responsibility_slots s
     JOIN responsibilities d ON d.id = s.responsibility_id WHERE s.run_id = $1 AND s.persona_id = $2";
 
-pub(in crate::store) const OPTIONS_OF_LETTER: &str = "
+const OPTIONS_OF_LETTER: &str = "
     SELECT profile, output_schema, run_options_json FROM runs WHERE id = $1 AND persona_id = $2";
 
 impl PersonaStore {
     /// Returns the slot of a run; `None`: no responsibility started it.
     pub async fn slot_of_run(&self, run: &RunId) -> Result<Option<SlotOfRun>> {
-        let slot = db::query(SLOT_OF_RUN)
-            .bind(run.as_str())
-            .bind(self.persona.as_str());
-        let Some(row) = slot.fetch_optional(self.store.readers()).await? else {
+        let Some(row) = self.maybe_row(SLOT_OF_RUN, (run, &self.persona)).await? else {
             return Ok(None);
         };
         let options: Option<String> = row.get("run_options_json");
@@ -96,10 +92,9 @@ impl PersonaStore {
     }
 
     async fn options_of_row(&self, run: &RunId) -> Result<RunOptionsInForce> {
-        let row = db::query(OPTIONS_OF_LETTER)
-            .bind(run.as_str())
-            .bind(self.persona.as_str());
-        let row = row.fetch_optional(self.store.readers()).await?;
+        let row = self
+            .maybe_row(OPTIONS_OF_LETTER, (run, &self.persona))
+            .await?;
         let Some(row) = row else {
             return Ok(RunOptionsInForce::default());
         };
@@ -121,7 +116,7 @@ impl PersonaStore {
 
 /// Formats the options as JSON: keys `catch_up`, `catch_up_window_ms`, `overlap`, `jitter_ms`,
 /// `grace_ms`, `proposed_by`.
-pub(in crate::store) fn slot_options_json(options: &SlotOptions) -> String {
+pub fn slot_options_json(options: &SlotOptions) -> String {
     let usual = slot_map(&SlotOptions::default());
     without(slot_map(options), &usual)
 }
@@ -140,7 +135,7 @@ fn slot_map(options: &SlotOptions) -> Map<String, Value> {
     ])
 }
 
-pub(in crate::store) fn slot_options(json: &str) -> Result<SlotOptions> {
+pub fn slot_options(json: &str) -> Result<SlotOptions> {
     let said: Map<String, Value> = serde_json::from_str(json).map_err(|_| UNREADABLE)?;
     let usual = SlotOptions::default();
     let word = |key: &str| {
@@ -170,13 +165,13 @@ pub(in crate::store) fn slot_options(json: &str) -> Result<SlotOptions> {
 
 /// Formats the options as JSON: keys `profile`, `provider`, `model`, `tools`, `deliver_to`,
 /// `retries`, `plan`, `reply`, and those of the settings.
-pub(in crate::store) fn run_options_json(options: &RunOptions) -> String {
+pub fn run_options_json(options: &RunOptions) -> String {
     let usual = run_map(&RunOptions::default());
     without(run_map(options), &usual)
 }
 
 /// Formats the options of the run of a letter; `None`: they are the defaults.
-pub(in crate::store) fn letter_options_json(options: &RunOptions) -> Option<String> {
+pub fn letter_options_json(options: &RunOptions) -> Option<String> {
     let usual = RunOptions {
         profile: options.profile.clone(),
         ..RunOptions::of_letters()
@@ -220,7 +215,7 @@ fn run_map(options: &RunOptions) -> Map<String, Value> {
     members.into_iter().chain(settings).collect()
 }
 
-pub(in crate::store) fn run_options(json: &str) -> Result<RunOptions> {
+pub fn run_options(json: &str) -> Result<RunOptions> {
     parsed(json, RunOptions::default())
 }
 

@@ -3,7 +3,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, PersonaId, ResponsibilityId, Timestamp};
-use crate::store::db::{self, Connection, Scope};
+use crate::store::db::{Connection, Scope};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
 use crate::store::schedules::responsibilities::SET_NEXT_SLOT;
@@ -14,20 +14,19 @@ use crate::store::{Result, Store};
 /// Most slots examined in one transaction; the others wait for the next pass.
 const OVERDUE_MAX: i64 = 256;
 
-pub(in crate::store) const WHOSE: &str =
-    "SELECT persona_id, name, file, failures FROM responsibilities WHERE id = $1";
-pub(in crate::store) const IS_OVERDUE: &str = "
+const WHOSE: &str = "SELECT persona_id, name, file, failures FROM responsibilities WHERE id = $1";
+const IS_OVERDUE: &str = "
     SELECT EXISTS (SELECT 1 FROM responsibility_slots WHERE overdue_at IS NOT NULL AND overdue_at <= $1)";
-pub(in crate::store) const OVERDUE_SLOTS: &str = "
+const OVERDUE_SLOTS: &str = "
     SELECT s.responsibility_id, s.slot_at, s.state, s.run_id, r.state AS run_state
     FROM responsibility_slots s LEFT JOIN runs r ON r.id = s.run_id
     WHERE s.overdue_at IS NOT NULL AND s.overdue_at <= $1 ORDER BY s.overdue_at LIMIT $2";
-pub(in crate::store) const FINISH_OVERDUE: &str = "
+const FINISH_OVERDUE: &str = "
     UPDATE responsibility_slots SET overdue_at = NULL
     WHERE responsibility_id = $1 AND slot_at = $2 AND kind = 'scheduled'";
 
 /// Emits that slots will never fire, and nothing ran in their place.
-pub(in crate::store) async fn slots_missed(
+pub async fn slots_missed(
     conn: &mut Connection,
     id: &ResponsibilityId,
     missed: &MissedSlots,
@@ -69,7 +68,7 @@ pub(in crate::store) async fn slots_missed(
 }
 
 /// Emits that a responsibility is paused because its runs failed one after another.
-pub(in crate::store) async fn responsibility_paused(
+pub async fn responsibility_paused(
     conn: &mut Connection,
     id: &ResponsibilityId,
     now: Timestamp,
@@ -96,14 +95,16 @@ impl Store {
     /// Emits every slot whose grace time has passed and which has not ended, once; returns their
     /// number.
     pub async fn emit_overdue(&self, now: Timestamp) -> Result<u64> {
-        let is_overdue = db::query_scalar(IS_OVERDUE).bind(now.to_string());
-        if !is_overdue.fetch_one(self.readers()).await? {
+        if !self.one(IS_OVERDUE, now).await? {
             return Ok(0);
         }
         let clock = self.clock().clone();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move { overdue(conn, now, clock.as_ref()).await })
-        })
+        transact!(self, Scope::Engine, |conn| overdue(
+            conn,
+            now,
+            clock.as_ref()
+        )
+        .await)
         .await
     }
 
@@ -117,37 +118,37 @@ impl Store {
         next: NextSlot,
     ) -> Result<()> {
         let (id, clock) = (id.clone(), self.clock().clone());
-        self.write(Scope::of_responsibility(&id), move |conn| {
-            Box::pin(async move {
-                let set = db::query(SET_NEXT_SLOT)
-                    .bind(id.as_str())
-                    .bind(seen.revision);
-                let set = set
-                    .bind(seen.cursor_at.to_string())
-                    .bind(next.at.map(|at| at.to_string()));
-                let set = set
-                    .bind(next.fire_at.map(|at| at.to_string()))
-                    .bind(next.is_done);
-                if set.execute(&mut *conn).await?.rows_affected() > 0 {
-                    stuck(conn, &id, seen.revision, clock.as_ref()).await?;
-                }
-                Ok(())
-            })
+        transact!(self, Scope::of_responsibility(&id), |conn| {
+            if conn
+                .exec(
+                    SET_NEXT_SLOT,
+                    (
+                        &id,
+                        seen.revision,
+                        seen.cursor_at,
+                        next.at,
+                        next.fire_at,
+                        next.is_done,
+                    ),
+                )
+                .await?
+                > 0
+            {
+                stuck(conn, &id, seen.revision, clock.as_ref()).await?;
+            }
+            Ok(())
         })
         .await
     }
 }
 
 async fn overdue(conn: &mut Connection, now: Timestamp, clock: &dyn Clock) -> Result<u64> {
-    let slots = db::query(OVERDUE_SLOTS)
-        .bind(now.to_string())
-        .bind(OVERDUE_MAX);
     let mut emitted = 0;
-    for row in slots.fetch_all(&mut *conn).await? {
+    for row in conn.rows(OVERDUE_SLOTS, (now, OVERDUE_MAX)).await? {
         let id = ResponsibilityId::new(row.get::<String>("responsibility_id"));
         let slot: String = row.get("slot_at");
-        let finish = db::query(FINISH_OVERDUE).bind(id.as_str()).bind(&slot);
-        finish.execute(&mut *conn).await?;
+
+        conn.exec(FINISH_OVERDUE, (&id, &slot)).await?;
         let is_waiting = row.get::<&str>("state") == "waiting";
         let run_state: Option<String> = row.get("run_state");
         let is_open = !matches!(
@@ -221,7 +222,7 @@ struct Whose {
 
 impl Whose {
     async fn read(conn: &mut Connection, id: &ResponsibilityId) -> Result<Self> {
-        let row = db::query(WHOSE).bind(id.as_str()).fetch_one(conn).await?;
+        let row = conn.row(WHOSE, id).await?;
         let persona = persona_id(&row)?;
         let file = format!("personas/{persona}/{}", row.get::<&str>("file"));
         Ok(Self {

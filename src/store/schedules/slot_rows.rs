@@ -2,14 +2,14 @@
 //! shares.
 
 use crate::domain::{DeliverTo, ResponsibilityId, ThreadId, Timestamp};
-use crate::store::db::{self, Connection};
+use crate::store::db::Connection;
 use crate::store::mail::synthetic::insert_synthetic;
 use crate::store::schedules::responsibility::MissedSlots;
 use crate::store::schedules::run_options::run_options_json;
 use crate::store::schedules::slot::ScheduledPrompt;
 use crate::store::{NewSynthetic, Result};
 
-pub(in crate::store) const INSERT_SLOT: &str = "
+const INSERT_SLOT: &str = "
     INSERT INTO responsibility_slots (responsibility_id, slot_at, persona_id, kind, state, missed_count,
       missed_until, note, run_id, prompt_snapshot, prompt_sha256, created_at, output_schema, run_options_json, is_late,
       overdue_at, revision)
@@ -18,54 +18,47 @@ pub(in crate::store) const INSERT_SLOT: &str = "
     ON CONFLICT DO NOTHING";
 
 /// The thread that a run is placed in, if the persona has it.
-pub(in crate::store) const NAMED_THREAD: &str = "
+const NAMED_THREAD: &str = "
     SELECT t.id FROM threads t JOIN responsibilities d ON d.persona_id = t.persona_id WHERE t.id = $2 AND d.id = $1";
-pub(in crate::store) const OWN_THREAD: &str =
-    "SELECT own_thread_id FROM responsibilities WHERE id = $1";
-pub(in crate::store) const STANDS_IN: &str = "
+const OWN_THREAD: &str = "SELECT own_thread_id FROM responsibilities WHERE id = $1";
+const STANDS_IN: &str = "
     UPDATE responsibilities SET thread_id = $2, own_thread_id = CASE $3 WHEN 1 THEN $2 ELSE own_thread_id END
     WHERE id = $1 AND (thread_id IS DISTINCT FROM $2 OR ($3 = 1 AND own_thread_id IS DISTINCT FROM $2))";
 
 /// Place of a run, resolved.
-pub(in crate::store) enum Stands {
+pub enum Stands {
     In(RunThread),
     /// The persona has no such thread.
     Nowhere(ThreadId),
 }
 
-pub(in crate::store) enum RunThread {
+pub enum RunThread {
     /// The responsibility's own thread, which its first run creates.
     Own(Option<ThreadId>),
     Named(ThreadId),
 }
 
-pub(in crate::store) fn no_thread(thread: &ThreadId) -> String {
+pub fn no_thread(thread: &ThreadId) -> String {
     format!("there is no thread `{thread}` of this persona, in which the run was to stand")
 }
 
-pub(in crate::store) async fn place_of(
+pub async fn place_of(
     conn: &mut Connection,
     id: &ResponsibilityId,
     to: &DeliverTo,
 ) -> Result<Stands> {
     let DeliverTo::Thread(thread) = to else {
-        let own: Option<String> = db::query_scalar(OWN_THREAD)
-            .bind(id.as_str())
-            .fetch_one(conn)
-            .await?;
+        let own: Option<String> = conn.one(OWN_THREAD, id).await?;
         return Ok(Stands::In(RunThread::Own(own.map(ThreadId::new))));
     };
-    let named = db::query(NAMED_THREAD)
-        .bind(id.as_str())
-        .bind(thread.as_str());
-    Ok(match named.fetch_optional(conn).await? {
+    Ok(match conn.maybe_row(NAMED_THREAD, (id, &thread)).await? {
         Some(_) => Stands::In(RunThread::Named(thread.clone())),
         None => Stands::Nowhere(thread.clone()),
     })
 }
 
 /// Queues the run in its thread.
-pub(in crate::store) async fn start_run(
+pub async fn start_run(
     conn: &mut Connection,
     id: &ResponsibilityId,
     mut message: NewSynthetic,
@@ -78,16 +71,13 @@ pub(in crate::store) async fn start_run(
         RunThread::Named(thread) => Some(thread),
     };
     let thread = insert_synthetic(conn, &message, now).await?;
-    let stands = db::query(STANDS_IN)
-        .bind(id.as_str())
-        .bind(thread.as_str())
-        .bind(is_own);
-    stands.execute(conn).await?;
+
+    conn.exec(STANDS_IN, (id, &thread, is_own)).await?;
     Ok(())
 }
 
 /// Columns of a slot that differ between its callers.
-pub(in crate::store) struct SlotRow<'a> {
+pub struct SlotRow<'a> {
     pub kind: &'static str,
     pub state: &'static str,
     pub missed: Option<&'a MissedSlots>,
@@ -116,7 +106,7 @@ impl<'a> SlotRow<'a> {
 }
 
 /// Inserts a row for missed slots. `false`: the first of them has a row already.
-pub(in crate::store) async fn insert_missed(
+pub async fn insert_missed(
     conn: &mut Connection,
     id: &ResponsibilityId,
     missed: &MissedSlots,
@@ -130,39 +120,37 @@ pub(in crate::store) async fn insert_missed(
 }
 
 /// Inserts a slot. `false`: the slot has a row already.
-pub(in crate::store) async fn insert_slot(
+pub async fn insert_slot(
     conn: &mut Connection,
     id: &ResponsibilityId,
     at: Timestamp,
     row: &SlotRow<'_>,
     now: Timestamp,
 ) -> Result<bool> {
-    let insert = db::query(INSERT_SLOT)
-        .bind(id.as_str())
-        .bind(at.to_string())
-        .bind(row.kind)
-        .bind(row.state);
-    let insert = insert.bind(
-        row.missed
-            .map_or(0, |missed| i64::try_from(missed.count).unwrap_or(i64::MAX)),
-    );
-    let insert = insert.bind(row.missed.map(|missed| missed.last.to_string()));
-    let insert = insert.bind(row.missed.and_then(|missed| missed.note.as_deref()));
-    let insert = insert.bind(row.prompt.map(|prompt| prompt.message.run.id.as_str()));
-    let insert = insert.bind(
-        row.prompt
-            .map(|prompt| prompt.message.content.text_body.as_str()),
-    );
-    let insert = insert.bind(row.prompt.map(|prompt| &prompt.prompt_sha256));
-    let insert = insert
-        .bind(now.to_string())
-        .bind(row.prompt.and_then(|p| p.output_schema.as_deref()));
-    let insert = insert.bind(
-        row.prompt
-            .map(|prompt| run_options_json(&prompt.run_options)),
-    );
-    let insert = insert
-        .bind(row.is_late)
-        .bind(row.overdue_at.map(|at| at.to_string()));
-    Ok(insert.execute(conn).await?.rows_affected() > 0)
+    Ok(conn
+        .exec(
+            INSERT_SLOT,
+            (
+                id,
+                at,
+                row.kind,
+                row.state,
+                row.missed
+                    .map_or(0, |missed| i64::try_from(missed.count).unwrap_or(i64::MAX)),
+                row.missed.map(|missed| missed.last.to_string()),
+                row.missed.and_then(|missed| missed.note.as_deref()),
+                row.prompt.map(|prompt| prompt.message.run.id.as_str()),
+                row.prompt
+                    .map(|prompt| prompt.message.content.text_body.as_str()),
+                row.prompt.map(|prompt| &prompt.prompt_sha256),
+                now,
+                row.prompt.and_then(|p| p.output_schema.as_deref()),
+                row.prompt
+                    .map(|prompt| run_options_json(&prompt.run_options)),
+                row.is_late,
+                row.overdue_at,
+            ),
+        )
+        .await?
+        > 0)
 }

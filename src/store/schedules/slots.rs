@@ -1,9 +1,8 @@
 //! History of slots, for display.
 
 use crate::domain::{PersonaId, ResponsibilityId, RunId, Timestamp};
-use crate::store::db::{self, Row};
+use crate::store::db::Row;
 use crate::store::schedules::responsibility::{UNREADABLE_TIME, time};
-use crate::store::sql::persona_id;
 use crate::store::{ListPage, Result, Store};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,7 +38,7 @@ impl StoredSlot {
     }
 }
 
-pub(in crate::store) const SLOTS: &str = "
+const SLOTS: &str = "
     SELECT s.*, d.name, r.state AS run_state FROM responsibility_slots s
     JOIN responsibilities d ON d.id = s.responsibility_id LEFT JOIN runs r ON r.id = s.run_id
     WHERE ($1 IS NULL OR s.responsibility_id = $1)
@@ -49,7 +48,7 @@ pub(in crate::store) const SLOTS: &str = "
 /// Slots of one-shots that count for a file: of its path, of the same responsibility under another
 /// path, or of a file with the same name or prompt at the same instant. A missed slot does not
 /// count.
-pub(in crate::store) const SERVED: &str = "
+const SERVED: &str = "
     SELECT r.file, s.state = 'waiting' AS is_waiting FROM responsibilities r
     JOIN responsibility_slots s ON s.responsibility_id = r.id
     WHERE r.persona_id = $1 AND r.schedule LIKE 'at %' AND s.kind = 'scheduled' AND s.state <> 'missed'
@@ -81,14 +80,18 @@ impl Store {
     /// Returns the slots of a one-shot, without missed ones, since its file was written: rows of
     /// removed files count.
     pub async fn served_one_shot(&self, of: Overslept<'_>) -> Result<Vec<ServedBy>> {
-        let served = db::query(SERVED)
-            .bind(of.persona.as_str())
-            .bind(of.file)
-            .bind(of.name);
-        let served = served.bind(of.prompt_sha256).bind(of.instant.to_string());
-        let rows = served
-            .bind(of.written_at.to_string())
-            .fetch_all(self.readers())
+        let rows = self
+            .rows(
+                SERVED,
+                (
+                    &of.persona,
+                    of.file,
+                    of.name,
+                    of.prompt_sha256,
+                    of.instant,
+                    of.written_at,
+                ),
+            )
             .await?;
         let by = |row: &Row| ServedBy {
             file: row.get("file"),
@@ -104,34 +107,32 @@ impl Store {
         page: ListPage<'_>,
     ) -> Result<Vec<StoredSlot>> {
         let mut key = page.after.into_iter().flat_map(|key| key.split(','));
-        let slots = db::query(SLOTS)
-            .bind(responsibility.map(ResponsibilityId::as_str))
-            .bind(page.limit);
-        slots
-            .bind(key.next())
-            .bind(key.next())
-            .bind(key.next())
-            .fetch_all(self.readers())
-            .await?
-            .iter()
-            .map(stored_slot)
-            .collect()
+
+        self.all(
+            SLOTS,
+            (
+                responsibility,
+                page.limit,
+                key.next(),
+                key.next(),
+                key.next(),
+            ),
+        )
+        .await
     }
 }
 
-fn stored_slot(row: &Row) -> Result<StoredSlot> {
-    Ok(StoredSlot {
-        persona: persona_id(row)?,
-        responsibility_id: ResponsibilityId::new(row.get::<String>("responsibility_id")),
-        responsibility: row.get("name"),
-        slot_at: time(row, "slot_at")?.ok_or(UNREADABLE_TIME)?,
-        kind: row.get("kind"),
-        state: row.get("state"),
-        is_late: row.get("is_late"),
-        missed_count: row.get("missed_count"),
-        missed_until: time(row, "missed_until")?,
-        note: row.get("note"),
-        run: row.get::<Option<String>>("run_id").map(RunId::new),
-        run_state: row.get("run_state"),
-    })
-}
+from_row!(|row| StoredSlot {
+    persona: "persona_id",
+    responsibility_id,
+    responsibility: "name",
+    slot_at: { time(row, "slot_at")?.ok_or(UNREADABLE_TIME)? },
+    kind,
+    state,
+    is_late,
+    missed_count,
+    missed_until: { time(row, "missed_until")? },
+    note,
+    run: "run_id",
+    run_state
+});

@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::domain::{CatchUp, ResponsibilityId, SlotOptions, Timestamp};
 use crate::store::db::{self, Connection, Row, Scope, Sql};
 use crate::store::schedules::responsibility::{
-    MissedSlots, StoredResponsibility, UNREADABLE_TIME, responsibility, time,
+    MissedSlots, StoredResponsibility, UNREADABLE_TIME, time,
 };
 use crate::store::schedules::run_options::run_options_json;
 use crate::store::schedules::slot::{FAILURES_MAX, Fired, SlotWork};
@@ -26,8 +26,8 @@ pub const CATCHING_UP_MAX: i64 = 2;
 /// Most slots examined in one pass; the others are found by the next.
 const TURNS_MAX: usize = 64;
 
-pub(in crate::store) static NEWER_FIRED: &str = "a newer slot took its place before it could begin";
-pub(in crate::store) static FILE_CHANGED: &str = "the file changed before it could begin";
+pub static NEWER_FIRED: &str = "a newer slot took its place before it could begin";
+pub static FILE_CHANGED: &str = "the file changed before it could begin";
 static TOO_MANY: &str = "more slots than are caught up with came due";
 
 /// A slot that may begin.
@@ -60,7 +60,7 @@ pub struct WaitingTurn {
 
 /// Slots whose turn it is: of each responsibility the oldest, if it has no open run. `$1`: late
 /// slots, or others.
-pub(in crate::store) const TURNS: Sql = Sql::pair(
+const TURNS: Sql = Sql::pair(
     "
     SELECT d.*, (SELECT max(f.slot_at) FROM responsibility_slots f WHERE f.responsibility_id = d.id
       AND f.kind = 'scheduled' AND f.state = 'fired') AS last_fired_at,
@@ -93,10 +93,10 @@ pub(in crate::store) const TURNS: Sql = Sql::pair(
     ORDER BY s.is_late, s.created_at, s.slot_at LIMIT $3",
 );
 /// A run that is parked or behind another run in its thread does not count.
-pub(in crate::store) const CATCHING_UP: &str = "
+const CATCHING_UP: &str = "
     SELECT count(*) FROM responsibility_slots s JOIN runs r ON r.id = s.run_id
     WHERE s.catching_up = 1 AND r.behind = 0";
-pub(in crate::store) const BEGIN_WAITING: Sql = Sql::pair(
+const BEGIN_WAITING: Sql = Sql::pair(
     "
     UPDATE responsibility_slots AS s SET state = 'fired', run_id = $4, prompt_snapshot = $5, prompt_sha256 = $6,
       output_schema = $7, run_options_json = $8, catching_up = is_late, state_at = $11
@@ -124,7 +124,7 @@ pub(in crate::store) const BEGIN_WAITING: Sql = Sql::pair(
           WHERE o.run_id = r.id AND r.thread_id IN (d.thread_id, d.own_thread_id) AND +o.responsibility_id = d.id
             AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')))",
 );
-pub(in crate::store) const END_WAITING: Sql = Sql::pair(
+const END_WAITING: Sql = Sql::pair(
     "
     UPDATE responsibility_slots INDEXED BY responsibility_slots_waiting_of SET state = $2, missed_count = 1, missed_until = slot_at, note = $3, overdue_at = NULL,
       state_at = $4
@@ -134,11 +134,11 @@ pub(in crate::store) const END_WAITING: Sql = Sql::pair(
       state_at = $4
     WHERE responsibility_id = $1 AND state = 'waiting' RETURNING slot_at",
 );
-pub(in crate::store) const END_WAITING_SLOT: &str = "
+const END_WAITING_SLOT: &str = "
     UPDATE responsibility_slots SET state = 'missed', missed_count = 1, missed_until = slot_at, note = $3,
       overdue_at = NULL, state_at = $4
     WHERE responsibility_id = $1 AND slot_at = $2 AND kind = 'scheduled' AND state = 'waiting'";
-pub(in crate::store) const END_OLDEST: Sql = Sql::pair(
+const END_OLDEST: Sql = Sql::pair(
     "
     UPDATE responsibility_slots SET state = 'missed', missed_count = 1, missed_until = slot_at, note = $4,
       overdue_at = NULL, state_at = $5
@@ -161,21 +161,15 @@ impl Store {
     /// Returns waiting slots whose turn it is, first the slots that waited for the end of a run,
     /// then late slots up to the limit of [`CATCHING_UP_MAX`].
     pub async fn waiting_turns(&self) -> Result<WaitingTurns> {
-        let turns = |is_late: bool| {
-            db::query(TURNS)
-                .bind(is_late)
-                .bind(FAILURES_MAX)
-                .bind(to_i64(TURNS_MAX))
-        };
-        let mut rows = turns(false).fetch_all(self.readers()).await?;
-        let busy: i64 = db::query_scalar(CATCHING_UP)
-            .fetch_one(self.readers())
-            .await?;
+        let turns =
+            |is_late: bool| db::query(TURNS).bind((is_late, FAILURES_MAX, to_i64(TURNS_MAX)));
+        let mut rows = turns(false).rows(self.readers()).await?;
+        let busy: i64 = self.one(CATCHING_UP, ()).await?;
         let late_places = usize::try_from(CATCHING_UP_MAX - busy).unwrap_or(0);
         if late_places > 0 {
-            rows.extend(turns(true).fetch_all(self.readers()).await?);
+            rows.extend(turns(true).rows(self.readers()).await?);
         }
-        let slots = rows.iter().map(waiting_slot).collect::<Result<_>>()?;
+        let slots = rows.iter().map(Row::to).collect::<Result<_>>()?;
         Ok(WaitingTurns { slots, late_places })
     }
 
@@ -183,12 +177,10 @@ impl Store {
     /// in the version whose prompt was rendered, it has no open run, and the slot's turn has come.
     pub async fn begin_waiting(&self, turn: WaitingTurn) -> Result<Fired> {
         let clock = self.clock().clone();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let fired = begin(conn, turn, clock.as_ref()).await?;
-                crate::crash::crash_point!("SC5");
-                Ok(fired)
-            })
+        transact!(self, Scope::Engine, |conn| {
+            let fired = begin(conn, turn, clock.as_ref()).await?;
+            crate::crash::crash_point!("SC5");
+            Ok(fired)
         })
         .await
     }
@@ -202,9 +194,14 @@ impl Store {
         note: String,
     ) -> Result<bool> {
         let (id, clock) = (id.clone(), self.clock().clone());
-        self.write(Scope::of_responsibility(&id), move |conn| {
-            Box::pin(async move { give_up(conn, &id, slot, &note, clock.as_ref()).await })
-        })
+        transact!(self, Scope::of_responsibility(&id), |conn| give_up(
+            conn,
+            &id,
+            slot,
+            &note,
+            clock.as_ref()
+        )
+        .await)
         .await
     }
 }
@@ -240,22 +237,25 @@ async fn mark_fired(
     (slot, revision, now): (Timestamp, i64, Timestamp),
     prompt: &ScheduledPrompt,
 ) -> Result<bool> {
-    let begin = db::query(BEGIN_WAITING)
-        .bind(id.as_str())
-        .bind(slot.to_string())
-        .bind(revision);
-    let begin = begin
-        .bind(prompt.message.run.id.as_str())
-        .bind(&prompt.message.content.text_body);
-    let begin = begin
-        .bind(&prompt.prompt_sha256)
-        .bind(prompt.output_schema.as_deref());
-    let begin = begin
-        .bind(run_options_json(&prompt.run_options))
-        .bind(FAILURES_MAX)
-        .bind(CATCHING_UP_MAX)
-        .bind(now.to_string());
-    Ok(begin.execute(conn).await?.rows_affected() > 0)
+    Ok(conn
+        .exec(
+            BEGIN_WAITING,
+            (
+                id,
+                slot,
+                revision,
+                &prompt.message.run.id,
+                &prompt.message.content.text_body,
+                &prompt.prompt_sha256,
+                &prompt.output_schema,
+                run_options_json(&prompt.run_options),
+                FAILURES_MAX,
+                CATCHING_UP_MAX,
+                now,
+            ),
+        )
+        .await?
+        > 0)
 }
 
 async fn give_up(
@@ -265,12 +265,11 @@ async fn give_up(
     note: &str,
     clock: &dyn Clock,
 ) -> Result<bool> {
-    let end = db::query(END_WAITING_SLOT)
-        .bind(id.as_str())
-        .bind(slot.to_string())
-        .bind(note)
-        .bind(clock.now().to_string());
-    if end.execute(&mut *conn).await?.rows_affected() == 0 {
+    if conn
+        .exec(END_WAITING_SLOT, (id, slot, note, clock.now()))
+        .await?
+        == 0
+    {
         return Ok(false);
     }
     let missed = MissedSlots {
@@ -285,7 +284,7 @@ async fn give_up(
 
 /// Stores late slots as waiting. Returns the slots that they displace, which will not fire and have
 /// no replacement.
-pub(in crate::store) async fn line_up(
+pub async fn line_up(
     conn: &mut Connection,
     id: &ResponsibilityId,
     late: &[Timestamp],
@@ -321,28 +320,25 @@ async fn end_oldest(
     kept: usize,
     now: Timestamp,
 ) -> Result<Option<MissedSlots>> {
-    let end = db::query(END_OLDEST)
-        .bind(id.as_str())
-        .bind(to_i64(kept))
-        .bind(i64::MAX)
-        .bind(TOO_MANY)
-        .bind(now.to_string());
-    span(&end.fetch_all(conn).await?, TOO_MANY)
+    span(
+        &conn
+            .rows(END_OLDEST, (id, to_i64(kept), i64::MAX, TOO_MANY, now))
+            .await?,
+        TOO_MANY,
+    )
 }
 
 /// Ends all waiting slots of a responsibility, and returns them as one range.
-pub(in crate::store) async fn end_waiting(
+pub async fn end_waiting(
     conn: &mut Connection,
     id: &ResponsibilityId,
     (state, now): (&'static str, Timestamp),
     note: Option<&str>,
 ) -> Result<Option<MissedSlots>> {
-    let end = db::query(END_WAITING)
-        .bind(id.as_str())
-        .bind(state)
-        .bind(note)
-        .bind(now.to_string());
-    span(&end.fetch_all(conn).await?, note.unwrap_or(state))
+    span(
+        &conn.rows(END_WAITING, (id, state, note, now)).await?,
+        note.unwrap_or(state),
+    )
 }
 
 /// Merges slots that were ended into one range.
@@ -360,10 +356,8 @@ fn span(ended: &[Row], note: &str) -> Result<Option<MissedSlots>> {
     }))
 }
 
-fn waiting_slot(row: &Row) -> Result<WaitingSlot> {
-    Ok(WaitingSlot {
-        responsibility: responsibility(row)?,
-        at: time(row, "waiting_at")?.ok_or(UNREADABLE_TIME)?,
-        is_late: row.get("is_late"),
-    })
-}
+from_row!(|row| WaitingSlot {
+    responsibility: { row.to()? },
+    at: { time(row, "waiting_at")?.ok_or(UNREADABLE_TIME)? },
+    is_late
+});

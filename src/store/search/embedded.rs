@@ -4,7 +4,7 @@
 
 use crate::domain::{PersonaId, Timestamp, sha256_hex};
 use crate::store::db::{self, Connection, Row};
-use crate::store::sql::{json_list, timestamp, to_i64};
+use crate::store::sql::{json_list, to_i64};
 use crate::store::{PersonaStore, Result, Store};
 use std::collections::HashMap;
 
@@ -14,45 +14,45 @@ const TEXT_BYTES_MAX: usize = 2_000;
 const LOOKED_AT_MAX: i64 = 2_000;
 
 /// Messages of the persona before one of them, newest first, and which of them are letters without a vector of the model.
-pub(in crate::store) const LETTERS_BEFORE: &str = "
+const LETTERS_BEFORE: &str = "
 SELECT o.seq, o.received_at, o.direction IN ('inbound', 'outbound') AND o.disposition NOT IN ('notice', 'filed:command')
   AND NOT EXISTS (SELECT 1 FROM letter_vectors v WHERE v.seq = o.seq AND v.model = $2) AS is_wanted
 FROM messages o WHERE o.persona_id = $1 AND o.received_at <= $3 AND (o.received_at < $3 OR o.seq < $4)
 ORDER BY o.received_at DESC, o.seq DESC LIMIT $5";
 /// The same of messages with numbers between `$3` and `$4`: few, because they came since the last look. An index by persona
 /// would walk all of its letters.
-pub(in crate::store) const LETTERS_BETWEEN: &str = "
+const LETTERS_BETWEEN: &str = "
 SELECT o.seq, o.received_at, o.direction IN ('inbound', 'outbound') AND o.disposition NOT IN ('notice', 'filed:command')
   AND NOT EXISTS (SELECT 1 FROM letter_vectors v WHERE v.seq = o.seq AND v.model = $2) AS is_wanted
 FROM messages o WHERE +o.persona_id = $1 AND o.seq > $3 AND o.seq < $4
 ORDER BY o.seq DESC LIMIT $5";
-pub(in crate::store) const TEXTS_TO_EMBED: &str = "
+const TEXTS_TO_EMBED: &str = "
 SELECT m.seq, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, 2000) AS own
 FROM jsonb_each($1) h CROSS JOIN messages m WHERE m.seq = CAST(h.value AS BIGINT) ORDER BY h.key";
 /// Of each text that has a vector of the model, one of them.
-pub(in crate::store) const KNOWN_VECTORS: &str = "
+const KNOWN_VECTORS: &str = "
 SELECT h.value AS sha256, (SELECT v.vector FROM letter_vectors v WHERE v.model = $1 AND v.text_sha256 = h.value LIMIT 1) AS vector
 FROM jsonb_each($2) h";
-pub(in crate::store) const CURRENT_TEXT: &str = "
+const CURRENT_TEXT: &str = "
 SELECT m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, 2000) AS own FROM messages m
 WHERE m.seq = $1 AND m.persona_id = $2";
-pub(in crate::store) const STORE_VECTOR: &str = "
+const STORE_VECTOR: &str = "
 INSERT INTO letter_vectors (seq, model, persona_id, text_sha256, vector) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (seq, model) DO UPDATE SET text_sha256 = excluded.text_sha256, vector = excluded.vector";
-pub(in crate::store) const NEWEST_MESSAGE: &str = "
+const NEWEST_MESSAGE: &str = "
 SELECT coalesce((SELECT m.seq FROM messages m ORDER BY m.seq DESC LIMIT 1), 0)";
-pub(in crate::store) const COUNT_VECTORS: &str = "
+const COUNT_VECTORS: &str = "
 SELECT count(*) AS vectors, (SELECT count(*) FROM messages m WHERE m.persona_id = $1
   AND m.direction IN ('inbound', 'outbound') AND m.disposition NOT IN ('notice', 'filed:command')) AS letters
 FROM letter_vectors v WHERE v.persona_id = $1 AND v.model = $2";
-pub(in crate::store) const VECTOR_SWITCH: &str = "
+const VECTOR_SWITCH: &str = "
 SELECT provider, model, gain_points, letters, measured_at FROM vector_switches WHERE persona_id = $1";
-pub(in crate::store) const VECTOR_SWITCHES: &str = "SELECT persona_id, provider, model, gain_points, letters, measured_at FROM vector_switches ORDER BY persona_id";
-pub(in crate::store) const SWITCH_ON: &str = "
+const VECTOR_SWITCHES: &str = "SELECT persona_id, provider, model, gain_points, letters, measured_at FROM vector_switches ORDER BY persona_id";
+const SWITCH_ON: &str = "
 INSERT INTO vector_switches (persona_id, provider, model, gain_points, letters, measured_at) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (persona_id) DO UPDATE SET provider = excluded.provider, model = excluded.model, gain_points = excluded.gain_points,
   letters = excluded.letters, measured_at = excluded.measured_at";
-pub(in crate::store) const SWITCH_OFF: &str = "DELETE FROM vector_switches WHERE persona_id = $1";
+const SWITCH_OFF: &str = "DELETE FROM vector_switches WHERE persona_id = $1";
 
 /// Part of a persona's letters that is still to be looked at, from its newest on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,13 +137,13 @@ impl PersonaStore {
             LetterSpan::Before(at, seq) => (LETTERS_BEFORE, at.clone(), *seq),
             LetterSpan::Between(above, below) => (LETTERS_BETWEEN, above.to_string(), *below),
         };
-        let query = db::query(sql).bind(self.persona.as_str()).bind(model);
+        let query = db::query(sql).bind((&self.persona, model));
         let query = match span {
             LetterSpan::Before(..) => query.bind(&from),
             LetterSpan::Between(above, _) => query.bind(above),
         };
-        let query = query.bind(to).bind(LOOKED_AT_MAX);
-        let rows = query.fetch_all(self.store.readers()).await?;
+        let query = query.bind((to, LOOKED_AT_MAX));
+        let rows = query.rows(self.store.readers()).await?;
         let (mut wanted, mut looked_at) = (Vec::new(), 0);
         for row in &rows {
             if wanted.len() == limit {
@@ -164,8 +164,7 @@ impl PersonaStore {
             _ => None,
         };
         let texts = serde_json::Value::from_iter(wanted).to_string();
-        let texts = db::query(TEXTS_TO_EMBED).bind(texts);
-        let rows = texts.fetch_all(self.store.readers()).await?;
+        let rows = self.rows(TEXTS_TO_EMBED, texts).await?;
         let letter = |row: &Row| LetterText::of(row.try_get("seq")?, row);
         let letters = rows.iter().map(letter).collect::<Result<Vec<_>>>()?;
         let letters = letters.into_iter().filter(|letter| !letter.text.is_empty());
@@ -179,8 +178,7 @@ impl PersonaStore {
         texts: &[LetterText],
     ) -> Result<HashMap<String, Vec<f32>>> {
         let digests = json_list(texts.iter().map(|text| text.sha256.as_str()));
-        let query = db::query(KNOWN_VECTORS).bind(model).bind(digests);
-        let rows = query.fetch_all(self.store.readers()).await?;
+        let rows = self.rows(KNOWN_VECTORS, (model, digests)).await?;
         let known = |row: &Row| {
             let vector: Option<&[u8]> = row.get("vector");
             let (numbers, _) = vector?.as_chunks::<4>();
@@ -193,16 +191,14 @@ impl PersonaStore {
     /// Stores vectors that were made of texts before.
     pub async fn store_vectors(&self, model: &str, vectors: Vec<NewLetterVector>) -> Result<()> {
         let (persona, model) = (self.persona.clone(), model.to_owned());
-        let write = self.write(move |conn| {
-            Box::pin(async move { store_vectors(conn, &persona, &model, &vectors).await })
-        });
+        let write = transact!(self, |conn| store_vectors(conn, &persona, &model, &vectors)
+            .await);
         write.await
     }
 
     /// Counts the letters, and those with a vector of the model.
     pub async fn count_vectors(&self, model: &str) -> Result<EmbeddedCount> {
-        let query = db::query(COUNT_VECTORS).bind(self.persona.as_str());
-        let row = query.bind(model).fetch_one(self.store.readers()).await?;
+        let row = self.row(COUNT_VECTORS, (&self.persona, model)).await?;
         Ok(EmbeddedCount {
             letters: row.try_get("letters")?,
             vectors: row.try_get("vectors")?,
@@ -211,29 +207,26 @@ impl PersonaStore {
 
     /// Returns the measurement by which vectors are switched on; `None`: they are off.
     pub async fn vector_switch(&self) -> Result<Option<VectorSwitch>> {
-        let query = db::query(VECTOR_SWITCH).bind(self.persona.as_str());
-        let row = query.fetch_optional(self.store.readers()).await?;
-        row.as_ref().map(vector_switch).transpose()
+        self.maybe(VECTOR_SWITCH, &self.persona).await
     }
 
     /// Switches vectors on by a measurement, or off.
     pub async fn set_vector_switch(&self, switch: Option<VectorSwitch>) -> Result<()> {
         let persona = self.persona.clone();
-        let write = self.write(move |conn| {
-            Box::pin(async move {
-                let set = match &switch {
-                    None => db::query(SWITCH_OFF).bind(persona.as_str()),
-                    Some(on) => db::query(SWITCH_ON)
-                        .bind(persona.as_str())
-                        .bind(&on.provider)
-                        .bind(&on.model)
-                        .bind(on.gain_points)
-                        .bind(on.letters)
-                        .bind(on.measured_at.to_string()),
-                };
-                set.execute(conn).await?;
-                Ok(())
-            })
+        let write = transact!(self, |conn| {
+            let set = match &switch {
+                None => db::query(SWITCH_OFF).bind(&persona),
+                Some(on) => db::query(SWITCH_ON).bind((
+                    &persona,
+                    &on.provider,
+                    &on.model,
+                    on.gain_points,
+                    on.letters,
+                    on.measured_at,
+                )),
+            };
+            set.exec(conn).await?;
+            Ok(())
         });
         write.await
     }
@@ -242,48 +235,46 @@ impl PersonaStore {
 impl Store {
     /// Returns the number of the newest message of all personas; 0: there is none.
     pub async fn newest_message(&self) -> Result<i64> {
-        let query = db::query_scalar(NEWEST_MESSAGE);
-        Ok(query.fetch_one(self.readers()).await?)
+        self.one(NEWEST_MESSAGE, ()).await
     }
 
     /// Returns the personas for which vectors are switched on, with the measurements.
     pub async fn vector_switches(&self) -> Result<Vec<(String, VectorSwitch)>> {
-        let rows = db::query(VECTOR_SWITCHES).fetch_all(self.readers()).await?;
-        let switch = |row: &Row| Ok((row.try_get("persona_id")?, vector_switch(row)?));
+        let rows = self.rows(VECTOR_SWITCHES, ()).await?;
+        let switch = |row: &Row| Ok((row.try_get("persona_id")?, row.to()?));
         rows.iter().map(switch).collect()
     }
 }
 
-fn vector_switch(row: &Row) -> Result<VectorSwitch> {
-    Ok(VectorSwitch {
-        provider: row.try_get("provider")?,
-        model: row.try_get("model")?,
-        gain_points: row.try_get("gain_points")?,
-        letters: row.try_get("letters")?,
-        measured_at: timestamp(row, "measured_at")?,
-    })
-}
+from_row!(VectorSwitch {
+    provider,
+    model,
+    gain_points,
+    letters,
+    measured_at
+});
 
 /// Stores vectors; a letter that went or changed since its text was read gets none.
-pub(in crate::store) async fn store_vectors(
+pub async fn store_vectors(
     conn: &mut Connection,
     persona: &PersonaId,
     model: &str,
     vectors: &[NewLetterVector],
 ) -> Result<()> {
     for new in vectors {
-        let current = db::query(CURRENT_TEXT).bind(new.seq);
-        let current = current.bind(persona.as_str());
-        let Some(row) = current.fetch_optional(&mut *conn).await? else {
+        let Some(row) = conn.maybe_row(CURRENT_TEXT, (new.seq, persona)).await? else {
             continue;
         };
         if LetterText::of(new.seq, &row)?.sha256 != new.text_sha256 {
             continue;
         }
         let bytes: Vec<u8> = new.vector.iter().flat_map(|n| n.to_le_bytes()).collect();
-        let store = db::query(STORE_VECTOR).bind(new.seq).bind(model);
-        let store = store.bind(persona.as_str()).bind(&new.text_sha256);
-        store.bind(bytes).execute(&mut *conn).await?;
+
+        conn.exec(
+            STORE_VECTOR,
+            (new.seq, model, persona, &new.text_sha256, bytes),
+        )
+        .await?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ const EXCERPT_BEFORE: usize = 80;
 
 /// Returns the text around the first of the words that occurs, or the beginning. FTS5's own
 /// `snippet` would begin the search anew for every message, from the first one that has the words.
-pub(in crate::store) fn excerpt(text: &str, words: &str) -> String {
+pub fn excerpt(text: &str, words: &str) -> String {
     let lower = |c: char| c.to_lowercase().next().unwrap_or(c);
     let (text, small): (Vec<char>, Vec<char>) = text.chars().map(|c| (c, lower(c))).unzip();
     // Words match in other forms too, so their stems count when they do not occur as they are.

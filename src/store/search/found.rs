@@ -2,8 +2,7 @@
 
 use super::excerpt::excerpt;
 use crate::domain::{MessageId, ThreadId, Timestamp};
-use crate::store::db::{self, Row};
-use crate::store::{PersonaStore, Result, StoreError};
+use crate::store::{PersonaStore, Result};
 
 /// A message that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +26,7 @@ pub struct FoundMessage {
 }
 
 /// Columns of the hits, in the requested order.
-pub(in crate::store) const SHOW_HITS: &str = "
+const SHOW_HITS: &str = "
 SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition,
        m.trust,
        substr(coalesce(m.fresh_text, m.text_body), 1, 20000) AS snippet
@@ -40,9 +39,9 @@ impl PersonaStore {
         hits: impl Iterator<Item = i64>,
         words: &[String],
     ) -> Result<Vec<FoundMessage>> {
-        let show = db::query(SHOW_HITS).bind(serde_json::Value::from_iter(hits).to_string());
-        let rows = show.fetch_all(self.store.readers()).await?;
-        let mut found = rows.iter().map(found_message).collect::<Result<Vec<_>>>()?;
+        let mut found: Vec<FoundMessage> = self
+            .all(SHOW_HITS, serde_json::Value::from_iter(hits))
+            .await?;
         let words = words.join(" ");
         for message in &mut found {
             message.snippet = excerpt(&message.snippet, &words);
@@ -51,20 +50,15 @@ impl PersonaStore {
     }
 }
 
-pub(in crate::store) fn found_message(row: &Row) -> Result<FoundMessage> {
-    let received_at: String = row.try_get("received_at")?;
-    Ok(FoundMessage {
-        id: MessageId::new(row.try_get::<String>("id")?),
-        thread_id: ThreadId::new(row.try_get::<String>("thread_id")?),
-        direction: row.try_get("direction")?,
-        sender: row.try_get("sender")?,
-        recipients_json: row.try_get("recipients_json")?,
-        subject: row.try_get("subject")?,
-        received_at: Timestamp::parse(&received_at).ok_or(StoreError::Unreadable {
-            what: "messages.received_at",
-        })?,
-        disposition: row.try_get("disposition")?,
-        trust: row.try_get("trust")?,
-        snippet: row.try_get("snippet")?,
-    })
-}
+from_row!(FoundMessage {
+    id,
+    thread_id,
+    direction,
+    sender,
+    recipients_json,
+    subject,
+    received_at,
+    disposition,
+    trust,
+    snippet
+});

@@ -18,14 +18,14 @@ const PAGES_MAX: usize = 64;
 
 /// A positive number continues merges that have begun, and begins one where a level has enough segments (fts5.html,
 /// section 6.8).
-pub(in crate::store) const MERGE_LETTER_INDEXES: &str = "
+const MERGE_LETTER_INDEXES: &str = "
 SAVEPOINT merging; INSERT INTO letter_words (letter_words, rank) VALUES ('merge', $1);
 INSERT INTO letter_parts (letter_parts, rank) VALUES ('merge', $1); RELEASE merging";
-pub(in crate::store) const UNDO_MERGE: &str = "ROLLBACK TO merging; RELEASE merging";
+const UNDO_MERGE: &str = "ROLLBACK TO merging; RELEASE merging";
 
 /// Upkeep in the writer's transactions: parts of new letters, and merges.
 #[derive(Default)]
-pub(in crate::store) struct SearchIndexMerge {
+pub struct SearchIndexMerge {
     parts: LetterPartsWriter,
     /// Writes since the last merge.
     writes: usize,
@@ -52,8 +52,13 @@ impl SearchIndexMerge {
             return Ok(());
         }
         let pages = (std::mem::take(&mut self.writes) * PAGES_PER_WRITE).min(PAGES_MAX);
-        let merge = db::query(MERGE_LETTER_INDEXES).bind(i64::try_from(pages).unwrap_or(i64::MAX));
-        if let Err(error) = merge.execute(&mut *conn).await {
+        if let Err(error) = conn
+            .exec(
+                MERGE_LETTER_INDEXES,
+                i64::try_from(pages).unwrap_or(i64::MAX),
+            )
+            .await
+        {
             tracing::error!(%error, "the search index cannot be merged; `attache doctor --audit` checks it");
             self.has_failed = true;
             db::raw_sql(UNDO_MERGE).execute(conn).await?;
@@ -88,8 +93,10 @@ mod tests {
             let body = (0..100).map(word).collect::<Vec<_>>().join(" ");
             let before = changes(&mut conn).await;
             let insert = "BEGIN; INSERT INTO letter_words (rowid, own) VALUES ($1, $2)";
-            let insert = db::query(insert).bind(letter as i64 + 1).bind(body);
-            insert.execute(&mut conn).await.expect("stored");
+
+            conn.exec(insert, (letter as i64 + 1, body))
+                .await
+                .expect("stored");
             if is_merged {
                 let merged = merge.before_commit(&mut conn, Some(1)).await;
                 merged.expect("an open transaction");
@@ -100,14 +107,19 @@ mod tests {
                 .expect("committed");
             most = most.max(changes(&mut conn).await - before);
         }
-        let segments = db::query_scalar("SELECT count(DISTINCT segid) FROM letter_words_idx");
-        (most, segments.fetch_one(&mut conn).await.expect("a count"))
+        (
+            most,
+            conn.one("SELECT count(DISTINCT segid) FROM letter_words_idx", ())
+                .await
+                .expect("a count"),
+        )
     }
 
     /// Rows that were written so far: in FTS5's tables, a row is a page.
     async fn changes(conn: &mut Connection) -> i64 {
-        let changes = db::query_scalar("SELECT total_changes()");
-        changes.fetch_one(conn).await.expect("a number")
+        conn.one("SELECT total_changes()", ())
+            .await
+            .expect("a number")
     }
 
     #[tokio::test]
@@ -137,8 +149,7 @@ mod tests {
             .execute(&mut conn)
             .await
             .expect("committed");
-        let words = db::query_scalar("SELECT word FROM t");
-        let words: Vec<String> = words.fetch_all(&mut conn).await.expect("rows");
+        let words: Vec<String> = conn.all("SELECT word FROM t", ()).await.expect("rows");
         assert_eq!(words, ["kept"]);
         assert!(merge.has_failed);
     }

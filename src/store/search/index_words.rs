@@ -26,7 +26,7 @@ static STORE_WORDS: &str = "
 
 /// Maker of words, and of the parts of words, in a lane's transactions.
 #[derive(Default)]
-pub(in crate::store) struct IndexWords {
+pub struct IndexWords {
     has_failed: bool,
 }
 
@@ -58,8 +58,7 @@ impl IndexWords {
 }
 
 async fn pending(conn: &mut Connection) -> Result<Vec<Row>, db::Error> {
-    let pending = db::query(PENDING_WORDS).bind(TEXTS_MAX);
-    pending.fetch_all(conn).await
+    Ok(conn.rows(PENDING_WORDS, TEXTS_MAX).await?)
 }
 
 /// Makes the words of rows and of all others that have none yet, and the parts of these.
@@ -73,7 +72,7 @@ async fn make(conn: &mut Connection, mut rows: Vec<Row>) -> Result<(), db::Error
 }
 
 /// Makes the words of some texts that have none, in a transaction for itself; `false` when all have theirs.
-pub(in crate::store) async fn make_some(conn: &mut Connection) -> Result<bool, db::Error> {
+pub async fn make_some(conn: &mut Connection) -> Result<bool, db::Error> {
     let rows = pending(conn).await?;
     store_words(conn, &rows).await?;
     Ok(!rows.is_empty())
@@ -84,8 +83,8 @@ async fn store_words(conn: &mut Connection, rows: &[Row]) -> Result<(), db::Erro
         rows.iter().partition(|row| row.get::<bool>("of_letter"));
     let letters = serde_json::Value::from_iter(letters.into_iter().map(letter));
     let knowledge = serde_json::Value::from_iter(knowledge.into_iter().map(piece));
-    let store = db::query(STORE_WORDS).bind(letters.to_string());
-    store.bind(knowledge.to_string()).execute(conn).await?;
+
+    conn.exec(STORE_WORDS, (letters, knowledge)).await?;
     Ok(())
 }
 

@@ -22,7 +22,7 @@ pub(in crate::store) const STORE_PARTS: &str = "
       SELECT CAST(value ->> 'seq' AS BIGINT), value ->> 'thread', value ->> 'words' FROM jsonb_each($1) WHERE value ->> 'words' <> '';
     DELETE FROM letter_parts_pending WHERE seq IN (SELECT CAST(value ->> 'seq' AS BIGINT) FROM jsonb_each($1));
     RELEASE parts";
-pub(in crate::store) const OPEN_WORDS: Sql = Sql::pair(
+const OPEN_WORDS: Sql = Sql::pair(
     "SELECT count(*) AS open FROM letter_parts_pending",
     "
     SELECT (SELECT count(*) FROM letter_parts_pending) + (SELECT count(*) FROM letter_words WHERE words IS NULL)
@@ -65,9 +65,7 @@ impl Store {
     pub async fn index_open_letters(self) -> Result<(), StoreError> {
         let mut before = i64::MAX;
         loop {
-            let open: i64 = db::query_scalar(OPEN_WORDS)
-                .fetch_one(self.readers())
-                .await?;
+            let open: i64 = self.one(OPEN_WORDS, ()).await?;
             if open == 0 || open >= before {
                 return Ok(());
             }
@@ -82,13 +80,13 @@ impl Store {
 /// Makes the parts of letters that wait for them; `false` where none waited.
 pub(super) async fn store_pending(conn: &mut Connection) -> Result<bool, db::Error> {
     let pending = db::query(PENDING_PARTS).bind(LETTERS_MAX);
-    let rows = pending.fetch_all(&mut *conn).await?;
+    let rows = pending.rows(&mut *conn).await?;
     if rows.is_empty() {
         return Ok(false);
     }
     let letters: Vec<serde_json::Value> = rows.iter().map(letter).collect();
     let store = db::query(STORE_PARTS).bind(serde_json::Value::from(letters).to_string());
-    store.execute(conn).await?;
+    store.exec(conn).await?;
     Ok(true)
 }
 
@@ -128,9 +126,9 @@ mod tests {
         let schema = db::raw_sql(Sql::built(schema));
         schema.execute(&mut conn).await.expect("made");
         let insert = db::query("INSERT INTO t (own) VALUES ($1)").bind(text);
-        insert.execute(&mut conn).await.expect("indexed");
-        let terms = db::query_scalar("SELECT term FROM words ORDER BY \"offset\"");
-        terms.fetch_all(&mut conn).await.expect("words")
+        insert.exec(&mut conn).await.expect("indexed");
+        let terms = db::query("SELECT term FROM words ORDER BY \"offset\"");
+        terms.all(&mut conn).await.expect("words")
     }
 
     #[tokio::test]

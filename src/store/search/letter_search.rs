@@ -3,7 +3,7 @@
 //! Every number that an order depends on is counted among the messages that the readers of the answer may see: how many
 //! there are, how many have a word, what stands beside one. So what others write changes nothing for them.
 
-use super::found::{FoundMessage, found_message};
+use super::found::FoundMessage;
 use super::match_text::{MatchText, all, in_threads, query_words, with_part, within};
 use super::ranking::{
     CandidateFacts, Ranking, SHARE_MIN, TermDocuments, TermListing, candidates, counted, rank,
@@ -37,7 +37,7 @@ const CANDIDATES_MAX: usize = 64;
 const NEAR: usize = 2;
 
 /// The newest messages with a word, from the newest on and only until there are enough.
-pub(in crate::store) const NEWEST_WITH: Sql = Sql::pair(
+const NEWEST_WITH: Sql = Sql::pair(
     "
 SELECT m.seq, m.received_at
 FROM letter_words f CROSS JOIN messages m
@@ -56,7 +56,7 @@ ORDER BY f.seq DESC LIMIT $5",
 
 /// The messages with a word that all readers may see, in threads that are named in the MATCH text. Scanned
 /// forwards, because only so does FTS5 skip to the next message of these threads.
-pub(in crate::store) const READABLE_WITH: Sql = Sql::pair(
+const READABLE_WITH: Sql = Sql::pair(
     "
 SELECT m.seq, m.received_at
 FROM letter_words f CROSS JOIN messages m
@@ -78,7 +78,7 @@ ORDER BY f.seq LIMIT $5",
 );
 
 /// The same as [`NEWEST_WITH`] for a part of words; `$6`: MATCH text of the index of words that must hold, too.
-pub(in crate::store) const NEWEST_WITH_PART: Sql = Sql::pair(
+const NEWEST_WITH_PART: Sql = Sql::pair(
     "
 SELECT m.seq, m.received_at
 FROM letter_parts f CROSS JOIN messages m
@@ -98,7 +98,7 @@ ORDER BY f.seq DESC LIMIT $5",
 );
 
 /// The same as [`READABLE_WITH`] for a part of words; `$7` as `$6` of [`NEWEST_WITH_PART`].
-pub(in crate::store) const READABLE_WITH_PART: Sql = Sql::pair(
+const READABLE_WITH_PART: Sql = Sql::pair(
     "
 SELECT m.seq, m.received_at
 FROM letter_parts f CROSS JOIN messages m
@@ -122,16 +122,16 @@ ORDER BY f.seq LIMIT $5",
 );
 
 /// Threads that the first reader is in, the newest first.
-pub(in crate::store) const THREADS_OF: &str = "
+const THREADS_OF: &str = "
 SELECT t.id FROM thread_participants p CROSS JOIN threads t
 WHERE t.id = p.thread_id AND p.address = $1 AND t.persona_id = $2 ORDER BY t.updated_at DESC LIMIT $3";
 
 /// The number of messages that can be found, counted up to a limit.
-pub(in crate::store) const COUNT_ALL: &str = "
+const COUNT_ALL: &str = "
 SELECT count(*) FROM (SELECT 1 FROM messages WHERE persona_id = $1 LIMIT $2) AS letters";
 
 /// The number of messages in these threads that all readers may see, counted up to a limit.
-pub(in crate::store) const COUNT_READABLE: &str = "
+const COUNT_READABLE: &str = "
 SELECT count(*) FROM (SELECT 1 FROM jsonb_each($1) t CROSS JOIN messages m
   WHERE m.thread_id = t.value AND m.disposition NOT IN ('notice', 'filed:command') AND m.disposition NOT LIKE 'withheld:%'
     AND NOT EXISTS (SELECT 1 FROM jsonb_each($2) reader WHERE NOT EXISTS (SELECT 1 FROM readable
@@ -139,7 +139,7 @@ SELECT count(*) FROM (SELECT 1 FROM jsonb_each($1) t CROSS JOIN messages m
   LIMIT $3) AS letters";
 
 /// The four messages before and after each of `$1` in its thread, as far as all readers may see them.
-pub(in crate::store) const NEIGHBOURS: &str = "
+const NEIGHBOURS: &str = "
 SELECT m.seq,
   (SELECT json_group_array(b.seq) FROM (SELECT n.seq FROM messages n
     WHERE n.thread_id = m.thread_id AND n.seq < m.seq AND n.direction IN ('inbound', 'outbound') AND n.disposition NOT IN ('notice', 'filed:command')
@@ -156,14 +156,13 @@ SELECT m.seq,
 FROM jsonb_each($1) h CROSS JOIN messages m WHERE m.seq = CAST(h.value AS BIGINT)";
 
 /// When messages came, and from whom.
-pub(in crate::store) const RECEIVED: &str = "
+const RECEIVED: &str = "
 SELECT m.seq, m.received_at, m.sender FROM jsonb_each($1) h CROSS JOIN messages m WHERE m.seq = CAST(h.value AS BIGINT)";
 
-pub(in crate::store) const NUMBER_OF: &str =
-    "SELECT m.seq FROM messages m WHERE m.id = $1 AND m.persona_id = $2";
+const NUMBER_OF: &str = "SELECT m.seq FROM messages m WHERE m.id = $1 AND m.persona_id = $2";
 
 /// Newest first.
-pub(in crate::store) const SEARCH_MESSAGES_BY_DATE: &str = "
+const SEARCH_MESSAGES_BY_DATE: &str = "
 SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition,
        m.trust,
        substr(m.text_body, 1, 600) AS snippet
@@ -230,11 +229,17 @@ impl PersonaStore {
     }
 
     async fn newest(&self, scope: &SearchScope, limit: u32) -> Result<Vec<FoundMessage>> {
-        let query = db::query(SEARCH_MESSAGES_BY_DATE).bind(self.persona.as_str());
-        let query = query.bind(&scope.since).bind(&scope.before);
-        let query = query.bind(&scope.readers_json).bind(limit);
-        let rows = query.fetch_all(self.store.readers()).await?;
-        rows.iter().map(found_message).collect()
+        self.all(
+            SEARCH_MESSAGES_BY_DATE,
+            (
+                &self.persona,
+                &scope.since,
+                &scope.before,
+                &scope.readers_json,
+                limit,
+            ),
+        )
+        .await
     }
 
     /// Returns the numbers of messages with words of the query and their scores, however little of the query the best
@@ -285,16 +290,13 @@ impl PersonaStore {
 
     /// Returns the number of a message; `None`: there is none of that id.
     async fn number_of(&self, id: &MessageId) -> Result<Option<i64>> {
-        let query = db::query_scalar(NUMBER_OF).bind(id.as_str());
-        let query = query.bind(self.persona.as_str());
-        Ok(query.fetch_optional(self.store.readers()).await?)
+        self.maybe(NUMBER_OF, (id, &self.persona)).await
     }
 
     /// Returns when each of the messages came, and from whom.
     async fn received(&self, seqs: &BTreeSet<i64>) -> Result<HashMap<i64, ReceivedLetter>> {
         let seqs = serde_json::Value::from_iter(seqs.iter().copied()).to_string();
-        let query = db::query(RECEIVED).bind(seqs);
-        let rows = query.fetch_all(self.store.readers()).await?;
+        let rows = self.rows(RECEIVED, seqs).await?;
         let letter = |row: &Row| -> Result<(i64, ReceivedLetter)> {
             let letter = ReceivedLetter {
                 at_ms: instant(row.get("received_at"))?.as_millis(),
@@ -316,23 +318,20 @@ impl PersonaStore {
         let (persona, readers) = (self.persona.as_str(), self.store.readers());
         let mut in_these = Vec::new();
         let total: i64 = match &scope.readers {
-            None => {
-                let count = db::query_scalar(COUNT_ALL).bind(persona);
-                count.bind(COUNTED_MAX).fetch_one(readers).await?
-            }
+            None => readers.one(COUNT_ALL, (persona, COUNTED_MAX)).await?,
             Some(keys) => {
-                let threads = db::query_scalar(THREADS_OF)
-                    .bind(keys.first())
-                    .bind(persona);
-                let threads: Vec<String> = threads.bind(THREADS_MAX).fetch_all(readers).await?;
+                let threads: Vec<String> = readers
+                    .all(THREADS_OF, (keys.first(), persona, THREADS_MAX))
+                    .await?;
                 let Some(filter) = in_threads(&threads) else {
                     return Ok(None);
                 };
                 in_these.push(filter);
                 let threads = json_list(threads.iter().map(String::as_str));
-                let count = db::query_scalar(COUNT_READABLE).bind(threads);
-                let count = count.bind(&scope.readers_json).bind(COUNTED_MAX);
-                count.fetch_one(readers).await?
+
+                readers
+                    .one(COUNT_READABLE, (threads, &scope.readers_json, COUNTED_MAX))
+                    .await?
             }
         };
         Ok(Some(Filters {
@@ -375,7 +374,7 @@ impl PersonaStore {
     ) -> Result<TermListing> {
         let limit = filters.rows_max;
         let query = self.listed((NEWEST_WITH, READABLE_WITH), (matching, limit), scope);
-        listing(&query.fetch_all(self.store.readers()).await?, limit)
+        listing(&query.rows(self.store.readers()).await?, limit)
     }
 
     async fn part_with(
@@ -389,7 +388,7 @@ impl PersonaStore {
         let limit = filters.rows_max;
         let query = self.listed(statements, (matching, limit), scope);
         let query = query.bind(all(&filters.columns).map(TextPair::from));
-        listing(&query.fetch_all(self.store.readers()).await?, limit)
+        listing(&query.rows(self.store.readers()).await?, limit)
     }
 
     /// Binds the statement for all mail, or that for some readers.
@@ -403,9 +402,13 @@ impl PersonaStore {
             None => newest,
             Some(_) => readable,
         };
-        let query = db::query(sql).bind(TextPair::from(matching));
-        let query = query.bind(self.persona.as_str());
-        let query = query.bind(&scope.since).bind(&scope.before).bind(limit);
+        let query = db::query(sql).bind((
+            TextPair::from(matching),
+            &self.persona,
+            &scope.since,
+            &scope.before,
+            limit,
+        ));
         match scope.readers {
             None => query,
             Some(_) => query.bind(&scope.readers_json),
@@ -425,8 +428,7 @@ impl PersonaStore {
             .copied()
             .collect();
         let seqs = serde_json::Value::from_iter(seeds.iter().copied()).to_string();
-        let query = db::query(NEIGHBOURS).bind(seqs).bind(&scope.readers_json);
-        let rows = query.fetch_all(self.store.readers()).await?;
+        let rows = self.rows(NEIGHBOURS, (seqs, &scope.readers_json)).await?;
         let (mut found, mut near) = (BTreeSet::new(), HashMap::new());
         for row in &rows {
             let mut thread: Vec<i64> = from_json(row.get("before_json"), "numbers")?;

@@ -18,7 +18,7 @@ const WORD_CHARS_MAX: usize = 64;
 
 /// Query text for the full-text search of both databases.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::store) struct MatchText {
+pub struct MatchText {
     fts5: String,
     /// Empty: finds nothing.
     tsquery: String,
@@ -34,7 +34,7 @@ impl From<MatchText> for TextPair {
 }
 
 /// Joins queries that must all hold; `None` without one.
-pub(in crate::store) fn all(queries: &[MatchText]) -> Option<MatchText> {
+pub fn all(queries: &[MatchText]) -> Option<MatchText> {
     let fts5: Vec<&str> = queries.iter().map(|query| query.fts5.as_str()).collect();
     let tsquery: Vec<&str> = queries.iter().map(|query| query.tsquery.as_str()).collect();
     (!queries.is_empty()).then(|| MatchText {
@@ -71,7 +71,7 @@ fn all_of(text: &str, weight: &str) -> Option<MatchText> {
 ///
 /// A word with a digit or an at sign stays whole, as a phrase: an order number, an address. A run of Chinese, Japanese
 /// or Korean is its pairs of neighbours.
-pub(in crate::store) fn query_words(text: &str) -> Vec<String> {
+pub fn query_words(text: &str) -> Vec<String> {
     let words: Vec<String> = text.split_whitespace().flat_map(parts).collect();
     let is_all_common = !words.iter().any(|word| is_telling(word));
     let mut seen = HashSet::new();
@@ -108,7 +108,7 @@ fn is_telling(word: &str) -> bool {
 }
 
 /// Returns the query for one word within the filters.
-pub(in crate::store) fn within(word: &str, filters: &[MatchText]) -> MatchText {
+pub fn within(word: &str, filters: &[MatchText]) -> MatchText {
     let word = searchable(word).unwrap_or_default();
     let query = MatchText {
         fts5: format!("({{subject sender own}} : {})", quoted(&word)),
@@ -118,7 +118,7 @@ pub(in crate::store) fn within(word: &str, filters: &[MatchText]) -> MatchText {
 }
 
 /// Returns the query of the index of parts for one of them.
-pub(in crate::store) fn with_part(part: &WantedPart, threads: &[MatchText]) -> MatchText {
+pub fn with_part(part: &WantedPart, threads: &[MatchText]) -> MatchText {
     let text = searchable(&part.text).unwrap_or_default();
     let beginning = if part.is_beginning { " *" } else { "" };
     let query = MatchText {
@@ -135,7 +135,7 @@ fn joined(word: MatchText, filters: &[MatchText]) -> MatchText {
 
 /// A column of the index of letters that a search can be limited to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum LetterColumn {
+pub enum LetterColumn {
     Subject,
     Sender,
 }
@@ -151,7 +151,7 @@ impl LetterColumn {
 }
 
 /// Returns the query that a column has every word of a text; `None` when the text has no word.
-pub(in crate::store) fn column(column: LetterColumn, typed: &str) -> Option<MatchText> {
+pub fn column(column: LetterColumn, typed: &str) -> Option<MatchText> {
     let (name, weight) = column.names();
     let words = all_of(typed, weight)?;
     Some(MatchText {
@@ -161,7 +161,7 @@ pub(in crate::store) fn column(column: LetterColumn, typed: &str) -> Option<Matc
 }
 
 /// Returns the query that a letter is in one of the threads; `None` without a thread.
-pub(in crate::store) fn in_threads(threads: &[String]) -> Option<MatchText> {
+pub fn in_threads(threads: &[String]) -> Option<MatchText> {
     let ids = threads.iter().map(|id| id.replace('-', ""));
     let tokens: Vec<String> = ids
         .filter_map(|id| searchable(&id))
@@ -174,7 +174,7 @@ pub(in crate::store) fn in_threads(threads: &[String]) -> Option<MatchText> {
 }
 
 /// Returns the query for one word in any column; `None` when it has nothing to search for.
-pub(in crate::store) fn anywhere(word: &str) -> Option<MatchText> {
+pub fn anywhere(word: &str) -> Option<MatchText> {
     let word = searchable(word)?;
     Some(MatchText {
         fts5: quoted(&word),
@@ -183,7 +183,7 @@ pub(in crate::store) fn anywhere(word: &str) -> Option<MatchText> {
 }
 
 /// Lists queries as JSON, for one statement that executes each.
-pub(in crate::store) fn listed(queries: &[MatchText]) -> TextPair {
+pub fn listed(queries: &[MatchText]) -> TextPair {
     TextPair {
         sqlite: json_list(queries.iter().map(|query| query.fts5.as_str())),
         postgres: json_list(queries.iter().map(|query| query.tsquery.as_str())),

@@ -15,17 +15,17 @@
 //! The index has the new text of each letter once. What its neighbours in the thread say counts when a search
 //! scores (D-99), and only as far as the reader may see them.
 
-pub(in crate::store) mod match_text;
+pub mod match_text;
 mod tsquery;
-pub(in crate::store) mod ranking;
-pub(in crate::store) mod excerpt;
-pub(in crate::store) mod scope;
-pub(in crate::store) mod found;
-pub(in crate::store) mod vectors;
-pub(in crate::store) mod embedded;
+pub mod ranking;
+pub mod excerpt;
+pub mod scope;
+pub mod found;
+pub mod vectors;
+pub mod embedded;
 mod received;
-pub(in crate::store) mod letter_search;
-pub(in crate::store) mod replies;
-pub(in crate::store) mod letter_parts;
-pub(in crate::store) mod index_words;
-pub(in crate::store) mod index_merge;
+pub mod letter_search;
+pub mod replies;
+pub mod letter_parts;
+pub mod index_words;
+pub mod index_merge;

@@ -27,7 +27,7 @@ const TERMS_EXPECTED: f64 = 5.0;
 
 /// Documents that have a term.
 #[derive(Debug, Clone, Default)]
-pub(in crate::store) struct TermDocuments {
+pub struct TermDocuments {
     pub documents: Vec<i64>,
     /// Number of documents with the term; more than are listed when the list was cut, then an estimate.
     pub count: f64,
@@ -35,7 +35,7 @@ pub(in crate::store) struct TermDocuments {
 
 /// Documents that were listed for a term.
 #[derive(Debug, Clone, Default)]
-pub(in crate::store) struct TermListing {
+pub struct TermListing {
     pub documents: Vec<i64>,
     /// `true`: there may be more.
     pub is_cut: bool,
@@ -70,7 +70,7 @@ impl TermListing {
 
 /// Counts the documents of each term. Where a list was cut, documents are taken to be spread evenly over the time
 /// that all lists span together.
-pub(in crate::store) fn counted(lists: Vec<TermListing>, total: f64) -> Vec<TermDocuments> {
+pub fn counted(lists: Vec<TermListing>, total: f64) -> Vec<TermDocuments> {
     let spans = lists.iter().filter_map(|list| list.span_ms);
     let (starts, ends): (Vec<i64>, Vec<i64>) = spans.map(|(a, b)| (a.min(b), a.max(b))).unzip();
     let whole = match (starts.iter().min(), ends.iter().max()) {
@@ -128,7 +128,7 @@ fn rarity(count: f64, total: f64) -> f64 {
 }
 
 /// Returns the documents with the highest sums of their own terms' rarities, at most `limit`.
-pub(in crate::store) fn candidates(terms: &[TermDocuments], total: f64, limit: usize) -> Vec<i64> {
+pub fn candidates(terms: &[TermDocuments], total: f64, limit: usize) -> Vec<i64> {
     let mut sums: HashMap<i64, f64> = HashMap::new();
     for term in terms {
         let rarity = rarity(term.count, total);
@@ -144,7 +144,7 @@ pub(in crate::store) fn candidates(terms: &[TermDocuments], total: f64, limit: u
 
 /// What stands around candidates of a query.
 #[derive(Debug, Clone, Default)]
-pub(in crate::store) struct CandidateFacts {
+pub struct CandidateFacts {
     /// Neighbours of each.
     pub near: HashMap<i64, Vec<i64>>,
     /// Candidates and neighbours whose senders the query names; `None` when it names nobody.
@@ -154,7 +154,7 @@ pub(in crate::store) struct CandidateFacts {
 }
 
 /// Scores the candidates; `total` is the number of documents that the searcher may see.
-pub(in crate::store) fn rank(
+pub fn rank(
     terms: &[TermDocuments],
     total: f64,
     candidates: &[i64],

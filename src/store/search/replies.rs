@@ -1,13 +1,13 @@
 //! Replies of a persona with the letters that they answer: by these its owner can measure what a search finds.
 
 use crate::domain::Timestamp;
-use crate::store::db::{self, Row};
+use crate::store::db::Row;
 use crate::store::sql::timestamp;
 use crate::store::{PersonaStore, Result};
 
 /// The newest replies whose parent is there; of each as much as tells it apart. Without `NOT`, SQLite would read all earlier
 /// messages for each reply.
-pub(in crate::store) const ANSWERED_LETTERS: &str = "
+const ANSWERED_LETTERS: &str = "
     SELECT m.seq, p.seq AS parent, m.received_at, substr(coalesce(m.fresh_text, m.text_body), 1, 20000) AS own
     FROM messages m CROSS JOIN messages p
     WHERE p.persona_id = m.persona_id AND p.message_id = m.in_reply_to AND m.persona_id = $1 AND m.in_reply_to IS NOT NULL AND m.direction IN ('inbound', 'outbound') AND m.disposition NOT IN ('notice', 'filed:command')
@@ -15,7 +15,7 @@ pub(in crate::store) const ANSWERED_LETTERS: &str = "
     ORDER BY m.received_at DESC, m.seq DESC LIMIT $2";
 
 /// The new texts of the newest letters.
-pub(in crate::store) const NEW_TEXTS: &str = "
+const NEW_TEXTS: &str = "
     SELECT substr(coalesce(m.fresh_text, m.text_body), 1, 4000) AS own FROM messages m
     WHERE m.persona_id = $1 AND m.direction IN ('inbound', 'outbound') AND m.disposition NOT IN ('notice', 'filed:command')
     ORDER BY m.received_at DESC, m.seq DESC LIMIT $2";
@@ -33,8 +33,7 @@ pub struct ReplyWithParent {
 impl PersonaStore {
     /// Returns the newest replies whose parent is stored, at most `limit`.
     pub async fn answered_letters(&self, limit: u32) -> Result<Vec<ReplyWithParent>> {
-        let query = db::query(ANSWERED_LETTERS).bind(self.persona.as_str());
-        let rows = query.bind(limit).fetch_all(self.store.readers()).await?;
+        let rows = self.rows(ANSWERED_LETTERS, (&self.persona, limit)).await?;
         let reply = |row: &Row| {
             Ok(ReplyWithParent {
                 parent: row.try_get("parent")?,
@@ -47,8 +46,7 @@ impl PersonaStore {
 
     /// Returns the beginnings of the new texts of the newest letters, at most `limit`.
     pub async fn new_texts(&self, limit: u32) -> Result<Vec<String>> {
-        let query = db::query(NEW_TEXTS).bind(self.persona.as_str());
-        let rows = query.bind(limit).fetch_all(self.store.readers()).await?;
+        let rows = self.rows(NEW_TEXTS, (&self.persona, limit)).await?;
         rows.iter().map(|row| Ok(row.try_get("own")?)).collect()
     }
 }

@@ -39,7 +39,7 @@ impl MessageSearch {
 }
 
 /// What limits a search beside its words.
-pub(in crate::store) struct SearchScope {
+pub struct SearchScope {
     pub readers: Option<Vec<String>>,
     pub readers_json: Option<String>,
     pub since: Option<String>,

@@ -18,7 +18,7 @@ const COLUMN_GAP: usize = 2;
 
 /// Returns the query for a word, whose parts must stand side by side; empty when it has nothing to search for: then it finds
 /// nothing. `weight` is that of a column, or empty for all; `is_beginning`: a longer word may follow.
-pub(in crate::store) fn phrase(word: &str, weight: &str, is_beginning: bool) -> String {
+pub fn phrase(word: &str, weight: &str, is_beginning: bool) -> String {
     let stems = stems(word);
     let label = |place: usize| match (is_beginning && place + 1 == stems.len(), weight) {
         (false, "") => String::new(),
@@ -36,18 +36,18 @@ pub(in crate::store) fn phrase(word: &str, weight: &str, is_beginning: bool) -> 
 }
 
 /// Returns the query for a part of words.
-pub(in crate::store) fn part(text: &str, is_beginning: bool) -> String {
+pub fn part(text: &str, is_beginning: bool) -> String {
     format!("{}{}", lexeme(text), if is_beginning { ":*" } else { "" })
 }
 
 /// Returns the query for one of these threads.
-pub(in crate::store) fn one_of_threads(threads: &[String]) -> String {
+pub fn one_of_threads(threads: &[String]) -> String {
     let threads: Vec<String> = threads.iter().map(|id| lexeme(&thread_word(id))).collect();
     format!("({})", threads.join(" | "))
 }
 
 /// Returns the query that all of these must hold; empty, and so for nothing, when one is.
-pub(in crate::store) fn all(queries: &[&str]) -> String {
+pub fn all(queries: &[&str]) -> String {
     match queries.iter().any(|query| query.is_empty()) {
         true => String::new(),
         false => queries.join(" & "),
@@ -55,7 +55,7 @@ pub(in crate::store) fn all(queries: &[&str]) -> String {
 }
 
 /// Returns the words of a text with their places, as a `tsvector`; each column has a weight, `A` to `D`.
-pub(in crate::store) fn words_of(columns: &[(char, &str)], thread: Option<&str>) -> String {
+pub fn words_of(columns: &[(char, &str)], thread: Option<&str>) -> String {
     let mut words: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let (mut place, mut bytes) = (0, 0);
     for (weight, text) in columns {

@@ -26,7 +26,7 @@ pub struct QuestionVector {
 }
 
 /// The newest letters of a persona with their vectors.
-pub(in crate::store) const NEWEST_VECTORS: Sql = Sql::pair(
+const NEWEST_VECTORS: Sql = Sql::pair(
     "
 SELECT v.seq, v.vector
 FROM letter_vectors v CROSS JOIN messages m
@@ -48,7 +48,7 @@ ORDER BY v.seq DESC LIMIT $6",
 /// The newest letters that all readers `$7` may see, in the newest `$9` threads of the first of them (`$8`), with their
 /// vectors; the other parameters as those of [`NEWEST_VECTORS`]. Vectors are read when it is known which. An index by persona
 /// would walk all of its letters for each thread.
-pub(in crate::store) const READABLE_VECTORS: Sql = Sql::pair(
+const READABLE_VECTORS: Sql = Sql::pair(
     "
 SELECT v.seq, v.vector FROM (
   SELECT m.seq FROM (
@@ -106,18 +106,17 @@ impl PersonaStore {
             None => NEWEST_VECTORS,
             Some(_) => READABLE_VECTORS,
         };
-        let query = db::query(sql).bind(self.persona.as_str());
-        let query = query.bind(&question.model).bind(&scope.since);
-        let query = query
-            .bind(&scope.before)
-            .bind(all(&columns).map(TextPair::from))
-            .bind(VECTORS_MAX);
+        let query = db::query(sql).bind((
+            &self.persona,
+            &question.model,
+            &scope.since,
+            &scope.before,
+            all(&columns).map(TextPair::from),
+            VECTORS_MAX,
+        ));
         let query = match &scope.readers {
             None => query,
-            Some(readers) => query
-                .bind(&scope.readers_json)
-                .bind(readers.first())
-                .bind(THREADS_MAX),
+            Some(readers) => query.bind((&scope.readers_json, readers.first(), THREADS_MAX)),
         };
         let mut conn = self.store.readers().acquire().await?;
         let mut rows = query.fetch(&mut conn);

@@ -27,12 +27,11 @@ static UNFINISHED: &str = ".tmp";
 const STEPS_BETWEEN_LOOKS: i32 = 250;
 
 pub(in crate::store) const COPY: &str = "VACUUM INTO $1";
-pub(in crate::store) const CONTENT: &str = "
+const CONTENT: &str = "
     SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM runs), (SELECT count(*) FROM deliveries),
       (SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')),
       (SELECT count(*) FROM deliveries WHERE state IN ('queued', 'sending', 'committing'))";
-pub(in crate::store) const NOTE_COPY: &str =
-    "INSERT INTO database_copies (id) VALUES (1) ON CONFLICT (id) DO NOTHING";
+const NOTE_COPY: &str = "INSERT INTO database_copies (id) VALUES (1) ON CONFLICT (id) DO NOTHING";
 
 /// Number of rows in a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

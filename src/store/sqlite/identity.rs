@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 /// Identity of a file independent of its name: device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) struct Inode(u64, u64);
+pub struct Inode(u64, u64);
 
 /// Path of a file, and its identity when it was opened.
 #[derive(Debug, Clone)]
-pub(in crate::store) struct FileIdentity {
+pub struct FileIdentity {
     path: PathBuf,
     identity: Inode,
 }

@@ -17,19 +17,19 @@ const MODE_AT: u64 = 18;
 const WAL_MODE: [u8; 2] = [2, 2];
 
 /// Records that the database exists, and the version of the program, in the lock that its engine holds.
-pub(in crate::store) fn note_opened(lock: &mut File) -> io::Result<()> {
+pub fn note_opened(lock: &mut File) -> io::Result<()> {
     writeln!(lock, "{OPENED}\n{VERSION}{}", env!("CARGO_PKG_VERSION"))
 }
 
 /// Notes on the disk that the database is made now, so that the file of 0 bytes with which SQLite begins is told from one that
 /// lost its content.
-pub(in crate::store) fn note_making(data: &Path) -> io::Result<()> {
+pub fn note_making(data: &Path) -> io::Result<()> {
     File::create(data.join(MAKING))?;
     File::open(data)?.sync_all()
 }
 
 /// Removes what [`note_making`] left: the database has content now, or is not there.
-pub(in crate::store) fn note_made(data: &Path) -> io::Result<()> {
+pub fn note_made(data: &Path) -> io::Result<()> {
     let mark = data.join(MAKING);
     match mark.exists() {
         true => std::fs::remove_file(mark),
@@ -39,7 +39,7 @@ pub(in crate::store) fn note_made(data: &Path) -> io::Result<()> {
 
 /// Reports whether there is no database yet: no file, or the empty one of a first opening that was killed. What
 /// [`refuse_leftovers`] refuses is refused before.
-pub(in crate::store) fn is_new(data: &Path) -> bool {
+pub fn is_new(data: &Path) -> bool {
     let database = data.join("attache.db").metadata();
     database.map_or(true, |file| file.len() == 0)
 }
@@ -96,7 +96,7 @@ pub fn refuse_leftovers(data: &Path) -> Result<(), OpenError> {
 }
 
 /// Reports whether the database's header says WAL mode; a backup's does not (`VACUUM INTO`).
-pub(in crate::store) fn is_in_wal_mode(database: &Path) -> bool {
+pub fn is_in_wal_mode(database: &Path) -> bool {
     let mut mode = [0; 2];
     let read = File::open(database).and_then(|mut file| {
         file.seek(SeekFrom::Start(MODE_AT))?;

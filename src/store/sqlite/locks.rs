@@ -9,15 +9,15 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Number of tries to take the lock for opening, and the pause between them: ten seconds in all.
-pub(in crate::store) const OPENING_LOOKS_MAX: usize = 1000;
-pub(in crate::store) const OPENING_PAUSE: Duration = Duration::from_millis(10);
+const OPENING_LOOKS_MAX: usize = 1000;
+const OPENING_PAUSE: Duration = Duration::from_millis(10);
 
-pub(in crate::store) const LOCK_LOOKS_MAX: usize = 1000;
+const LOCK_LOOKS_MAX: usize = 1000;
 /// Begin of the line of a lock that says which program holds it.
-pub(in crate::store) static VERSION: &str = "attache ";
+pub static VERSION: &str = "attache ";
 
 /// Takes a lock. Errors: [`OpenError::InUse`] with the process that has it.
-pub(in crate::store) fn acquire(path: &Path) -> std::result::Result<File, OpenError> {
+pub fn acquire(path: &Path) -> std::result::Result<File, OpenError> {
     let failed = |source| OpenError::Folder {
         path: path.display().to_string(),
         source,
@@ -61,7 +61,7 @@ pub(in crate::store) fn acquire(path: &Path) -> std::result::Result<File, OpenEr
 /// each see it half done.
 ///
 /// Errors: [`OpenError::Opening`] when another process takes too long.
-pub(in crate::store) async fn turn_to_open(data: &Path) -> std::result::Result<File, OpenError> {
+pub async fn turn_to_open(data: &Path) -> std::result::Result<File, OpenError> {
     let lock = data.join("opening.lock");
     for _ in 0..OPENING_LOOKS_MAX {
         match acquire(&lock) {
@@ -77,7 +77,7 @@ pub(in crate::store) async fn turn_to_open(data: &Path) -> std::result::Result<F
 
 /// Takes a lock even if another process holds it: a new file gets its name, and the old lock stays
 /// with a file that has no name any more.
-pub(in crate::store) fn replace(path: &Path) -> std::result::Result<File, OpenError> {
+pub fn replace(path: &Path) -> std::result::Result<File, OpenError> {
     let unnamed = path.with_extension("lock.new");
     let file = acquire(&unnamed)?;
     let renamed = std::fs::rename(&unnamed, path);
@@ -88,14 +88,14 @@ pub(in crate::store) fn replace(path: &Path) -> std::result::Result<File, OpenEr
     Ok(file)
 }
 
-pub(in crate::store) fn pid_in(file: &mut File) -> String {
+fn pid_in(file: &mut File) -> String {
     let mut text = String::new();
     let _unknown_pid = file.read_to_string(&mut text);
     first_line(&text)
 }
 
 /// Returns the process that has a lock, or had it last.
-pub(in crate::store) fn pid_before(path: &Path) -> Option<i64> {
+pub fn pid_before(path: &Path) -> Option<i64> {
     let mut file = File::open(path).ok()?;
     pid_in(&mut file).parse().ok()
 }

@@ -24,11 +24,11 @@ const LOOK_EVERY: u32 = 16;
 const IDLE: Duration = Duration::from_secs(2);
 
 /// Returns the length of the log, without touching it (SQLite 3.51).
-pub(in crate::store) const LOG_LENGTH: &str = "PRAGMA wal_checkpoint(NOOP)";
+const LOG_LENGTH: &str = "PRAGMA wal_checkpoint(NOOP)";
 /// Copies the pages that no reader still needs; waits for no lock.
-pub(in crate::store) const COPY_BACK: &str = "PRAGMA wal_checkpoint(PASSIVE)";
+const COPY_BACK: &str = "PRAGMA wal_checkpoint(PASSIVE)";
 /// Copies all pages and truncates the file, unless another connection reads or writes.
-pub(in crate::store) const CUT: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
+const CUT: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 
 /// Result of the side connection's work.
 struct SideConnection {
@@ -45,7 +45,7 @@ enum CheckpointEnd {
 }
 
 /// Checkpointing of the writer's log.
-pub(in crate::store) struct Log {
+pub struct Log {
     /// `None` when another process checkpoints the log.
     options: Option<SqliteConnectOptions>,
     conn: Option<SqliteConnection>,

@@ -20,20 +20,20 @@ static FILE: &str = "newest";
 const NO_SUCH: i32 = 1;
 
 /// Moves the number on, unless the connection has changed as many rows as it had before.
-pub(in crate::store) const RAISE_MARK: &str =
+pub const RAISE_MARK: &str =
     "UPDATE engine SET mark = mark + 1 WHERE id = 1 AND total_changes() <> $1
     RETURNING epoch, mark, total_changes() AS changes";
-pub(in crate::store) const READ_MARK: &str = "SELECT epoch, mark FROM engine WHERE id = 1";
+const READ_MARK: &str = "SELECT epoch, mark FROM engine WHERE id = 1";
 
 /// State of a database: the epoch of its engine, and the number within it.
-pub(in crate::store) type Mark = (i64, i64);
+pub type Mark = (i64, i64);
 
 /// What a note says, and when it was written.
-pub(in crate::store) type Noted = (Mark, Timestamp);
+pub type Noted = (Mark, Timestamp);
 
 /// Returns what was noted beside a database, and when; `None` where there is no note of this database. That of another one,
 /// which stood here before, is removed.
-pub(in crate::store) fn noted(data: &Path) -> Option<Noted> {
+pub fn noted(data: &Path) -> Option<Noted> {
     let path = data.join(FILE);
     // One that was restored is no longer in the mode of a log, until it is opened to write.
     if is_new(data) || !is_in_wal_mode(&data.join("attache.db")) {
@@ -52,7 +52,7 @@ pub(in crate::store) fn noted(data: &Path) -> Option<Noted> {
 /// dropped ends some time later, and would remove a log that was put back meanwhile.
 ///
 /// Errors: [`OpenError::LogLost`].
-pub(in crate::store) async fn require_whole_log(
+pub async fn require_whole_log(
     mut conn: SqliteConnection,
     noted: Option<Noted>,
 ) -> Result<SqliteConnection, OpenError> {
@@ -73,7 +73,7 @@ pub(in crate::store) async fn require_whole_log(
 }
 
 /// The file that has the number.
-pub(in crate::store) struct MarkFile(File);
+pub struct MarkFile(File);
 
 impl MarkFile {
     /// Opens or makes it, and notes where the database is now. `None` where that fails: then a lost log is not noticed, which is

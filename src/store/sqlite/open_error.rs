@@ -1,6 +1,7 @@
 //! Reasons why a database could not be opened.
 
 use crate::domain::Timestamp;
+use crate::store::StoreError;
 use crate::store::migrations::newest_known;
 use crate::store::sqlite::refusal::{FULL, is_one_of};
 use sqlx::migrate::MigrateError;
@@ -158,6 +159,12 @@ fn newer(migration: i64, version: Option<&str>) -> String {
     )
 }
 
+impl From<StoreError> for OpenError {
+    fn from(error: StoreError) -> Self {
+        sqlx::Error::from(error).into()
+    }
+}
+
 impl From<sqlx::Error> for OpenError {
     fn from(error: sqlx::Error) -> Self {
         match is_damage(&error) {
@@ -170,7 +177,7 @@ impl From<sqlx::Error> for OpenError {
 }
 
 /// Reports whether SQLite could not follow the database from page to page.
-pub(in crate::store) fn is_damage(error: &sqlx::Error) -> bool {
+pub fn is_damage(error: &sqlx::Error) -> bool {
     // SQLITE_CORRUPT and SQLITE_NOTADB.
     is_one_of(error, &[11, 26])
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Time for which reads fail before the engine ends.
-pub(in crate::store) const FAILING_SECONDS: u32 = 30;
+pub const FAILING_SECONDS: u32 = 30;
 /// Time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
 /// Looks without a failed read after which the disk counts as well.
@@ -17,7 +17,7 @@ const OF_THE_DISK: &[i32] = &[10, 14];
 
 /// Failed reads, counted.
 #[derive(Default)]
-pub(in crate::store) struct FailedReads {
+pub struct FailedReads {
     count: AtomicU64,
     last: Mutex<String>,
 }

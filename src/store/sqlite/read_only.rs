@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Reports whether this process can change a database: its file, and the files that SQLite creates
 /// beside it.
-pub(in crate::store) fn can_change(database: &Path) -> bool {
+pub fn can_change(database: &Path) -> bool {
     let may_write = |path: &Path| access(path, Access::WRITE_OK).is_ok();
     // For a file that does not exist yet its folder decides.
     let is_file_fixed = database.exists() && !may_write(database);
@@ -24,9 +24,7 @@ pub(in crate::store) fn can_change(database: &Path) -> bool {
 ///
 /// Errors: [`OpenError::LogUnread`] where there is a log that cannot be read without write
 /// permission.
-pub(in crate::store) fn only_to_read(
-    options: SqliteConnectOptions,
-) -> Result<SqliteConnectOptions, OpenError> {
+pub fn only_to_read(options: SqliteConnectOptions) -> Result<SqliteConnectOptions, OpenError> {
     let database = options.get_filename().to_path_buf();
     let options = options.read_only(true).create_if_missing(false);
     if database

@@ -22,7 +22,7 @@ impl StoreError {
 }
 
 /// The disk or the quota is full.
-pub(in crate::store) const FULL: i32 = 13;
+pub const FULL: i32 = 13;
 /// Another process holds the lock of the file.
 const BUSY: i32 = 5;
 
@@ -47,22 +47,22 @@ impl StoreError {
 }
 
 /// Reports whether the disk failed during a statement.
-pub(in crate::store) fn is_broken(error: &StoreError) -> bool {
+pub fn is_broken(error: &StoreError) -> bool {
     matches!(error, StoreError::Sql(error) if is_of_the_disk(error))
 }
 
 /// Reports whether an error is an I/O error of the disk.
-pub(in crate::store) fn is_of_the_disk(error: &sqlx::Error) -> bool {
+pub fn is_of_the_disk(error: &sqlx::Error) -> bool {
     is_one_of(error, &[IO_ERROR])
 }
 
 /// Reports whether it is certain that the failed commit stored nothing, and the next commit may
 /// succeed.
-pub(in crate::store) fn is_harmless(error: &sqlx::Error) -> bool {
+pub fn is_harmless(error: &sqlx::Error) -> bool {
     is_one_of(error, NOTHING_STORED)
 }
 
-pub(in crate::store) fn is_one_of(error: &sqlx::Error, primary: &[i32]) -> bool {
+pub fn is_one_of(error: &sqlx::Error, primary: &[i32]) -> bool {
     let of_sqlite = |error: &dyn sqlx::error::DatabaseError| {
         let _is_ours = error.try_downcast_ref::<SqliteError>()?;
         error.code()?.parse().ok()

@@ -22,7 +22,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Increases the counters, deletes expired buckets, and returns the new counts: the highest of any
 /// address in an hour and in a day, and the answers of the thread.
-pub(in crate::store) const RESERVE: &str = "
+pub const RESERVE: &str = "
     DELETE FROM correspondence WHERE persona_id = $1 AND minute < $5 AND counterparty IN (
       SELECT value FROM jsonb_each($2)
       UNION ALL SELECT $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6)));
@@ -38,12 +38,12 @@ pub(in crate::store) const RESERVE: &str = "
         WHERE persona_id = $1 AND counterparty = value AND minute >= $5) AS n FROM jsonb_each($2)) AS each_of), 0) AS in_day,
       coalesce((SELECT sum(mails) FROM correspondence WHERE persona_id = $1 AND minute >= $5
         AND counterparty = $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6))), 0) AS in_thread";
-pub(in crate::store) const GIVE_BACK: &str = "
+const GIVE_BACK: &str = "
     UPDATE correspondence SET mails = mails - 1 WHERE persona_id = $1 AND minute = $3 AND counterparty IN (
       SELECT value FROM jsonb_each($2)
       UNION SELECT $6 || coalesce($5, (SELECT thread_id FROM runs WHERE id = $4)))";
 /// The counts that [`RESERVE`] returns, without increasing them.
-pub(in crate::store) const SENT: &str = "
+const SENT: &str = "
     SELECT
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
         WHERE persona_id = $1 AND counterparty = value AND minute >= $3) AS n FROM jsonb_each($2)) AS each_of), 0) AS in_hour,
@@ -51,48 +51,48 @@ pub(in crate::store) const SENT: &str = "
         WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM jsonb_each($2)) AS each_of), 0) AS in_day,
       coalesce((SELECT sum(mails) FROM correspondence
         WHERE persona_id = $1 AND minute >= $4 AND counterparty = $6 || $5), 0) AS in_thread";
-pub(in crate::store) const OWN_MAIL: &str = "
+const OWN_MAIL: &str = "
     SELECT m.persona_id, m.hops, (SELECT json_group_array(r.recipient) FROM deliveries d
       JOIN delivery_recipients r ON r.delivery_id = d.id WHERE d.message_id = m.id) AS recipients_json
     FROM messages m WHERE m.persona_id IN (SELECT value FROM jsonb_each($1)) AND m.message_id = $2
       AND m.direction = 'outbound' AND m.disposition = 'sent' ORDER BY m.seq LIMIT 1";
-pub(in crate::store) const OF_DAY: &str = "
+const OF_DAY: &str = "
     SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $1 AND counterparty = $2 AND minute = $3";
 /// Counts a mail of a day and deletes the counts of earlier days.
-pub(in crate::store) const COUNT_OF_DAY: &str = "
+const COUNT_OF_DAY: &str = "
     DELETE FROM correspondence WHERE persona_id = $1 AND counterparty = $2 AND minute < $3;
     INSERT INTO correspondence (persona_id, counterparty, minute, mails) VALUES ($1, $2, $3, 1)
     ON CONFLICT (persona_id, counterparty, minute) DO UPDATE SET mails = correspondence.mails + 1";
 /// Letters of the pairs of persona and counter key in `$1` since `$2` that were answered.
-pub(in crate::store) const DOMAIN_RUNS: &str = "
+const DOMAIN_RUNS: &str = "
     SELECT a.value ->> 'persona' AS persona, a.value ->> 'domain' AS domain, coalesce((SELECT sum(mails) FROM correspondence
       WHERE persona_id = a.value ->> 'persona' AND counterparty = a.value ->> 'domain' AND minute >= $2), 0) AS runs
     FROM jsonb_each($1) a";
 /// Increases the counters and deletes their buckets from before `$3`.
-pub(in crate::store) const COUNT_DOMAIN_RUNS: &str = "
+const COUNT_DOMAIN_RUNS: &str = "
     DELETE FROM correspondence WHERE minute < $3 AND (persona_id, counterparty) IN (
       SELECT value ->> 'persona', value ->> 'domain' FROM jsonb_each($1));
     INSERT INTO correspondence (persona_id, counterparty, minute, mails)
       SELECT value ->> 'persona', value ->> 'domain', $2, CAST(value ->> 'runs' AS BIGINT) FROM jsonb_each($1) WHERE true
       ON CONFLICT (persona_id, counterparty, minute) DO UPDATE SET mails = correspondence.mails + excluded.mails";
 /// Whether any of these Message-IDs is a mail of ours, and whether any thread of theirs has a letter that was answered.
-pub(in crate::store) const MENTIONED_MAIL: &str = "
+const MENTIONED_MAIL: &str = "
     SELECT EXISTS (SELECT 1 FROM messages m WHERE m.persona_id IN (SELECT value FROM jsonb_each($1))
         AND m.message_id IN (SELECT value FROM jsonb_each($2)) AND m.direction = 'outbound' AND m.disposition = 'sent') AS is_ours,
       EXISTS (SELECT 1 FROM messages m JOIN messages w ON w.thread_id = m.thread_id
         WHERE m.persona_id IN (SELECT value FROM jsonb_each($1)) AND m.message_id IN (SELECT value FROM jsonb_each($2))
         AND w.direction = 'inbound' AND w.disposition = 'run') AS has_words";
 /// Counter key of a letter's sender, as the gateway recorded it.
-pub(in crate::store) const COUNTERPARTY: &str = "
+const COUNTERPARTY: &str = "
     SELECT metadata_json ->> 'counterparty' FROM messages WHERE id = $1";
-pub(in crate::store) const FILE_TRIGGER: &str = "
+const FILE_TRIGGER: &str = "
     UPDATE messages SET disposition = $3 WHERE id = $1 AND persona_id = $2";
-pub(in crate::store) const END_UNASKED: &str = "
+const END_UNASKED: &str = "
     UPDATE runs SET state = $3, stop_reason = $4, finished_at = $5 WHERE id = $1 AND epoch = $2 AND state = 'running'";
 
 /// Letters of organisations that were answered in a day, by persona and counter key.
 #[derive(Default)]
-pub(in crate::store) struct DomainRuns {
+pub struct DomainRuns {
     counts: HashMap<(PersonaId, String), i64>,
     /// Letters of this batch.
     new: HashMap<(PersonaId, String), i64>,
@@ -115,11 +115,14 @@ impl DomainRuns {
         let asked = asked
             .into_iter()
             .map(|(persona, domain)| json!({ "persona": persona, "domain": domain }));
-        let counts = db::query(DOMAIN_RUNS)
-            .bind(Value::from_iter(asked).to_string())
-            .bind(since(now, DAY));
         let mut found = Self::default();
-        for row in counts.fetch_all(conn).await? {
+        for row in conn
+            .rows(
+                DOMAIN_RUNS,
+                (Value::from_iter(asked).to_string(), since(now, DAY)),
+            )
+            .await?
+        {
             let persona = PersonaId::parse(row.get("persona"));
             let persona = persona.map_err(|_| StoreError::Unreadable { what: "persona id" })?;
             found
@@ -149,9 +152,16 @@ impl DomainRuns {
         let new = self.new.into_iter().map(
             |((persona, domain), runs)| json!({ "persona": persona, "domain": domain, "runs": runs }),
         );
-        let count = db::query(COUNT_DOMAIN_RUNS).bind(Value::from_iter(new).to_string());
-        let count = count.bind(minute_of(now)).bind(since(now, DAY));
-        count.execute(conn).await?;
+
+        conn.exec(
+            COUNT_DOMAIN_RUNS,
+            (
+                Value::from_iter(new).to_string(),
+                minute_of(now),
+                since(now, DAY),
+            ),
+        )
+        .await?;
         Ok(())
     }
 }
@@ -159,7 +169,7 @@ impl DomainRuns {
 /// Counts a mail inside the transaction that queues it: for its recipients, and in `thread`, which
 /// is the run's own when it is `None`. `Some`: a limit is exceeded, nothing is counted, and the
 /// mail must not be queued.
-pub(in crate::store) async fn reserve(
+pub async fn reserve(
     conn: &mut Connection,
     persona: &PersonaId,
     (run, thread): (&RunId, Option<&ThreadId>),
@@ -178,17 +188,21 @@ pub(in crate::store) async fn reserve(
     let thread = thread
         .filter(|_| wanted.counts_in_thread)
         .map(ThreadId::as_str);
-    let taken = db::query(RESERVE)
-        .bind(persona.as_str())
-        .bind(&who)
-        .bind(minute_of(now));
-    let taken = taken
-        .bind(since(now, HOUR))
-        .bind(since(now, DAY))
-        .bind(run)
-        .bind(thread);
-    let taken = taken.bind(wanted.account.thread_prefix());
-    let taken = taken.fetch_one(&mut *conn).await?;
+    let taken = conn
+        .row(
+            RESERVE,
+            (
+                persona,
+                &who,
+                minute_of(now),
+                since(now, HOUR),
+                since(now, DAY),
+                run,
+                thread,
+                wanted.account.thread_prefix(),
+            ),
+        )
+        .await?;
     let sent = Sent {
         in_hour: taken.get("in_hour"),
         in_day: taken.get("in_day"),
@@ -197,28 +211,28 @@ pub(in crate::store) async fn reserve(
     };
     let over = wanted.bounds.exceeded_by(sent);
     if over.is_some() {
-        let back = db::query(GIVE_BACK)
-            .bind(persona.as_str())
-            .bind(&who)
-            .bind(minute_of(now));
-        back.bind(run)
-            .bind(thread)
-            .bind(wanted.account.thread_prefix())
-            .execute(conn)
-            .await?;
+        conn.exec(
+            GIVE_BACK,
+            (
+                persona,
+                &who,
+                minute_of(now),
+                run,
+                thread,
+                wanted.account.thread_prefix(),
+            ),
+        )
+        .await?;
     } else if of_persona.is_some() {
-        let count = db::query(COUNT_OF_DAY).bind(persona.as_str());
-        let count = count.bind(OF_PERSONA).bind(day_of(now));
-        count.execute(conn).await?;
+        conn.exec(COUNT_OF_DAY, (persona, OF_PERSONA, day_of(now)))
+            .await?;
     }
     Ok(over)
 }
 
 /// Returns the number of mails that a persona sent today.
 async fn of_day(conn: &mut Connection, persona: &PersonaId, now: Timestamp) -> Result<i64> {
-    let sent = db::query_scalar(OF_DAY).bind(persona.as_str());
-    let sent = sent.bind(OF_PERSONA).bind(day_of(now));
-    Ok(sent.fetch_one(conn).await?)
+    conn.one(OF_DAY, (persona, OF_PERSONA, day_of(now))).await
 }
 
 impl Store {
@@ -229,8 +243,8 @@ impl Store {
         rfc_message_id: &str,
     ) -> Result<Option<OwnMail>> {
         let personas = json_list(personas.iter().map(|id| id.as_str()));
-        let row = db::query(OWN_MAIL).bind(personas).bind(rfc_message_id);
-        let Some(row) = row.fetch_optional(self.readers()).await? else {
+        let row = db::query(OWN_MAIL).bind((personas, rfc_message_id));
+        let Some(row) = row.maybe_row(self.readers()).await? else {
             return Ok(None);
         };
         let unreadable = || StoreError::Unreadable {
@@ -255,8 +269,7 @@ impl Store {
     ) -> Result<(bool, bool)> {
         let personas = json_list(personas.iter().map(|id| id.as_str()));
         let mentioned = json_list(rfc_message_ids.iter().copied());
-        let row = db::query(MENTIONED_MAIL).bind(personas).bind(mentioned);
-        let row = row.fetch_one(self.readers()).await?;
+        let row = self.row(MENTIONED_MAIL, (personas, mentioned)).await?;
         Ok((row.get("is_ours"), row.get("has_words")))
     }
 }
@@ -267,15 +280,19 @@ impl PersonaStore {
     pub async fn sent_of_late(&self, wanted: &MailReservation, thread: &ThreadId) -> Result<Sent> {
         let now = self.store.clock().now();
         let who = json_list(wanted.counterparties.iter().map(String::as_str));
-        let sent = db::query(SENT)
-            .bind(self.persona.as_str())
-            .bind(who)
-            .bind(since(now, HOUR));
-        let sent = sent
-            .bind(since(now, DAY))
-            .bind(thread.as_str())
-            .bind(wanted.account.thread_prefix());
-        let sent = sent.fetch_one(self.store.readers()).await?;
+        let sent = self
+            .row(
+                SENT,
+                (
+                    &self.persona,
+                    who,
+                    since(now, HOUR),
+                    since(now, DAY),
+                    thread,
+                    wanted.account.thread_prefix(),
+                ),
+            )
+            .await?;
         Ok(Sent {
             in_hour: sent.get("in_hour"),
             in_day: sent.get("in_day"),
@@ -291,36 +308,38 @@ impl PersonaStore {
     pub async fn file_unasked(&self, key: &RunKey, rule: Withheld) -> Result<()> {
         let (persona, key, epoch) = (self.persona.clone(), key.clone(), self.store.epoch());
         let now = self.store.clock().now();
-        self.write(move |conn| {
-            Box::pin(async move {
-                let end = db::query(END_UNASKED).bind(key.run.as_str()).bind(epoch);
-                let end = end
-                    .bind(RunState::Cancelled.as_str())
-                    .bind(StopReason::RateLimited.as_str());
-                let end = end.bind(now.to_string()).execute(&mut *conn).await?;
-                fenced(end.rows_affected(), key.run.as_str())?;
-                let (message, disposition) =
-                    (key.trigger_message.as_str(), format!("filed:{rule}"));
-                let file = db::query(FILE_TRIGGER).bind(message).bind(persona.as_str());
-                file.bind(&disposition).execute(&mut *conn).await?;
-                let who = db::query_scalar(COUNTERPARTY)
-                    .bind(message)
-                    .fetch_optional(&mut *conn)
-                    .await?;
-                if let Some(who) = who.flatten() {
-                    let who: String = who;
-                    filed::limit_reached(conn, &persona, (&who, rule), &key.trigger_message, now)
-                        .await?;
-                }
-                audit(
-                    conn,
-                    Some(&persona),
-                    ("message", message),
-                    &disposition,
-                    now,
+        transact!(self, |conn| {
+            let end = conn
+                .exec(
+                    END_UNASKED,
+                    (
+                        &key.run,
+                        epoch,
+                        RunState::Cancelled.as_str(),
+                        StopReason::RateLimited.as_str(),
+                        now,
+                    ),
                 )
-                .await
-            })
+                .await?;
+            fenced(end, key.run.as_str())?;
+            let (message, disposition) = (key.trigger_message.as_str(), format!("filed:{rule}"));
+
+            conn.exec(FILE_TRIGGER, (message, &persona, &disposition))
+                .await?;
+            let who = conn.maybe(COUNTERPARTY, message).await?;
+            if let Some(who) = who.flatten() {
+                let who: String = who;
+                filed::limit_reached(conn, &persona, (&who, rule), &key.trigger_message, now)
+                    .await?;
+            }
+            audit(
+                conn,
+                Some(&persona),
+                ("message", message),
+                &disposition,
+                now,
+            )
+            .await
         })
         .await
     }

@@ -5,8 +5,8 @@
 //! with the thread.
 
 use crate::domain::{Address, MessageId, RunId, ThreadId, Timestamp};
-use crate::store::db::{self, Row, Sql};
-use crate::store::sql::{from_json, json_list, timestamp};
+use crate::store::db::Sql;
+use crate::store::sql::{from_json, json_list};
 use crate::store::threads::opened::{MessageFile, is_pdf};
 use crate::store::threads::past_rows::{
     PastMessage, PastMessageJson, PastStep, PastStepJson, past_message, past_step,
@@ -49,13 +49,19 @@ pub struct AttachmentInfo {
     pub size_bytes: u64,
 }
 
-pub(in crate::store) const MESSAGE: &str = "
+from_row!(AttachmentInfo {
+    filename,
+    content_type,
+    size_bytes
+});
+
+pub const MESSAGE: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
       text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
     FROM messages WHERE id = $1 AND persona_id = $2";
 /// Of a thread, before a message of it, as far as all of `$4` may read it; a letter that a rule
 /// held must not be answered.
-pub(in crate::store) const NEWEST_LETTER: &str = "
+const NEWEST_LETTER: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
       text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
     FROM messages m WHERE thread_id = $1 AND seq < $2 AND +persona_id = $3 AND direction = 'inbound' AND disposition = 'run'
@@ -64,7 +70,7 @@ pub(in crate::store) const NEWEST_LETTER: &str = "
     ORDER BY seq DESC LIMIT 1";
 /// The trigger of a run in one row: the message's columns, its attachments, and whether its thread
 /// has a past.
-pub(in crate::store) const TRIGGER: Sql = Sql::pair(
+pub const TRIGGER: Sql = Sql::pair(
     "
     SELECT m.seq, m.id, m.thread_id, m.direction, m.message_id, m.in_reply_to, m.references_json, m.sender,
       m.recipients_json, m.subject, m.text_body, m.fresh_text, m.received_at, m.trust, m.run_id, m.disposition,
@@ -126,7 +132,7 @@ pub(in crate::store) const TRIGGER: Sql = Sql::pair(
             AND NOT EXISTS (SELECT 1 FROM readable r WHERE r.seq = p.seq AND r.address = reader.address))) AS has_past
     FROM messages m WHERE m.id = $1 AND m.persona_id = $2",
 );
-pub(in crate::store) const ATTACHMENT_INFOS: Sql = Sql::pair(
+const ATTACHMENT_INFOS: Sql = Sql::pair(
     "
     SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
       'size_bytes', size_bytes) ORDER BY id) FROM attachments WHERE message_id = $1 AND persona_id = $2",
@@ -142,7 +148,7 @@ pub(in crate::store) const ATTACHMENT_INFOS: Sql = Sql::pair(
 /// where its letter does. An answer to a later letter would stand without its question; one of an archive, whose number is below 0,
 /// may answer a letter that came by itself. Commands of owners and mail of the engine are no part of a conversation. One row of
 /// JSON, because each row costs a thread switch.
-pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
+const PAST_MESSAGES: Sql = Sql::pair(
     "
     SELECT json_group_array(json_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
       'subject', subject, 'text', text, 'received_at', received_at, 'trigger', trigger_message_id,
@@ -224,7 +230,7 @@ pub(in crate::store) const PAST_MESSAGES: Sql = Sql::pair(
           WHERE q.persona_id = $2 AND q.message_id = m.in_reply_to AND +q.thread_id = $1 AND q.seq >= $3))
       ORDER BY m.seq DESC LIMIT $4) AS past",
 );
-pub(in crate::store) const PAST_STEPS: Sql = Sql::pair(
+const PAST_STEPS: Sql = Sql::pair(
     "
     SELECT json_group_array(json_object('message', parent_message_id, 'run', run_id, 'kind', event_type, 'executor', executor,
       'tool_name', tool_name, 'tool_call_id', tool_call_id, 'payload_json', substr(payload_json, 1, $3),
@@ -270,15 +276,11 @@ pub struct TriggerMessage {
 impl PersonaStore {
     /// Returns one message of this persona.
     pub async fn message(&self, id: &MessageId) -> Result<StoredMessage> {
-        let row = db::query(MESSAGE)
-            .bind(id.as_str())
-            .bind(self.persona.as_str());
-        let row = row.fetch_optional(self.store.readers()).await?;
-        let row = row.ok_or_else(|| StoreError::Missing {
+        let message = self.maybe(MESSAGE, (id, &self.persona)).await?;
+        message.ok_or_else(|| StoreError::Missing {
             kind: "message",
             id: id.to_string(),
-        })?;
-        stored_message(&row)
+        })
     }
 
     /// Returns the newest letter of the message's thread that came before it, may be answered, and
@@ -288,20 +290,17 @@ impl PersonaStore {
         before: &StoredMessage,
         readers: &[String],
     ) -> Result<Option<StoredMessage>> {
-        let find = db::query(NEWEST_LETTER)
-            .bind(before.thread.as_str())
-            .bind(before.seq);
-        let find = find.bind(self.persona.as_str()).bind(json_of(readers));
-        let found = find.fetch_optional(self.store.readers()).await?;
-        found.as_ref().map(stored_message).transpose()
+        let readers = json_of(readers);
+        self.maybe(
+            NEWEST_LETTER,
+            (&before.thread, before.seq, &self.persona, readers),
+        )
+        .await
     }
 
     /// Returns the attachments of a message, without their bytes.
     pub async fn attachment_infos(&self, message: &MessageId) -> Result<Vec<AttachmentInfo>> {
-        let infos = db::query_scalar(ATTACHMENT_INFOS)
-            .bind(message.as_str())
-            .bind(self.persona.as_str());
-        let infos: String = infos.fetch_one(self.store.readers()).await?;
+        let infos: String = self.one(ATTACHMENT_INFOS, (message, &self.persona)).await?;
         from_json(&infos, "attachments")
     }
 
@@ -313,21 +312,25 @@ impl PersonaStore {
         owners: &[Address],
     ) -> Result<TriggerMessage> {
         let now = self.store.clock().now();
-        let row = db::query(TRIGGER)
-            .bind(id.as_str())
-            .bind(self.persona.as_str());
         let owners = json_of(&owners.iter().map(Address::key).collect::<Vec<_>>());
-        let row = row
-            .bind(since(now, HOUR))
-            .bind(since(now, DAY))
-            .bind(owners)
-            .bind(PAST_LOOK_MAX);
-        let row = row.fetch_optional(self.store.readers()).await?;
+        let row = self
+            .maybe_row(
+                TRIGGER,
+                (
+                    id,
+                    &self.persona,
+                    since(now, HOUR),
+                    since(now, DAY),
+                    owners,
+                    PAST_LOOK_MAX,
+                ),
+            )
+            .await?;
         let row = row.ok_or_else(|| StoreError::Missing {
             kind: "message",
             id: id.to_string(),
         })?;
-        let message = stored_message(&row)?;
+        let message = row.to()?;
         let attachments: Vec<AttachmentInfo> = from_json(row.get("attachments"), "attachments")?;
         let files = self.files_among(id, &attachments).await?;
         Ok(TriggerMessage {
@@ -373,15 +376,19 @@ impl PersonaStore {
         chars_max: u32,
         readers: &[String],
     ) -> Result<Vec<PastMessage>> {
-        let past = db::query_scalar(PAST_MESSAGES)
-            .bind(thread.as_str())
-            .bind(self.persona.as_str());
-        let past = past
-            .bind(before_seq)
-            .bind(limit)
-            .bind(chars_max)
-            .bind(json_of(readers));
-        let past: String = past.fetch_one(self.store.readers()).await?;
+        let past: String = self
+            .one(
+                PAST_MESSAGES,
+                (
+                    thread,
+                    &self.persona,
+                    before_seq,
+                    limit,
+                    chars_max,
+                    json_of(readers),
+                ),
+            )
+            .await?;
         let past: Vec<PastMessageJson> = from_json(&past, "messages of a thread")?;
         past.into_iter().rev().map(past_message).collect()
     }
@@ -397,11 +404,9 @@ impl PersonaStore {
             return Ok(Vec::new());
         }
         let ids = json_list(messages.iter().map(|id| id.as_str()));
-        let steps = db::query_scalar(PAST_STEPS)
-            .bind(ids)
-            .bind(self.persona.as_str())
-            .bind(chars_max);
-        let steps: String = steps.fetch_one(self.store.readers()).await?;
+        let steps: String = self
+            .one(PAST_STEPS, (ids, &self.persona, chars_max))
+            .await?;
         let steps: Vec<PastStepJson> = from_json(&steps, "tool traces of a thread")?;
         Ok(steps.into_iter().map(past_step).collect())
     }
@@ -411,30 +416,27 @@ fn json_of(texts: &[String]) -> String {
     json_list(texts.iter().map(String::as_str))
 }
 
-/// Reads the columns of [`MESSAGE`].
-pub(in crate::store) fn stored_message(row: &Row) -> Result<StoredMessage> {
-    Ok(StoredMessage {
-        seq: row.get("seq"),
-        id: MessageId::new(row.get::<String>("id")),
-        thread: ThreadId::new(row.get::<String>("thread_id")),
-        direction: row.get("direction"),
-        rfc_message_id: row.get("message_id"),
-        in_reply_to: row.get("in_reply_to"),
-        references: serde_json::from_str(row.get("references_json")).map_err(|_| {
-            StoreError::Unreadable {
-                what: "references of a message",
-            }
-        })?,
-        sender: row.get("sender"),
-        recipients_json: row.get("recipients_json"),
-        subject: row.get("subject"),
-        text_body: row.get("text_body"),
-        fresh_text: row.get("fresh_text"),
-        received_at: timestamp(row, "received_at")?,
-        trust: row.get("trust"),
-        run: row.get::<Option<String>>("run_id").map(RunId::new),
-        disposition: row.get("disposition"),
-        hops: row.get("hops"),
-        metadata_json: row.get("metadata_json"),
-    })
-}
+from_row!(|row| StoredMessage {
+    seq,
+    id,
+    thread: "thread_id",
+    direction,
+    rfc_message_id: "message_id",
+    in_reply_to,
+    references: {
+        serde_json::from_str(row.get("references_json")).map_err(|_| StoreError::Unreadable {
+            what: "references of a message",
+        })?
+    },
+    sender,
+    recipients_json,
+    subject,
+    text_body,
+    fresh_text,
+    received_at,
+    trust,
+    run: "run_id",
+    disposition,
+    hops,
+    metadata_json
+});

@@ -3,8 +3,7 @@
 //! A row is never changed: what is taken back gets a date, so that it can be told what a past run was shown.
 
 use crate::domain::{PersonaId, ThreadId, Timestamp};
-use crate::store::db::{self, Row, Scope};
-use crate::store::sql::{optional_timestamp, persona_id, timestamp};
+use crate::store::db::{Row, Scope};
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -51,16 +50,16 @@ pub struct ShownInstruction {
     pub is_of_contact: bool,
 }
 
-pub(in crate::store) const ADD_INSTRUCTION: &str = "
+const ADD_INSTRUCTION: &str = "
     INSERT INTO thread_instructions (id, persona_id, thread_id, contact, text, given_by, given_at)
     SELECT $1, $2, $3, $4, $5, $6, $7 WHERE (SELECT count(*) FROM thread_instructions
       WHERE persona_id = $2 AND thread_id IS NOT DISTINCT FROM $3 AND contact IS NOT DISTINCT FROM $4 AND removed_at IS NULL) < $8";
-pub(in crate::store) const REMOVE_INSTRUCTION: &str = "
+const REMOVE_INSTRUCTION: &str = "
     UPDATE thread_instructions SET removed_at = $2, removed_by = $3 WHERE id = $1 AND removed_at IS NULL";
-pub(in crate::store) const INSTRUCTIONS: &str = "
+const INSTRUCTIONS: &str = "
     SELECT id, persona_id, thread_id, contact, text, given_by, given_at, removed_at FROM thread_instructions
     WHERE persona_id = $1 AND thread_id IS NOT DISTINCT FROM $2 AND contact IS NOT DISTINCT FROM $3 ORDER BY seq";
-pub(in crate::store) const INSTRUCTIONS_IN_FORCE: &str = "
+const INSTRUCTIONS_IN_FORCE: &str = "
     SELECT seq, id, text, given_at, 0 AS is_of_contact FROM thread_instructions
     WHERE persona_id = $1 AND thread_id = $2 AND contact IS NULL AND removed_at IS NULL
     UNION ALL
@@ -68,7 +67,7 @@ pub(in crate::store) const INSTRUCTIONS_IN_FORCE: &str = "
     WHERE persona_id = $1 AND thread_id IS NULL AND contact = $3 AND removed_at IS NULL
     ORDER BY seq";
 /// The thread that another was folded into has its instructions, too.
-pub(in crate::store) const FOLD_INSTRUCTIONS: &str =
+pub const FOLD_INSTRUCTIONS: &str =
     "UPDATE thread_instructions SET thread_id = $2 WHERE thread_id = $1";
 
 impl Store {
@@ -82,14 +81,24 @@ impl Store {
         let (id, now) = (self.clock().new_id(), self.clock().now().to_string());
         let (persona, scope) = (persona.clone(), scope.clone());
         let (text, by, new) = (text.to_owned(), by.to_owned(), id.clone());
-        let added = self.write(Scope::persona(&persona), move |conn| {
-            Box::pin(async move {
-                let (thread, contact) = scope.columns();
-                let add = db::query(ADD_INSTRUCTION).bind(new).bind(persona.as_str());
-                let add = add.bind(thread).bind(contact).bind(text).bind(by).bind(now);
-                let added = add.bind(INSTRUCTIONS_MAX).execute(conn).await?;
-                Ok(added.rows_affected())
-            })
+        let added = transact!(self, Scope::persona(&persona), |conn| {
+            let (thread, contact) = scope.columns();
+            let added = conn
+                .exec(
+                    ADD_INSTRUCTION,
+                    (
+                        new,
+                        persona,
+                        thread,
+                        contact,
+                        text,
+                        by,
+                        now,
+                        INSTRUCTIONS_MAX,
+                    ),
+                )
+                .await?;
+            Ok(added)
         });
         Ok((added.await? > 0).then_some(id))
     }
@@ -97,18 +106,19 @@ impl Store {
     /// Takes an instruction back. Errors: [`StoreError::Missing`], also for one that was taken back before.
     pub async fn remove_instruction(&self, id: &str, by: &str) -> Result<()> {
         let (id, by, now) = (id.to_owned(), by.to_owned(), self.clock().now().to_string());
-        self.write(Scope::persona_of("thread_instructions", &id), move |conn| {
-            Box::pin(async move {
-                let remove = db::query(REMOVE_INSTRUCTION).bind(&id).bind(now).bind(by);
-                match remove.execute(conn).await?.rows_affected() {
+        transact!(
+            self,
+            Scope::persona_of("thread_instructions", &id),
+            |conn| {
+                match conn.exec(REMOVE_INSTRUCTION, (&id, now, by)).await? {
                     0 => Err(StoreError::Missing {
                         kind: "instruction",
                         id,
                     }),
                     _ => Ok(()),
                 }
-            })
-        })
+            }
+        )
         .await
     }
 
@@ -119,15 +129,8 @@ impl Store {
         scope: &InstructionScope,
     ) -> Result<Vec<StoredInstruction>> {
         let (thread, contact) = scope.columns();
-        let rows = db::query(INSTRUCTIONS)
-            .bind(persona.as_str())
-            .bind(thread)
-            .bind(contact);
-        rows.fetch_all(self.readers())
-            .await?
-            .iter()
-            .map(stored)
-            .collect()
+
+        self.all(INSTRUCTIONS, (persona, thread, contact)).await
     }
 }
 
@@ -138,9 +141,9 @@ impl PersonaStore {
         thread: &ThreadId,
         contact: Option<&str>,
     ) -> Result<Vec<ShownInstruction>> {
-        let rows = db::query(INSTRUCTIONS_IN_FORCE).bind(self.persona.as_str());
-        let rows = rows.bind(thread.as_str()).bind(contact);
-        let rows = rows.fetch_all(self.store.readers()).await?;
+        let rows = self
+            .rows(INSTRUCTIONS_IN_FORCE, (&self.persona, thread, contact))
+            .await?;
         let shown = |row: &Row| ShownInstruction {
             id: row.get("id"),
             text: row.get("text"),
@@ -151,15 +154,13 @@ impl PersonaStore {
     }
 }
 
-fn stored(row: &Row) -> Result<StoredInstruction> {
-    Ok(StoredInstruction {
-        id: row.get("id"),
-        persona: persona_id(row)?,
-        thread: row.get("thread_id"),
-        contact: row.get("contact"),
-        text: row.get("text"),
-        given_by: row.get("given_by"),
-        given_at: timestamp(row, "given_at")?,
-        removed_at: optional_timestamp(row, "removed_at")?,
-    })
-}
+from_row!(StoredInstruction {
+    id,
+    persona: "persona_id",
+    thread: "thread_id",
+    contact,
+    text,
+    given_by,
+    given_at,
+    removed_at
+});

@@ -1,7 +1,7 @@
 //! Letters of a thread as far as their links go: who wrote them, what they say, where one unsubscribes.
 
 use crate::domain::{MessageId, Trust};
-use crate::store::db::{self, Row};
+use crate::store::db::Row;
 use crate::store::sql::from_json;
 use crate::store::{PersonaStore, Result};
 
@@ -18,7 +18,7 @@ pub struct LinkedLetter {
     pub unsubscribe: Vec<String>,
 }
 
-pub(in crate::store) const THREAD_LINKS: &str = "
+const THREAD_LINKS: &str = "
     SELECT m.trust, m.text_body, m.html_body, json_extract(m.metadata_json, '$.unsubscribe') AS unsubscribe
     FROM messages t JOIN messages m ON m.thread_id = t.thread_id AND m.seq <= t.seq
     WHERE t.id = $1 AND t.persona_id = $2 AND m.persona_id = $2 AND m.direction = 'inbound'
@@ -27,11 +27,9 @@ pub(in crate::store) const THREAD_LINKS: &str = "
 impl PersonaStore {
     /// Returns the letters in the thread of the message that a run answers, newest first.
     pub async fn thread_links(&self, trigger: &MessageId) -> Result<Vec<LinkedLetter>> {
-        let rows = db::query(THREAD_LINKS)
-            .bind(trigger.as_str())
-            .bind(self.persona.as_str())
-            .bind(THREAD_MESSAGES_MAX);
-        let rows = rows.fetch_all(self.store.readers()).await?;
+        let rows = self
+            .rows(THREAD_LINKS, (trigger, &self.persona, THREAD_MESSAGES_MAX))
+            .await?;
         let letter = |row: &Row| {
             let unsubscribe: Option<String> = row.get("unsubscribe");
             let unsubscribe = unsubscribe.map(|json| from_json(&json, "metadata of a message"));

@@ -7,14 +7,14 @@
 //! - `reply_limits`, `correspondence`: what may still be written in a thread and to a person
 //! - `sessions`: sessions of agents; `summaries`: rolling summaries; `instructions`: what the owner said for one of them
 
-pub(in crate::store) mod place;
-pub(in crate::store) mod placement;
-pub(in crate::store) mod past_rows;
-pub(in crate::store) mod history;
-pub(in crate::store) mod opened;
-pub(in crate::store) mod links;
-pub(in crate::store) mod reply_limits;
-pub(in crate::store) mod correspondence;
-pub(in crate::store) mod sessions;
-pub(in crate::store) mod summaries;
-pub(in crate::store) mod instructions;
+pub mod place;
+pub mod placement;
+pub mod past_rows;
+pub mod history;
+pub mod opened;
+pub mod links;
+pub mod reply_limits;
+pub mod correspondence;
+pub mod sessions;
+pub mod summaries;
+pub mod instructions;

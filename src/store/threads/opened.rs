@@ -1,8 +1,8 @@
 //! Letters as a tool opens them: one message whole, as far as given addresses may read it, and its attachments.
 
 use crate::domain::{Address, MessageId, ThreadId, Timestamp};
-use crate::store::db::{self, Row, Sql};
-use crate::store::sql::{from_json, json_list, timestamp};
+use crate::store::db::{Row, Sql};
+use crate::store::sql::{from_json, json_list};
 use crate::store::{PersonaStore, Result};
 use serde::Deserialize;
 use std::fmt;
@@ -84,7 +84,7 @@ impl MessageFile {
 }
 
 /// Reports whether a file is declared as PDF; many programs send one as `application/octet-stream`.
-pub(in crate::store) fn is_pdf(content_type: &str, filename: &str) -> bool {
+pub fn is_pdf(content_type: &str, filename: &str) -> bool {
     content_type == "application/pdf" || filename.to_ascii_lowercase().ends_with(".pdf")
 }
 
@@ -105,7 +105,7 @@ impl ReadersRule<'_> {
 }
 
 /// `$4`, the message that the run answers, is always its own to read.
-pub(in crate::store) const OPEN_MESSAGE: Sql = Sql::pair(
+const OPEN_MESSAGE: Sql = Sql::pair(
     "
     SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition, m.trust,
       m.text_body,
@@ -130,7 +130,7 @@ pub(in crate::store) const OPEN_MESSAGE: Sql = Sql::pair(
           WHERE readable.seq = m.seq AND readable.address = reader.value))))",
 );
 /// Messages of the run's thread with attachments, newest first, from its trigger back to where somebody reset the thread.
-pub(in crate::store) const THREAD_ATTACHMENTS: Sql = Sql::pair(
+const THREAD_ATTACHMENTS: Sql = Sql::pair(
     "
     SELECT m.id AS message_id, json_object('id', a.id, 'filename', a.filename, 'content_type', a.content_type,
       'size_bytes', a.size_bytes, 'sha256', a.sha256, 'is_pruned', CASE WHEN a.pruned_at IS NULL THEN 0 ELSE 1 END) AS attachment
@@ -160,18 +160,17 @@ pub(in crate::store) const THREAD_ATTACHMENTS: Sql = Sql::pair(
         AND x.after_seq < m.trigger_seq AND x.after_seq >= m.seq)
     ORDER BY m.seq DESC, a.id LIMIT $5",
 );
-pub(in crate::store) const ATTACHMENT_BYTES: &str =
-    "SELECT bytes FROM attachments WHERE id = $1 AND persona_id = $2";
+const ATTACHMENT_BYTES: &str = "SELECT bytes FROM attachments WHERE id = $1 AND persona_id = $2";
 /// `$3`: the most bytes of one file, `$4`: the most files.
-pub(in crate::store) const MESSAGE_FILES: &str = "
+const MESSAGE_FILES: &str = "
     SELECT id, filename, content_type, size_bytes, sha256, pruned_at, CASE WHEN size_bytes <= $3 THEN bytes ELSE CAST('' AS BLOB) END AS bytes
     FROM attachments WHERE message_id = $1 AND persona_id = $2
       AND (lower(content_type) LIKE 'image/%' OR lower(content_type) = 'application/pdf' OR lower(filename) LIKE '%.pdf')
     ORDER BY id LIMIT $4";
-pub(in crate::store) const ATTACHMENT_TEXT: &str = "
+const ATTACHMENT_TEXT: &str = "
     SELECT t.document_json FROM attachments a JOIN attachment_texts t ON t.attachment_id = a.id
     WHERE a.id = $1 AND a.persona_id = $2 AND t.version = $3";
-pub(in crate::store) const KEEP_ATTACHMENT_TEXT: &str = "
+const KEEP_ATTACHMENT_TEXT: &str = "
     INSERT INTO attachment_texts (attachment_id, version, document_json, read_at)
     SELECT id, $3, $4, $5 FROM attachments WHERE id = $1 AND persona_id = $2 AND pruned_at IS NULL
     ON CONFLICT (attachment_id) DO UPDATE SET version = excluded.version, document_json = excluded.document_json,
@@ -184,13 +183,11 @@ impl PersonaStore {
         id: &MessageId,
         rule: ReadersRule<'_>,
     ) -> Result<Option<OpenedMessage>> {
-        let row = db::query(OPEN_MESSAGE)
-            .bind(id.as_str())
-            .bind(self.persona.as_str())
-            .bind(rule.readers_json())
-            .bind(rule.trigger.as_str());
-        let row = row.fetch_optional(self.store.readers()).await?;
-        row.as_ref().map(opened).transpose()
+        self.maybe(
+            OPEN_MESSAGE,
+            (id, &self.persona, rule.readers_json(), &rule.trigger),
+        )
+        .await
     }
 
     /// Returns the attachments in the thread of the message that the run answers, of the newest message first.
@@ -198,13 +195,18 @@ impl PersonaStore {
         &self,
         rule: ReadersRule<'_>,
     ) -> Result<Vec<(MessageId, AttachmentRef)>> {
-        let rows = db::query(THREAD_ATTACHMENTS)
-            .bind(rule.trigger.as_str())
-            .bind(self.persona.as_str())
-            .bind(rule.readers_json())
-            .bind(THREAD_MESSAGES_MAX)
-            .bind(THREAD_ATTACHMENTS_MAX);
-        let rows = rows.fetch_all(self.store.readers()).await?;
+        let rows = self
+            .rows(
+                THREAD_ATTACHMENTS,
+                (
+                    &rule.trigger,
+                    &self.persona,
+                    rule.readers_json(),
+                    THREAD_MESSAGES_MAX,
+                    THREAD_ATTACHMENTS_MAX,
+                ),
+            )
+            .await?;
         let found = |row: &Row| {
             let id = MessageId::new(row.try_get::<String>("message_id")?);
             let attachment: String = row.try_get("attachment")?;
@@ -215,10 +217,7 @@ impl PersonaStore {
 
     /// Returns the bytes of an attachment; empty when they were pruned, `None` when there is no such attachment.
     pub async fn attachment_bytes(&self, id: &str) -> Result<Option<Vec<u8>>> {
-        let bytes = db::query_scalar(ATTACHMENT_BYTES)
-            .bind(id)
-            .bind(self.persona.as_str());
-        Ok(bytes.fetch_optional(self.store.readers()).await?)
+        self.maybe(ATTACHMENT_BYTES, (id, &self.persona)).await
     }
 
     /// Returns what a message declares as images and PDF files, in its order: at most `count_max`, with bytes where these are at most
@@ -228,12 +227,17 @@ impl PersonaStore {
         message: &MessageId,
         (bytes_max, count_max): (u64, u32),
     ) -> Result<Vec<MessageFile>> {
-        let rows = db::query(MESSAGE_FILES)
-            .bind(message.as_str())
-            .bind(self.persona.as_str())
-            .bind(i64::try_from(bytes_max).unwrap_or(i64::MAX))
-            .bind(count_max);
-        let rows = rows.fetch_all(self.store.readers()).await?;
+        let rows = self
+            .rows(
+                MESSAGE_FILES,
+                (
+                    message,
+                    &self.persona,
+                    i64::try_from(bytes_max).unwrap_or(i64::MAX),
+                    count_max,
+                ),
+            )
+            .await?;
         let mut files = Vec::with_capacity(rows.len());
         for row in &rows {
             let size_bytes: i64 = row.try_get("size_bytes")?;
@@ -254,11 +258,8 @@ impl PersonaStore {
 
     /// Returns the document that decoders of this version have read from an attachment, as JSON; `None`: none was kept.
     pub async fn attachment_text(&self, id: &str, version: u32) -> Result<Option<String>> {
-        let text = db::query_scalar(ATTACHMENT_TEXT)
-            .bind(id)
-            .bind(self.persona.as_str())
-            .bind(version);
-        Ok(text.fetch_optional(self.store.readers()).await?)
+        self.maybe(ATTACHMENT_TEXT, (id, &self.persona, version))
+            .await
     }
 
     /// Keeps the document that was read from an attachment, in place of one of another version.
@@ -270,35 +271,28 @@ impl PersonaStore {
     ) -> Result<()> {
         let (id, persona) = (id.to_owned(), self.persona.clone());
         let now = self.store.clock().now().to_string();
-        self.write(move |conn| {
-            Box::pin(async move {
-                let keep = db::query(KEEP_ATTACHMENT_TEXT)
-                    .bind(id)
-                    .bind(persona.as_str())
-                    .bind(version)
-                    .bind(document_json)
-                    .bind(now);
-                keep.execute(conn).await?;
-                Ok(())
-            })
+        transact!(self, |conn| {
+            conn.exec(
+                KEEP_ATTACHMENT_TEXT,
+                (id, &persona, version, document_json, now),
+            )
+            .await?;
+            Ok(())
         })
         .await
     }
 }
 
-fn opened(row: &Row) -> Result<OpenedMessage> {
-    let attachments: String = row.try_get("attachments")?;
-    Ok(OpenedMessage {
-        id: MessageId::new(row.try_get::<String>("id")?),
-        thread_id: ThreadId::new(row.try_get::<String>("thread_id")?),
-        direction: row.try_get("direction")?,
-        sender: row.try_get("sender")?,
-        recipients_json: row.try_get("recipients_json")?,
-        subject: row.try_get("subject")?,
-        received_at: timestamp(row, "received_at")?,
-        disposition: row.try_get("disposition")?,
-        trust: row.try_get("trust")?,
-        text_body: row.try_get("text_body")?,
-        attachments: from_json(&attachments, "attachments")?,
-    })
-}
+from_row!(|row| OpenedMessage {
+    id,
+    thread_id,
+    direction,
+    sender,
+    recipients_json,
+    subject,
+    received_at,
+    disposition,
+    trust,
+    text_body,
+    attachments: { row.json("attachments", "attachments")? }
+});

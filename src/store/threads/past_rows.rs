@@ -41,7 +41,7 @@ pub struct PastStep {
 }
 
 #[derive(Deserialize)]
-pub(in crate::store) struct PastMessageJson {
+pub struct PastMessageJson {
     seq: i64,
     id: String,
     direction: String,
@@ -61,7 +61,7 @@ pub(in crate::store) struct PastMessageJson {
 }
 
 #[derive(Deserialize)]
-pub(in crate::store) struct PastStepJson {
+pub struct PastStepJson {
     message: String,
     run: String,
     kind: String,
@@ -72,7 +72,7 @@ pub(in crate::store) struct PastStepJson {
     whole: Option<String>,
 }
 
-pub(in crate::store) fn past_message(found: PastMessageJson) -> Result<PastMessage> {
+pub fn past_message(found: PastMessageJson) -> Result<PastMessage> {
     Ok(PastMessage {
         seq: found.seq,
         id: MessageId::new(found.id),
@@ -92,7 +92,7 @@ pub(in crate::store) fn past_message(found: PastMessageJson) -> Result<PastMessa
     })
 }
 
-pub(in crate::store) fn past_step(found: PastStepJson) -> PastStep {
+pub fn past_step(found: PastStepJson) -> PastStep {
     let step = Step {
         kind: StepKind::of(&found.kind),
         executor: Executor::of(&found.executor),

@@ -10,7 +10,7 @@
 use crate::domain::{ConversationId, PersonaId, ThreadId, Timestamp};
 use crate::store::budgets::money::FOLD_MONEY;
 use crate::store::commands::resets::FOLD_RESETS;
-use crate::store::db::{self, Connection};
+use crate::store::db::Connection;
 use crate::store::mail::messages::Content;
 use crate::store::sql::json_list;
 use crate::store::threads::instructions::FOLD_INSTRUCTIONS;
@@ -20,7 +20,7 @@ use crate::store::threads::sessions::FOLD_SESSIONS;
 use crate::store::{Result, StoreError};
 
 /// Inputs for placing a message.
-pub(in crate::store) struct Placing<'a> {
+pub struct Placing<'a> {
     pub persona: &'a str,
     /// Its RFC Message-ID.
     pub own_id: &'a str,
@@ -50,11 +50,11 @@ pub(in crate::store) struct Placing<'a> {
 }
 
 /// The conversations that some Message-IDs are linked to, as a JSON array.
-pub(in crate::store) const LINKED_CONVERSATIONS: &str = "
+const LINKED_CONVERSATIONS: &str = "
     SELECT json_group_array(DISTINCT conversation_id) FROM message_links
     WHERE persona_id = $1 AND rfc_message_id IN (SELECT value FROM jsonb_each($2))";
 /// The thread that a message joins, and the number of its recent answers.
-pub(in crate::store) const FIND_THREAD: &str = "
+const FIND_THREAD: &str = "
     SELECT id, (SELECT coalesce(sum(mails), 0) FROM correspondence
       WHERE persona_id = $4 AND counterparty = $8 || id AND minute >= $5) AS answers
     FROM (SELECT t.id FROM threads t CROSS JOIN thread_participants p
@@ -70,7 +70,7 @@ pub(in crate::store) const FIND_THREAD: &str = "
 /// reads from there on; an authenticated address replaces its unverified form. One text, because
 /// every text that is sent to SQLite costs a thread switch, and this is the most frequent write of
 /// the store.
-pub(in crate::store) const PLACE: &str = "
+const PLACE: &str = "
     INSERT INTO conversations (id, persona_id, subject, root_message_id, created_at) VALUES ($3, $1, $4, $5, $6)
       ON CONFLICT (id) DO NOTHING;
     INSERT INTO message_links (persona_id, rfc_message_id, conversation_id)
@@ -85,17 +85,17 @@ pub(in crate::store) const PLACE: &str = "
         LEFT JOIN thread_participants u ON u.thread_id = $7 AND u.address = 'unverified:' || j.value
       WHERE true ON CONFLICT DO NOTHING;
     DELETE FROM thread_participants WHERE thread_id = $7 AND address = $9";
-pub(in crate::store) const TOUCH_THREAD: &str = "UPDATE threads SET updated_at = $2 WHERE id = $1";
+pub const TOUCH_THREAD: &str = "UPDATE threads SET updated_at = $2 WHERE id = $1";
 
-pub(in crate::store) const MOVE_THREADS: &str = "
+const MOVE_THREADS: &str = "
     UPDATE threads SET conversation_id = $1 WHERE conversation_id IN (SELECT value FROM jsonb_each($2))";
-pub(in crate::store) const MOVE_LINKS: &str = "
+const MOVE_LINKS: &str = "
     UPDATE message_links SET conversation_id = $1 WHERE conversation_id IN (SELECT value FROM jsonb_each($2))";
-pub(in crate::store) const DELETE_CONVERSATIONS: &str = "
+const DELETE_CONVERSATIONS: &str = "
     DELETE FROM conversations WHERE id IN (SELECT value FROM jsonb_each($1))";
 /// Threads of one conversation with the same participants since the same message, youngest first,
 /// with the oldest such thread.
-pub(in crate::store) const EQUAL_THREADS: &str = "
+const EQUAL_THREADS: &str = "
     WITH people AS (
       SELECT t.id, (SELECT group_concat(address, ' ') FROM
         (SELECT address || coalesce(' after ' || joined_after, '') AS address FROM thread_participants
@@ -103,23 +103,19 @@ pub(in crate::store) const EQUAL_THREADS: &str = "
       FROM threads t WHERE t.conversation_id = $1)
     SELECT young.id AS young, min(old.id) AS old FROM people young JOIN people old
       ON old.everybody = young.everybody AND old.id < young.id GROUP BY young.id";
-pub(in crate::store) const FOLD_MESSAGES: &str =
-    "UPDATE messages SET thread_id = $2 WHERE thread_id = $1";
-pub(in crate::store) const FOLD_RUNS: &str = "UPDATE runs SET thread_id = $2 WHERE thread_id = $1";
-pub(in crate::store) const FOLD_EVENTS: &str =
-    "UPDATE thread_tool_events SET thread_id = $2 WHERE thread_id = $1";
-pub(in crate::store) const FOLD_SCHEDULES: &str = "
+const FOLD_MESSAGES: &str = "UPDATE messages SET thread_id = $2 WHERE thread_id = $1";
+const FOLD_RUNS: &str = "UPDATE runs SET thread_id = $2 WHERE thread_id = $1";
+const FOLD_EVENTS: &str = "UPDATE thread_tool_events SET thread_id = $2 WHERE thread_id = $1";
+const FOLD_SCHEDULES: &str = "
     UPDATE responsibilities SET thread_id = $2 WHERE thread_id = $1;
     UPDATE responsibilities SET own_thread_id = $2 WHERE own_thread_id = $1";
 /// The letters of both lie between each other now: neither summary has all up to its cursor.
-pub(in crate::store) const FOLD_MEMORY: &str =
-    "DELETE FROM thread_memory WHERE thread_id IN ($1, $2)";
-pub(in crate::store) const FOLD_PARTICIPANTS: &str =
-    "DELETE FROM thread_participants WHERE thread_id = $1";
-pub(in crate::store) const FOLD_THREAD: &str = "DELETE FROM threads WHERE id = $1";
+const FOLD_MEMORY: &str = "DELETE FROM thread_memory WHERE thread_id IN ($1, $2)";
+const FOLD_PARTICIPANTS: &str = "DELETE FROM thread_participants WHERE thread_id = $1";
+const FOLD_THREAD: &str = "DELETE FROM threads WHERE id = $1";
 
 /// Conversation and thread of a message.
-pub(in crate::store) struct FoundThread {
+pub struct FoundThread {
     pub conversation: String,
     /// The thread that it joins, and the number of answers there within a day, since its owner last
     /// wrote.
@@ -135,14 +131,10 @@ impl FoundThread {
 
 /// Finds or creates the conversation and the thread of a message, and merges conversations that it
 /// links.
-pub(in crate::store) async fn find_or_create(
-    conn: &mut Connection,
-    placing: &Placing<'_>,
-) -> Result<ThreadId> {
-    let linked = db::query_scalar(LINKED_CONVERSATIONS)
-        .bind(placing.persona)
-        .bind(placing.ids());
-    let linked: String = linked.fetch_one(&mut *conn).await?;
+pub async fn find_or_create(conn: &mut Connection, placing: &Placing<'_>) -> Result<ThreadId> {
+    let linked: String = conn
+        .one(LINKED_CONVERSATIONS, (placing.persona, placing.ids()))
+        .await?;
     let FoundThread {
         conversation,
         thread,
@@ -152,25 +144,27 @@ pub(in crate::store) async fn find_or_create(
         || placing.new_thread.as_str().to_owned(),
         |(thread, _)| thread,
     );
-    let place = db::query(PLACE)
-        .bind(placing.persona)
-        .bind(placing.ids())
-        .bind(conversation);
-    let place = place
-        .bind(placing.subject)
-        .bind(placing.root())
-        .bind(placing.now)
-        .bind(&thread);
-    place
-        .bind(joining)
-        .bind(placing.replaces)
-        .execute(conn)
-        .await?;
+
+    conn.exec(
+        PLACE,
+        (
+            placing.persona,
+            placing.ids(),
+            conversation,
+            placing.subject,
+            placing.root(),
+            placing.now,
+            &thread,
+            joining,
+            placing.replaces,
+        ),
+    )
+    .await?;
     Ok(ThreadId::new(thread))
 }
 
 /// Finds the place of a message that is linked to these conversations, which are merged.
-pub(in crate::store) async fn find(
+pub async fn find(
     conn: &mut Connection,
     placing: &Placing<'_>,
     linked: &[String],
@@ -193,7 +187,7 @@ pub(in crate::store) async fn find(
 }
 
 /// Parses a list of conversations; the oldest comes first.
-pub(in crate::store) fn conversations(linked_json: &str) -> Result<Vec<String>> {
+pub fn conversations(linked_json: &str) -> Result<Vec<String>> {
     let linked: Option<Vec<String>> = serde_json::from_str(linked_json).ok();
     let mut linked = linked.ok_or(StoreError::Unreadable {
         what: "message links",
@@ -238,17 +232,22 @@ async fn existing_thread(
         return Ok(None);
     };
     let nearest = placing.mentioned.last().map(String::as_str);
-    let find = db::query(FIND_THREAD).bind(conversation).bind(joins_as);
-    let find = find
-        .bind(nearest)
-        .bind(placing.persona)
-        .bind(placing.answers_since);
     let (all_of, none_but) = placing.joins_only.map(Company::lists).unzip();
-    let find = find
-        .bind(all_of)
-        .bind(none_but)
-        .bind(placing.account.thread_prefix());
-    let found = find.fetch_optional(conn).await?;
+    let found = conn
+        .maybe_row(
+            FIND_THREAD,
+            (
+                conversation,
+                joins_as,
+                nearest,
+                placing.persona,
+                placing.answers_since,
+                all_of,
+                none_but,
+                placing.account.thread_prefix(),
+            ),
+        )
+        .await?;
     Ok(found.map(|row| (row.get("id"), row.get("answers"))))
 }
 
@@ -258,20 +257,10 @@ async fn existing_thread(
 async fn join(conn: &mut Connection, oldest: &str, younger: &[String]) -> Result<()> {
     let gone = json_list(younger.iter().map(String::as_str));
     for sql in [MOVE_THREADS, MOVE_LINKS] {
-        db::query(sql)
-            .bind(oldest)
-            .bind(&gone)
-            .execute(&mut *conn)
-            .await?;
+        conn.exec(sql, (oldest, &gone)).await?;
     }
-    db::query(DELETE_CONVERSATIONS)
-        .bind(&gone)
-        .execute(&mut *conn)
-        .await?;
-    let pairs = db::query(EQUAL_THREADS)
-        .bind(oldest)
-        .fetch_all(&mut *conn)
-        .await?;
+    conn.exec(DELETE_CONVERSATIONS, &gone).await?;
+    let pairs = conn.rows(EQUAL_THREADS, oldest).await?;
     for pair in pairs {
         let (young, old): (String, String) = (pair.get("young"), pair.get("old"));
         for sql in [
@@ -285,20 +274,16 @@ async fn join(conn: &mut Connection, oldest: &str, younger: &[String]) -> Result
             FOLD_MEMORY,
             FOLD_INSTRUCTIONS,
         ] {
-            db::query(sql)
-                .bind(&young)
-                .bind(&old)
-                .execute(&mut *conn)
-                .await?;
+            conn.exec(sql, (&young, &old)).await?;
         }
         for sql in [FOLD_PARTICIPANTS, FOLD_THREAD] {
-            db::query(sql).bind(&young).execute(&mut *conn).await?;
+            conn.exec(sql, &young).await?;
         }
     }
     Ok(())
 }
 
-pub(in crate::store) fn placing<'a>(
+pub fn placing<'a>(
     persona: &'a PersonaId,
     place: &'a Place,
     content: &'a Content,
@@ -323,7 +308,7 @@ pub(in crate::store) fn placing<'a>(
 }
 
 /// Finds or creates the thread of a message.
-pub(in crate::store) async fn place_message(
+pub async fn place_message(
     conn: &mut Connection,
     persona: &PersonaId,
     place: &Place,

@@ -6,8 +6,8 @@ use crate::mutants::is_off;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-pub(in crate::store) const HOUR: Duration = Duration::from_secs(60 * 60);
-pub(in crate::store) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub const HOUR: Duration = Duration::from_secs(60 * 60);
+pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Limits of automatic mail to one recipient. Owners whose letter was authenticated have no limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,7 +143,7 @@ impl Account {
 }
 
 /// Counter key of a persona's mails of a day, whose minute is the day's first.
-pub(in crate::store) static OF_PERSONA: &str = "day";
+pub static OF_PERSONA: &str = "day";
 
 /// A provider of mailboxes is as many organisations: its customers do not know each other, and two of them would use up the day of
 /// all others.
@@ -212,16 +212,16 @@ pub struct MailReservation {
 }
 
 /// Returns the first minute of the window that ends at `now`, in the format of the table.
-pub(in crate::store) fn since(now: Timestamp, window: Duration) -> String {
+pub fn since(now: Timestamp, window: Duration) -> String {
     minute_of(now.minus(window))
 }
 
 /// Returns the first minute of the day, in the format of the table.
-pub(in crate::store) fn day_of(at: Timestamp) -> String {
+pub fn day_of(at: Timestamp) -> String {
     Timestamp::from_millis(at.as_millis().div_euclid(86_400_000) * 86_400_000).to_string()
 }
 
-pub(in crate::store) fn minute_of(at: Timestamp) -> String {
+pub fn minute_of(at: Timestamp) -> String {
     Timestamp::from_millis(at.as_millis().div_euclid(60_000) * 60_000).to_string()
 }
 

@@ -5,7 +5,7 @@
 //! does not know.
 
 use crate::domain::{PersonaId, RunId, ThreadId, Timestamp};
-use crate::store::db::{self, Connection, Row, Scope};
+use crate::store::db::{Connection, Row, Scope};
 use crate::store::runs::fence::fenced;
 use crate::store::sql::timestamp;
 use crate::store::{PersonaStore, Result, RunKey, Store, StoreError};
@@ -51,7 +51,7 @@ pub struct KnownSession {
 /// A session that began before its thread was reset knows what it should not, and so does one whose last answer was kept from the
 /// readers of the thread: it would give that answer to the next letter. `seen_seq` is the last mail that existed when the session answered; mails of its own last run
 /// come after.
-pub(in crate::store) const RESUMABLE_SESSION: &str = "
+const RESUMABLE_SESSION: &str = "
     SELECT session_id, usage_json FROM provider_sessions s
     WHERE persona_id = $1 AND thread_id = $2 AND provider = $3 AND model = $4 AND folder = $5
       AND options_sha256 = $6 AND state = 'resumable'
@@ -60,7 +60,7 @@ pub(in crate::store) const RESUMABLE_SESSION: &str = "
         AND m.disposition IN ('withheld:not_approved', 'withheld:hook_denied'))
       AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = s.thread_id AND m.direction = 'outbound'
         AND m.seq > s.seen_seq AND m.run_id IS DISTINCT FROM s.run_id)";
-pub(in crate::store) const KEEP_SESSION: &str = "
+const KEEP_SESSION: &str = "
     INSERT INTO provider_sessions (persona_id, thread_id, provider, model, session_id, folder, options_sha256, state,
       run_id, seen_seq, usage_json, created_at, used_at)
     SELECT persona_id, thread_id, $3, $4, $5, $6, $7, $8, id,
@@ -72,20 +72,19 @@ pub(in crate::store) const KEEP_SESSION: &str = "
       session_id = excluded.session_id, options_sha256 = excluded.options_sha256, state = excluded.state,
       run_id = excluded.run_id, seen_seq = excluded.seen_seq, usage_json = excluded.usage_json,
       used_at = excluded.used_at";
-pub(in crate::store) const LOSE_SESSION: &str = "
+const LOSE_SESSION: &str = "
     UPDATE provider_sessions SET state = 'lost' WHERE persona_id = $1 AND thread_id = $2 AND provider = $3";
 /// Two threads were merged: neither session knows the whole thread.
-pub(in crate::store) const FOLD_SESSIONS: &str =
-    "DELETE FROM provider_sessions WHERE thread_id IN ($1, $2)";
-pub(in crate::store) const FORGET_SESSIONS: &str = "
+pub const FOLD_SESSIONS: &str = "DELETE FROM provider_sessions WHERE thread_id IN ($1, $2)";
+const FORGET_SESSIONS: &str = "
     DELETE FROM provider_sessions WHERE rowid IN (
       SELECT rowid FROM provider_sessions WHERE used_at < $1 LIMIT $2) AND used_at < $1";
-pub(in crate::store) const SESSIONS_OF_THREAD: &str = "
+const SESSIONS_OF_THREAD: &str = "
     SELECT provider, model, session_id, state, created_at, used_at FROM provider_sessions
     WHERE thread_id = $1 ORDER BY used_at DESC, provider";
 /// Drafts count from when they are written. The persona is the run's: asked of `messages`, it would tempt the planner to walk all mail of the
 /// persona by `messages_by_time`.
-pub(in crate::store) const RUN_MAILS: &str = "
+const RUN_MAILS: &str = "
     SELECT count(*) AS mails, coalesce(sum(CASE m.disposition WHEN 'sent' THEN m.thread_id = r.thread_id
       ELSE CAST(m.metadata_json ->> '$.is_draft_of_reply' AS BIGINT) = 1 END), 0) AS replies
     FROM messages m JOIN runs r ON r.id = m.run_id
@@ -95,16 +94,12 @@ pub(in crate::store) const RUN_MAILS: &str = "
 /// processes send for a run.
 ///
 /// Errors: [`StoreError::MailsUsedUp`].
-pub(in crate::store) async fn room_for_mail(
+pub async fn room_for_mail(
     conn: &mut Connection,
     (run, persona): (&RunId, &PersonaId),
     max: u32,
 ) -> Result<()> {
-    let mails = db::query(RUN_MAILS)
-        .bind(run.as_str())
-        .bind(persona.as_str())
-        .fetch_one(conn)
-        .await?;
+    let mails = conn.row(RUN_MAILS, (&run, &persona)).await?;
     match mails.get::<u32>("mails") < max {
         true => Ok(()),
         false => Err(StoreError::MailsUsedUp { max }),
@@ -116,21 +111,15 @@ impl Store {
     /// number.
     pub async fn forget_sessions(&self, unused: Duration) -> Result<u64> {
         let before = self.clock().now().minus(unused).to_string();
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                let forget = db::query(FORGET_SESSIONS).bind(before).bind(FORGOTTEN_MAX);
-                Ok(forget.execute(conn).await?.rows_affected())
-            })
-        })
+        transact!(self, Scope::Rows, |conn| conn
+            .exec(FORGET_SESSIONS, (before, FORGOTTEN_MAX))
+            .await)
         .await
     }
 
     /// Returns the agents' sessions of a thread, the last used first.
     pub async fn thread_sessions(&self, thread: &ThreadId) -> Result<Vec<ThreadSession>> {
-        let rows = db::query(SESSIONS_OF_THREAD)
-            .bind(thread.as_str())
-            .fetch_all(self.readers())
-            .await?;
+        let rows = self.rows(SESSIONS_OF_THREAD, thread).await?;
         let session = |row: &Row| {
             Ok(ThreadSession {
                 provider: row.get("provider"),
@@ -148,15 +137,19 @@ impl Store {
 impl PersonaStore {
     /// Returns the session that the next call in this thread may resume.
     pub async fn resumable_session(&self, key: &SessionKey) -> Result<Option<KnownSession>> {
-        let find = db::query(RESUMABLE_SESSION)
-            .bind(self.persona.as_str())
-            .bind(key.thread.as_str());
-        let find = find
-            .bind(&key.provider)
-            .bind(&key.model)
-            .bind(&key.folder)
-            .bind(&key.options_sha256);
-        let row = find.fetch_optional(self.store.readers()).await?;
+        let row = self
+            .maybe_row(
+                RESUMABLE_SESSION,
+                (
+                    &self.persona,
+                    &key.thread,
+                    &key.provider,
+                    &key.model,
+                    &key.folder,
+                    &key.options_sha256,
+                ),
+            )
+            .await?;
         Ok(row.map(|row| KnownSession {
             id: row.get("session_id"),
             usage_json: row.get("usage_json"),
@@ -192,25 +185,26 @@ impl PersonaStore {
         let (persona, epoch) = (self.persona.clone(), self.store.epoch());
         let now = self.store.clock().now().to_string();
         let (run, key, id) = (run.run.clone(), key.clone(), id.to_owned());
-        self.write(move |conn| {
-            Box::pin(async move {
-                let keep = db::query(KEEP_SESSION)
-                    .bind(run.as_str())
-                    .bind(persona.as_str());
-                let keep = keep
-                    .bind(&key.provider)
-                    .bind(&key.model)
-                    .bind(&id)
-                    .bind(&key.folder);
-                let keep = keep
-                    .bind(&key.options_sha256)
-                    .bind(state)
-                    .bind(usage_json)
-                    .bind(now)
-                    .bind(epoch);
-                fenced(keep.execute(conn).await?.rows_affected(), run.as_str())
-            })
-        })
+        transact!(self, |conn| fenced(
+            conn.exec(
+                KEEP_SESSION,
+                (
+                    &run,
+                    &persona,
+                    &key.provider,
+                    &key.model,
+                    &id,
+                    &key.folder,
+                    &key.options_sha256,
+                    state,
+                    usage_json,
+                    now,
+                    epoch,
+                ),
+            )
+            .await?,
+            run.as_str(),
+        ))
         .await
     }
 
@@ -218,14 +212,10 @@ impl PersonaStore {
     pub async fn session_lost(&self, thread: &ThreadId, provider: &str) -> Result<()> {
         let (persona, thread, provider) =
             (self.persona.clone(), thread.clone(), provider.to_owned());
-        self.write(move |conn| {
-            Box::pin(async move {
-                let lose = db::query(LOSE_SESSION)
-                    .bind(persona.as_str())
-                    .bind(thread.as_str());
-                lose.bind(provider).execute(conn).await?;
-                Ok(())
-            })
+        transact!(self, |conn| {
+            conn.exec(LOSE_SESSION, (&persona, thread, provider))
+                .await?;
+            Ok(())
         })
         .await
     }
@@ -233,10 +223,7 @@ impl PersonaStore {
     /// Returns the number of mails that a run has queued so far, and whether one of them answers
     /// its trigger.
     pub async fn mails_so_far(&self, run: &RunId) -> Result<(u32, bool)> {
-        let mails = db::query(RUN_MAILS)
-            .bind(run.as_str())
-            .bind(self.persona.as_str());
-        let mails = mails.fetch_one(self.store.readers()).await?;
+        let mails = self.row(RUN_MAILS, (run, &self.persona)).await?;
         Ok((mails.get("mails"), mails.get::<i64>("replies") > 0))
     }
 }

@@ -4,7 +4,7 @@
 //! A row is for those who may read every message in it. It never changes; a later one takes its place.
 
 use crate::domain::{MessageId, PersonaId, RunId, TextLabel, ThreadId, Timestamp, sha256_hex};
-use crate::store::db::{self, Connection, Sql};
+use crate::store::db::{Connection, Sql};
 use crate::store::sql::{from_json, json_list, timestamp, to_json};
 use crate::store::threads::past_rows::{PastMessage, PastMessageJson, past_message};
 use crate::store::{PersonaStore, Result, Store};
@@ -97,7 +97,7 @@ pub struct StoredThreadSummary {
 
 /// Queues a run for a summary with the end of run `$1`, whose report says that history was left out. None is queued while one
 /// is open, nor soon after one that failed or did not pass, nor when `$6` were written since `$5`.
-pub(in crate::store) const QUEUE_SUMMARY: &str = "
+const QUEUE_SUMMARY: &str = "
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at)
     SELECT $2, r.persona_id, r.thread_id, 'summary', r.trigger_message_id, r.profile, 'queued', $3
     FROM runs r WHERE r.id = $1
@@ -116,7 +116,7 @@ pub(in crate::store) const QUEUE_SUMMARY: &str = "
 /// Queues the run that goes on where run `$1` stopped, with a summary up to message `$4`. It must have moved on: it lies
 /// before its own message, and behind every summary that was made for the same message. None is queued when `$6` were
 /// written since `$5`.
-pub(in crate::store) const CONTINUE_SUMMARY: &str = "
+const CONTINUE_SUMMARY: &str = "
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at)
     SELECT $2, r.persona_id, r.thread_id, r.trigger, r.trigger_message_id, r.profile, 'queued', $3 FROM runs r WHERE r.id = $1
       AND EXISTS (SELECT 1 FROM messages own WHERE own.id = r.trigger_message_id AND own.seq > $4)
@@ -125,7 +125,7 @@ pub(in crate::store) const CONTINUE_SUMMARY: &str = "
           AND +s.thread_id = r.thread_id AND s.upto_seq >= $4)
       AND (SELECT count(*) FROM thread_memory h WHERE h.thread_id = r.thread_id AND h.created_at > $5) < $6";
 /// A summary whose thread was folded into another meanwhile, or that was made from one that is gone, is not written.
-pub(in crate::store) const INSERT_SUMMARY: &str = "
+const INSERT_SUMMARY: &str = "
     INSERT INTO thread_memory (id, persona_id, thread_id, run_id, model, state, problems_json, text, text_sha256, from_seq,
       upto_seq, upto_message_id, inputs_json, previous_id, generation, messages, label_json, readers_json, created_at)
     SELECT $1, r.persona_id, r.thread_id, r.id, coalesce(r.provider || '/' || r.model, ''), $5, $6, $7, $8, $9, $10, $11,
@@ -138,11 +138,11 @@ pub(in crate::store) const INSERT_SUMMARY: &str = "
       $17
     FROM runs r WHERE r.id = $2 AND r.persona_id = $3 AND r.thread_id = $4
       AND ($13 IS NULL OR EXISTS (SELECT 1 FROM thread_memory q WHERE q.id = $13 AND q.thread_id = r.thread_id))";
-pub(in crate::store) const DROP_OLD_SUMMARIES: &str = "
+const DROP_OLD_SUMMARIES: &str = "
     DELETE FROM thread_memory WHERE thread_id = $1 AND seq < (SELECT seq FROM thread_memory WHERE thread_id = $1
       ORDER BY seq DESC LIMIT 1 OFFSET $2)";
 /// The newest summary of what came before message `$3` that all of `$4` may read and that no reset lies in or after.
-pub(in crate::store) const SUMMARY_SO_FAR: &str = "
+const SUMMARY_SO_FAR: &str = "
     SELECT s.id, s.text, s.generation, s.from_seq, s.upto_seq, s.messages, s.label_json,
       coalesce((SELECT m.received_at FROM messages m WHERE m.id = s.upto_message_id), s.created_at) AS upto_at
     FROM thread_memory s WHERE s.thread_id = $1 AND s.state = 'usable' AND s.upto_seq < $3 AND +s.persona_id = $2
@@ -152,12 +152,12 @@ pub(in crate::store) const SUMMARY_SO_FAR: &str = "
         AND x.after_seq >= s.from_seq)
     ORDER BY s.upto_seq DESC, s.seq DESC LIMIT 1";
 /// The problems of the newest summary of what came before message `$3`.
-pub(in crate::store) const NEWEST_PROBLEMS: &str = "
+const NEWEST_PROBLEMS: &str = "
     SELECT json_array_length(problems_json) FROM thread_memory
     WHERE seq = (SELECT max(seq) FROM thread_memory WHERE thread_id = $1 AND upto_seq < $3) AND persona_id = $2";
 /// Letters that a run answered and what was sent, after message `$3` and before `$4`, as far as all of `$6` may read them and
 /// nobody reset the thread after them: an answer stands where its letter does. What a rule withheld or filed is not among them.
-pub(in crate::store) const LETTERS_TO_SUMMARISE: Sql = Sql::pair(
+const LETTERS_TO_SUMMARISE: Sql = Sql::pair(
     "
     WITH heads AS MATERIALIZED (
       SELECT m.seq, m.id FROM messages m
@@ -209,23 +209,31 @@ pub(in crate::store) const LETTERS_TO_SUMMARISE: Sql = Sql::pair(
         THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END) ORDER BY p.place, p.seq)
     FROM placed p CROSS JOIN messages m LEFT JOIN runs r ON r.id = m.run_id WHERE m.seq = p.seq",
 );
-pub(in crate::store) const SUMMARIES_OF_THREAD: &str = "
+const SUMMARIES_OF_THREAD: &str = "
     SELECT s.id, s.run_id, s.model, s.state, s.problems_json, s.text, s.upto_message_id, s.generation, s.messages,
       s.previous_id, s.inputs_json, s.label_json, s.readers_json, s.created_at
     FROM thread_memory s WHERE s.thread_id = $1 ORDER BY s.seq DESC LIMIT $2";
-pub(in crate::store) const TEXTS_OF_INPUTS: &str = "
+const TEXTS_OF_INPUTS: &str = "
     SELECT seq, id, substr(coalesce(fresh_text, text_body), 1, $2) AS text FROM messages
     WHERE seq IN (SELECT CAST(value ->> 0 AS BIGINT) FROM jsonb_each($1))";
 
 /// Queues a run for a summary, where the run that ends needs one.
-pub(in crate::store) async fn queue(
+pub async fn queue(
     conn: &mut Connection,
     (run, new, now): (&RunId, &str, Timestamp),
 ) -> Result<()> {
-    let queue = db::query(QUEUE_SUMMARY).bind(run.as_str()).bind(new);
-    let queue = queue.bind(now.to_string()).bind(RETRY_AFTER);
-    let queue = queue.bind(hour_before(now)).bind(MADE_PER_HOUR_MAX);
-    queue.execute(conn).await?;
+    conn.exec(
+        QUEUE_SUMMARY,
+        (
+            &run,
+            new,
+            now,
+            RETRY_AFTER,
+            hour_before(now),
+            MADE_PER_HOUR_MAX,
+        ),
+    )
+    .await?;
     Ok(())
 }
 
@@ -234,7 +242,7 @@ fn hour_before(now: Timestamp) -> String {
 }
 
 /// Writes a summary; `ids` are for its row, and for the run that goes on.
-pub(in crate::store) async fn insert(
+pub async fn insert(
     conn: &mut Connection,
     (run, persona): (&RunId, &PersonaId),
     new: &NewThreadSummary,
@@ -245,30 +253,49 @@ pub(in crate::store) async fn insert(
         true => "usable",
         false => "flagged",
     };
-    let insert = db::query(INSERT_SUMMARY).bind(ids[0]).bind(run.as_str());
-    let insert = insert.bind(persona.as_str()).bind(of.thread.as_str());
-    let insert = insert.bind(state).bind(to_json(&new.problems)?);
-    let insert = insert
-        .bind(&new.text)
-        .bind(sha256_hex(&[new.text.as_bytes()]));
-    let insert = insert
-        .bind(of.from_seq)
-        .bind(of.upto_seq)
-        .bind(of.upto_message.as_str());
-    let insert = insert.bind(to_json(&of.messages)?).bind(&of.previous);
-    let insert = insert
-        .bind(of.generation)
-        .bind(of.count)
-        .bind(to_json(&of.label)?)
-        .bind(now.to_string());
-    let written = insert.execute(&mut *conn).await?.rows_affected() > 0;
-    let drop = db::query(DROP_OLD_SUMMARIES).bind(of.thread.as_str());
-    drop.bind(KEPT - 1).execute(&mut *conn).await?;
+    let written = conn
+        .exec(
+            INSERT_SUMMARY,
+            (
+                (
+                    ids[0],
+                    &run,
+                    &persona,
+                    &of.thread,
+                    state,
+                    to_json(&new.problems)?,
+                    &new.text,
+                    sha256_hex(&[new.text.as_bytes()]),
+                    of.from_seq,
+                    of.upto_seq,
+                    &of.upto_message,
+                    to_json(&of.messages)?,
+                    &of.previous,
+                    of.generation,
+                    of.count,
+                    to_json(&of.label)?,
+                ),
+                now,
+            ),
+        )
+        .await?
+        > 0;
+
+    conn.exec(DROP_OLD_SUMMARIES, (&of.thread, KEPT - 1))
+        .await?;
     if written && of.has_more && new.problems.is_empty() {
-        let go_on = db::query(CONTINUE_SUMMARY).bind(run.as_str()).bind(ids[1]);
-        let go_on = go_on.bind(now.to_string()).bind(of.upto_seq);
-        let go_on = go_on.bind(hour_before(now)).bind(MADE_PER_HOUR_MAX);
-        go_on.execute(conn).await?;
+        conn.exec(
+            CONTINUE_SUMMARY,
+            (
+                &run,
+                ids[1],
+                now,
+                of.upto_seq,
+                hour_before(now),
+                MADE_PER_HOUR_MAX,
+            ),
+        )
+        .await?;
     }
     Ok(())
 }
@@ -281,13 +308,17 @@ impl PersonaStore {
         before_seq: i64,
         readers: &[String],
     ) -> Result<SummarySoFar> {
-        let find = db::query(SUMMARY_SO_FAR)
-            .bind(thread.as_str())
-            .bind(self.persona.as_str());
-        let find = find
-            .bind(before_seq)
-            .bind(json_list(readers.iter().map(String::as_str)));
-        let row = find.fetch_optional(self.store.readers()).await?;
+        let row = self
+            .maybe_row(
+                SUMMARY_SO_FAR,
+                (
+                    thread,
+                    &self.persona,
+                    before_seq,
+                    json_list(readers.iter().map(String::as_str)),
+                ),
+            )
+            .await?;
         let summary = row.as_ref().map(|row| {
             Ok::<_, crate::store::StoreError>(ThreadSummaryText {
                 id: row.get("id"),
@@ -300,9 +331,9 @@ impl PersonaStore {
                 label: from_json(row.get("label_json"), "label of a summary")?,
             })
         });
-        let problems = db::query_scalar(NEWEST_PROBLEMS).bind(thread.as_str());
-        let problems = problems.bind(self.persona.as_str()).bind(before_seq);
-        let flagged: Option<u32> = problems.fetch_optional(self.store.readers()).await?;
+        let flagged: Option<u32> = self
+            .maybe(NEWEST_PROBLEMS, (thread, &self.persona, before_seq))
+            .await?;
         Ok(SummarySoFar {
             summary: summary.transpose()?,
             flagged: flagged.unwrap_or(0),
@@ -318,15 +349,21 @@ impl PersonaStore {
         (limit, chars_max): (u32, u32),
         readers: &[String],
     ) -> Result<Vec<PastMessage>> {
-        let find = db::query_scalar(LETTERS_TO_SUMMARISE).bind(thread.as_str());
-        let find = find
-            .bind(self.persona.as_str())
-            .bind(after_seq)
-            .bind(before_seq)
-            .bind(limit);
-        let find = find.bind(json_list(readers.iter().map(String::as_str)));
-        let find = find.bind(chars_max).bind(own_seq);
-        let found: String = find.fetch_one(self.store.readers()).await?;
+        let found: String = self
+            .one(
+                LETTERS_TO_SUMMARISE,
+                (
+                    thread,
+                    &self.persona,
+                    after_seq,
+                    before_seq,
+                    limit,
+                    json_list(readers.iter().map(String::as_str)),
+                    chars_max,
+                    own_seq,
+                ),
+            )
+            .await?;
         let found: Vec<PastMessageJson> = from_json(&found, "messages of a thread")?;
         found.into_iter().map(past_message).collect()
     }
@@ -339,17 +376,17 @@ impl Store {
         thread: &ThreadId,
         limit: u32,
     ) -> Result<Vec<StoredThreadSummary>> {
-        let rows = db::query(SUMMARIES_OF_THREAD)
-            .bind(thread.as_str())
-            .bind(limit);
-        let rows = rows.fetch_all(self.readers()).await?;
+        let rows = self.rows(SUMMARIES_OF_THREAD, (thread, limit)).await?;
         let mut summaries = Vec::with_capacity(rows.len());
         for row in &rows {
             let inputs: Vec<(i64, String)> =
                 from_json(row.get("inputs_json"), "inputs of a summary")?;
-            let texts = db::query(TEXTS_OF_INPUTS).bind(row.get::<&str>("inputs_json"));
-            let texts = texts.bind(SUMMARISED_CHARS_MAX);
-            let texts = texts.fetch_all(self.readers()).await?;
+            let texts = self
+                .rows(
+                    TEXTS_OF_INPUTS,
+                    (row.get::<&str>("inputs_json"), SUMMARISED_CHARS_MAX),
+                )
+                .await?;
             let (mut made_from, mut changed) = (Vec::new(), Vec::new());
             for text in &texts {
                 let id = MessageId::new(text.get::<String>("id"));

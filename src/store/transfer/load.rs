@@ -80,7 +80,9 @@ impl<'c> RowReader<'c> {
         let Some(row) = self.rows.try_next().await? else {
             return Ok(None);
         };
-        let cells = row.cells().map_err(|source| self.unreadable(source))?;
+        let cells = row
+            .cells()
+            .map_err(|source| self.unreadable(source.into()))?;
         let cells: Vec<Cell> = cells.into_iter().map(|(_, cell)| cell).collect();
         self.last = Some(self.shape.row_name(&cells));
         Ok(Some(cells))
@@ -124,7 +126,7 @@ impl<'c> RowSink<'c> {
             Self::Copy(copy) => copy.row(&cells).await,
             Self::Insert { conn, insert } => {
                 let bound = cells.into_iter().fold(db::query(&*insert), db::Query::bind);
-                bound.execute(&mut **conn).await?;
+                bound.exec(&mut **conn).await?;
                 Ok(())
             }
         }

@@ -28,5 +28,5 @@ mod steps;
 pub use canonical::{ReplacedNul, TableDigest};
 pub use error::TransferError;
 #[cfg(test)]
-pub(in crate::store) use shape::columns_of_schema;
+pub use shape::columns_of_schema;
 pub use steps::{BegunTransfer, Transfer};

@@ -6,7 +6,7 @@ use crate::store::db::{self, Connection, Row, Sql};
 use std::collections::BTreeMap;
 
 /// The highest numbers that were given, also those of rows that are gone.
-pub(in crate::store) const GIVEN: Sql = Sql::pair(
+const GIVEN: Sql = Sql::pair(
     "SELECT name AS of_table, seq AS highest FROM sqlite_sequence",
     "
     SELECT c.relname::TEXT AS of_table, s.last_value AS highest
@@ -16,7 +16,7 @@ pub(in crate::store) const GIVEN: Sql = Sql::pair(
     WHERE a.attidentity <> '' AND a.attname <> 'rowid' AND s.last_value IS NOT NULL",
 );
 /// In SQLite most tables go on behind their highest row.
-pub(in crate::store) const GO_ON: &str = "
+const GO_ON: &str = "
     DELETE FROM sqlite_sequence WHERE name = $1;
     INSERT INTO sqlite_sequence (name, seq) SELECT name, $2 FROM sqlite_schema
       WHERE type = 'table' AND name = $1 AND sql LIKE '%AUTOINCREMENT%'";
@@ -30,13 +30,12 @@ pub(super) async fn go_on(
     target: &mut Connection,
     tables: &[TableShape],
 ) -> Result<(), TransferError> {
-    let given = db::query(GIVEN).fetch_all(source).await?;
+    let given = source.rows(GIVEN, ()).await?;
     let pair = |row: &Row| (row.get("of_table"), row.get("highest"));
     let given: BTreeMap<String, i64> = given.iter().map(pair).collect();
     if target.postgres().is_none() {
         for (table, highest) in given {
-            let go_on = db::query(GO_ON).bind(table).bind(highest);
-            go_on.execute(&mut *target).await?;
+            target.exec(GO_ON, (table, highest)).await?;
         }
         return Ok(());
     }
@@ -46,7 +45,7 @@ pub(super) async fn go_on(
             go_on_behind(target, (&table.name, &column.name), highest).await?;
         }
     }
-    db::query(FEED_PRUNED).execute(target).await?;
+    target.exec(FEED_PRUNED, ()).await?;
     Ok(())
 }
 
@@ -60,7 +59,7 @@ pub(super) async fn go_on_behind(
         "SELECT setval(pg_get_serial_sequence('\"{table}\"', '{column}'), greatest(n.last, 1), n.last > 0)
          FROM (SELECT greatest(coalesce(max(\"{column}\"), 0), $1) AS last FROM \"{table}\") n"
     );
-    let set = db::query(Sql::built(sql)).bind(given);
-    set.fetch_all(conn).await?;
+
+    conn.rows(Sql::built(sql), given).await?;
     Ok(())
 }

@@ -19,12 +19,12 @@ static NOT_COPIED: &[(&str, &str)] = &[
 static MADE_BY_MIGRATIONS: &[&str] = &["engine", "filed_summaries", "program_versions"];
 
 /// Columns of all tables of SQLite, without those of its indexes of words.
-pub(in crate::store) const COLUMNS_OF_FILE: &str = "
+const COLUMNS_OF_FILE: &str = "
     SELECT t.name AS of_table, c.name FROM pragma_table_list t JOIN pragma_table_info(t.name) c
     WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite%' AND t.name <> '_sqlx_migrations'";
 /// Returns the columns of every table of a new database.
 #[cfg(test)]
-pub(in crate::store) async fn columns_of_schema() -> BTreeMap<String, BTreeSet<String>> {
+pub async fn columns_of_schema() -> BTreeMap<String, BTreeSet<String>> {
     let folder = tempfile::tempdir().expect("a folder");
     let clock = crate::clock::ManualClock::at(crate::domain::Timestamp::from_millis(0));
     let store = crate::store::Store::open(folder.path(), std::sync::Arc::new(clock)).await;
@@ -33,7 +33,7 @@ pub(in crate::store) async fn columns_of_schema() -> BTreeMap<String, BTreeSet<S
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
     let conn = sqlx::ConnectOptions::connect(&options).await;
     let mut conn: Connection = conn.expect("a database").into();
-    let rows = db::query(COLUMNS_OF_FILE).fetch_all(&mut conn).await;
+    let rows = conn.rows(COLUMNS_OF_FILE, ()).await;
     let mut tables: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for row in rows.expect("the schema") {
         let columns = tables.entry(row.get("of_table")).or_default();
@@ -214,7 +214,7 @@ async fn columns_of_file(
     conn: &mut Connection,
 ) -> Result<BTreeMap<String, BTreeSet<String>>, TransferError> {
     let mut tables: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for row in db::query(COLUMNS_OF_FILE).fetch_all(conn).await? {
+    for row in conn.rows(COLUMNS_OF_FILE, ()).await? {
         let columns = tables.entry(row.get("of_table")).or_default();
         columns.insert(row.get("name"));
     }
@@ -226,7 +226,7 @@ async fn columns_of_server(
 ) -> Result<(BTreeMap<String, TableShape>, Vec<String>), TransferError> {
     let (mut tables, mut indexes) = (BTreeMap::new(), BTreeSet::new());
     let mut keys: BTreeMap<String, BTreeMap<i64, String>> = BTreeMap::new();
-    for row in db::query(COLUMNS_OF_SERVER).fetch_all(conn).await? {
+    for row in conn.rows(COLUMNS_OF_SERVER, ()).await? {
         let (table, name): (String, String) = (row.get("of_table"), row.get("name"));
         let type_name: &str = row.get("type");
         if type_name == "tsvector" {
@@ -266,7 +266,7 @@ async fn columns_of_server(
 
 /// Returns pairs of a table and one that it refers to.
 async fn references(conn: &mut Connection) -> Result<Vec<(String, String)>, TransferError> {
-    let rows = db::query(REFERENCES_OF_SERVER).fetch_all(conn).await?;
+    let rows = conn.rows(REFERENCES_OF_SERVER, ()).await?;
     let pair = |row: &db::Row| (row.get("of_table"), row.get("to_table"));
     Ok(rows.iter().map(pair).collect())
 }

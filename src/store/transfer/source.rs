@@ -19,7 +19,7 @@ use std::path::Path;
 /// A connection that waits for the other database is not idle.
 static PATIENT: &str = "SET idle_in_transaction_session_timeout = 0";
 /// Every engine of a database that is retired.
-pub(in crate::store) const NO_NODES: &str = "DELETE FROM nodes";
+const NO_NODES: &str = "DELETE FROM nodes";
 /// SQLite has one writer, and who has begun to write is alone.
 pub(super) static BEGIN_SNAPSHOT: Sql =
     Sql::pair("BEGIN IMMEDIATE", "BEGIN ISOLATION LEVEL REPEATABLE READ");
@@ -30,8 +30,7 @@ pub(super) static BEGIN_SNAPSHOT: Sql =
 pub(super) async fn have_server_alone(conn: &mut Connection) -> Result<(), OpenError> {
     db::raw_sql(PATIENT).execute(conn).await?;
     have_alone(conn).await?;
-    let nodes = db::query_scalar::<Option<String>>(LIVING_NODES);
-    match nodes.fetch_one(conn).await? {
+    match conn.one::<Option<String>>(LIVING_NODES, ()).await? {
         Some(nodes) => Err(OpenError::NodesAtWork { nodes }),
         None => Ok(()),
     }
@@ -62,7 +61,7 @@ impl TransferSource {
                 refuse_leftovers(data)?;
                 let lock = acquire(&lock)?;
                 let mut conn = connect_alone(data, clock.now()).await?;
-                let raised = db::query(RAISE_EPOCH).fetch_all(&mut conn).await?;
+                let raised = conn.rows(RAISE_EPOCH, ()).await?;
                 if raised.is_empty() {
                     return Err(archive::refusal(&mut conn).await);
                 }
@@ -97,11 +96,11 @@ impl TransferSource {
     /// Has no engine work there any more, and says where its rows are.
     pub async fn retire(mut self, to: &TransferPlace, now: String) -> Result<(), TransferError> {
         let mark = TransferMark::MovedTo(to.shown()).to_json()?;
-        db::query(RAISE_EPOCH).fetch_all(&mut self.conn).await?;
+        self.conn.rows(RAISE_EPOCH, ()).await?;
         // One that was stopped, and wakes, stores nothing.
-        db::query(NO_NODES).execute(&mut self.conn).await?;
-        let mark = db::query(MARK_ARCHIVE).bind(mark).bind(now);
-        mark.execute(&mut self.conn).await?;
+        self.conn.exec(NO_NODES, ()).await?;
+
+        self.conn.exec(MARK_ARCHIVE, (mark, now)).await?;
         let committed = db::raw_sql("COMMIT").execute(&mut self.conn).await;
         committed.map_err(StoreError::from)?;
         self.conn.close().await?;

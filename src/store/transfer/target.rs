@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::domain::Timestamp;
 use crate::store::OpenError;
 use crate::store::archive::{ARCHIVE_HEADER, MARK_ARCHIVE, TransferMark, UNMARK_ARCHIVE};
-use crate::store::db::{self, Connection, Sql};
+use crate::store::db::{Connection, Sql};
 use crate::store::postgres::open as server;
 use crate::store::postgres::url::Session;
 use crate::store::sqlite::files::side_files;
@@ -69,24 +69,22 @@ impl TransferTarget {
         shapes: &Shapes,
         now: Timestamp,
     ) -> Result<Self, TransferError> {
-        let header = db::query_scalar::<String>(ARCHIVE_HEADER);
-        let header = header.fetch_optional(&mut self.conn).await?;
+        let header = self.conn.maybe::<String>(ARCHIVE_HEADER, ()).await?;
         match header.map(|header| TransferMark::of(&header)) {
             Some(Some(TransferMark::ComesFrom(_))) => self = self.begun_anew(now).await?,
             Some(_) => return Err(self.not_empty("archive")),
             None => self.require_empty(shapes).await?,
         }
         let mark = TransferMark::ComesFrom(from.shown()).to_json()?;
-        db::query(UNMARK_ARCHIVE).execute(&mut self.conn).await?;
-        let mark = db::query(MARK_ARCHIVE).bind(mark).bind(now.to_string());
-        mark.execute(&mut self.conn).await?;
+        self.conn.exec(UNMARK_ARCHIVE, ()).await?;
+
+        self.conn.exec(MARK_ARCHIVE, (mark, now)).await?;
         Ok(self)
     }
 
     /// Reports whether an earlier transfer has put all rows there and retired its source, and only this mark is left.
     pub async fn is_marked(&mut self) -> Result<bool, TransferError> {
-        let header = db::query_scalar::<String>(ARCHIVE_HEADER);
-        let header = header.fetch_optional(&mut self.conn).await?;
+        let header = self.conn.maybe::<String>(ARCHIVE_HEADER, ()).await?;
         let mark = header.and_then(|header| TransferMark::of(&header));
         Ok(matches!(mark, Some(TransferMark::ComesFrom(_))))
     }
@@ -116,8 +114,7 @@ impl TransferTarget {
                 continue;
             }
             let any = format!("SELECT EXISTS (SELECT 1 FROM \"{}\")", table.name);
-            let any = db::query_scalar::<bool>(Sql::built(any));
-            if any.fetch_one(&mut self.conn).await? {
+            if self.conn.one::<bool>(Sql::built(any), ()).await? {
                 return Err(self.not_empty(&table.name));
             }
         }
@@ -133,7 +130,7 @@ impl TransferTarget {
 
     /// Lets engines work there.
     pub async fn release(mut self) -> Result<(), TransferError> {
-        db::query(UNMARK_ARCHIVE).execute(&mut self.conn).await?;
+        self.conn.exec(UNMARK_ARCHIVE, ()).await?;
         self.conn.close().await?;
         Ok(())
     }

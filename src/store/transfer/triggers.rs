@@ -13,7 +13,7 @@ pub(super) static OF_INDEXES: &[&str] = &[
 ];
 
 /// All triggers; `sql` makes it anew where it has to be dropped.
-pub(in crate::store) const TRIGGERS: Sql = Sql::pair(
+const TRIGGERS: Sql = Sql::pair(
     "SELECT name, tbl_name AS of_table, sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY name",
     "
     SELECT t.tgname::TEXT AS name, c.relname::TEXT AS of_table, '' AS sql
@@ -41,7 +41,7 @@ impl RestingTriggers {
         conn: &mut Connection,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Result<Self, TransferError> {
-        let triggers = db::query(TRIGGERS).fetch_all(&mut *conn).await?;
+        let triggers = conn.rows(TRIGGERS, ()).await?;
         let resting = |row: &Row| Resting {
             name: row.get("name"),
             of_table: row.get("of_table"),

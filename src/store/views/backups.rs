@@ -1,15 +1,14 @@
 //! The age of the last backup, for whoever asks whether there is a good one.
 
 use crate::domain::Timestamp;
-use crate::store::db::{self, Row};
-use crate::store::sql::{optional_timestamp, timestamp};
+use crate::store::db::Row;
 use crate::store::{Result, Store};
 use serde::Serialize;
 
-pub(in crate::store) const LAST_GOOD_BACKUP: &str = "
+const LAST_GOOD_BACKUP: &str = "
     SELECT started_at, finished_at, path, bytes, failure FROM backups
     WHERE finished_at IS NOT NULL AND failure IS NULL ORDER BY seq DESC LIMIT 1";
-pub(in crate::store) const LAST_TRIED_BACKUP: &str =
+const LAST_TRIED_BACKUP: &str =
     "SELECT started_at, finished_at, path, bytes, failure FROM backups ORDER BY seq DESC LIMIT 1";
 
 /// A backup that was tried.
@@ -44,23 +43,21 @@ impl LastBackup {
 impl Store {
     /// Returns the newest good backup and the newest that was tried.
     pub async fn last_backup(&self) -> Result<LastBackup> {
-        let good = db::query(LAST_GOOD_BACKUP).fetch_optional(self.readers());
+        let good = self.maybe_row(LAST_GOOD_BACKUP, ());
         let good = good.await?;
-        let tried = db::query(LAST_TRIED_BACKUP).fetch_optional(self.readers());
+        let tried = self.maybe_row(LAST_TRIED_BACKUP, ());
         let tried = tried.await?;
         Ok(LastBackup {
-            good: good.as_ref().map(backup_row).transpose()?,
-            tried: tried.as_ref().map(backup_row).transpose()?,
+            good: good.as_ref().map(Row::to).transpose()?,
+            tried: tried.as_ref().map(Row::to).transpose()?,
         })
     }
 }
 
-fn backup_row(row: &Row) -> Result<BackupRow> {
-    Ok(BackupRow {
-        started: timestamp(row, "started_at")?,
-        finished: optional_timestamp(row, "finished_at")?,
-        path: row.get("path"),
-        bytes: row.get::<i64>("bytes").unsigned_abs(),
-        failure: row.get("failure"),
-    })
-}
+from_row!(BackupRow {
+    started: "started_at",
+    finished: "finished_at",
+    path,
+    bytes,
+    failure
+});

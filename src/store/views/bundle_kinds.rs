@@ -5,26 +5,26 @@
 
 use crate::store::db::Sql;
 
-pub(in crate::store) const CONVERSATIONS: &str = "
+const CONVERSATIONS: &str = "
     SELECT * FROM conversations WHERE id IN (SELECT conversation_id FROM threads WHERE id IN (
       SELECT thread_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1))
       UNION SELECT thread_id FROM messages WHERE run_id IN (SELECT value FROM jsonb_each($1))))";
 /// Threads of the runs, and threads that they wrote into: mail to another recipient is a thread of
 /// its own.
-pub(in crate::store) const THREADS: &str = "
+const THREADS: &str = "
     SELECT * FROM threads WHERE id IN (
       SELECT thread_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1))
       UNION SELECT thread_id FROM messages WHERE run_id IN (SELECT value FROM jsonb_each($1)))";
-pub(in crate::store) const PARTICIPANTS: &str = "
+const PARTICIPANTS: &str = "
     SELECT * FROM thread_participants WHERE thread_id IN (
       SELECT thread_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1))
       UNION SELECT thread_id FROM messages WHERE run_id IN (SELECT value FROM jsonb_each($1)))";
-pub(in crate::store) const RAW_LETTERS: &str = "
+const RAW_LETTERS: &str = "
     SELECT * FROM raw_letters WHERE id IN (SELECT raw_id FROM messages WHERE id IN
       (SELECT trigger_message_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1))))";
 /// The triggering letters, the messages that the runs wrote, and the messages that they could see
 /// in their threads. Only the letters include their bytes.
-pub(in crate::store) const MESSAGES: &str = "
+const MESSAGES: &str = "
     SELECT * FROM messages WHERE id IN (
       SELECT trigger_message_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1))
       UNION SELECT id FROM messages WHERE run_id IN (SELECT value FROM jsonb_each($1))
@@ -32,26 +32,26 @@ pub(in crate::store) const MESSAGES: &str = "
         JOIN messages p ON p.thread_id = r.thread_id
         WHERE r.id IN (SELECT value FROM jsonb_each($1)) AND (p.seq < t.seq OR p.direction = 'outbound'))
     ORDER BY seq DESC LIMIT $2";
-pub(in crate::store) const ATTACHMENTS: &str = "
+const ATTACHMENTS: &str = "
     SELECT * FROM attachments WHERE message_id IN
       (SELECT trigger_message_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1)))";
 /// The runs with the earlier runs of their threads, to which the traces of a history belong.
-pub(in crate::store) const RUNS: &str = "
+const RUNS: &str = "
     SELECT DISTINCT b.* FROM runs r JOIN runs b ON b.thread_id = r.thread_id AND b.seq <= r.seq
     WHERE r.id IN (SELECT value FROM jsonb_each($1)) ORDER BY b.seq";
 /// Responsibilities of the runs, whose slots hold the run options.
-pub(in crate::store) const RESPONSIBILITIES: &str = "
+const RESPONSIBILITIES: &str = "
     SELECT * FROM responsibilities WHERE id IN (
       SELECT responsibility_id FROM responsibility_slots WHERE run_id IN (SELECT value FROM jsonb_each($1)))";
-pub(in crate::store) const SLOTS: &str =
+const SLOTS: &str =
     "SELECT * FROM responsibility_slots WHERE run_id IN (SELECT value FROM jsonb_each($1))";
 /// Requests and contexts leave as the texts that they are: a reader looks for words in them.
-pub(in crate::store) const TURNS: &str = "
+pub const TURNS: &str = "
     SELECT t.*, c.bytes AS dictionary FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
     WHERE t.run_id IN (SELECT value FROM jsonb_each($1)) ORDER BY t.run_id, t.turn_index, t.attempt";
 /// What the contexts were assembled from: every digest that their sources name, and the files that a configuration among
 /// them names.
-pub(in crate::store) const CONTENTS: Sql = Sql::pair(
+const CONTENTS: Sql = Sql::pair(
     "
     WITH named (sha256) AS (SELECT t.sha256 FROM turn_texts t WHERE t.run_id IN (SELECT value FROM jsonb_each($1)))
     SELECT * FROM contents WHERE sha256 IN (
@@ -65,29 +65,28 @@ pub(in crate::store) const CONTENTS: Sql = Sql::pair(
       UNION SELECT f.value FROM named n JOIN contents c ON c.sha256 = n.sha256,
         json_each(CASE WHEN json_valid(text_of(c.bytes)) THEN text_of(c.bytes) ELSE '{}' END, '$.files') f)",
 );
-pub(in crate::store) const STEPS: &str = "
+const STEPS: &str = "
     SELECT DISTINCT e.* FROM runs r JOIN runs b ON b.thread_id = r.thread_id AND b.seq <= r.seq
       JOIN thread_tool_events e ON e.run_id = b.id
     WHERE r.id IN (SELECT value FROM jsonb_each($1))";
 /// Entries of memory that the runs were shown.
-pub(in crate::store) const MEMORY: &str = "
+pub const MEMORY: &str = "
     SELECT * FROM memory WHERE id IN (SELECT e.value FROM run_turns t, json_each(t.sources_json, '$.reads') r,
         json_each(r.value, '$.entries') e
       WHERE t.run_id IN (SELECT value FROM jsonb_each($1)) AND t.sources_json IS NOT NULL AND r.value ->> '$.read' = 'memory')";
-pub(in crate::store) const OUTPUTS: &str =
+const OUTPUTS: &str =
     "SELECT * FROM run_outputs WHERE run_id IN (SELECT value FROM jsonb_each($1))";
-pub(in crate::store) const DELIVERIES: &str =
+const DELIVERIES: &str =
     "SELECT * FROM deliveries WHERE run_id IN (SELECT value FROM jsonb_each($1))";
-pub(in crate::store) const RECIPIENTS: &str = "
+const RECIPIENTS: &str = "
     SELECT * FROM delivery_recipients WHERE delivery_id IN
       (SELECT id FROM deliveries WHERE run_id IN (SELECT value FROM jsonb_each($1)))";
-pub(in crate::store) const LEDGER: &str =
+const LEDGER: &str =
     "SELECT * FROM usage_ledger WHERE run_id IN (SELECT value FROM jsonb_each($1))";
-pub(in crate::store) const FORKS: &str =
-    "SELECT * FROM forks WHERE run_id IN (SELECT value FROM jsonb_each($1))";
+const FORKS: &str = "SELECT * FROM forks WHERE run_id IN (SELECT value FROM jsonb_each($1))";
 
 /// Things of one kind.
-pub(in crate::store) struct BundleKind {
+pub struct BundleKind {
     /// Name in the file.
     pub name: &'static str,
     pub table: &'static str,
@@ -119,7 +118,7 @@ const fn kind(
 }
 
 /// Every kind, after the kinds that its things refer to.
-pub(in crate::store) static KINDS: &[BundleKind] = &[
+pub static KINDS: &[BundleKind] = &[
     kind(
         ("conversation", "conversations"),
         Sql::same(CONVERSATIONS),

@@ -38,7 +38,7 @@ const HANGS_ON: &[(&str, &str, &str)] = &[
     ("fork", "run", "run"),
 ];
 
-pub(in crate::store) const IS_EMPTY: &str = "
+const IS_EMPTY: &str = "
     SELECT NOT EXISTS (SELECT 1 FROM runs) AND NOT EXISTS (SELECT 1 FROM messages) AND NOT EXISTS (SELECT 1 FROM archive)";
 
 /// A thing of a file of runs. Bytes are `{"base64": …}`.
@@ -55,11 +55,7 @@ impl Store {
         let ids = json!(ids).to_string();
         let mut things = Vec::new();
         for kind in KINDS {
-            let found = db::query(&kind.rows)
-                .bind(&ids)
-                .bind(MESSAGES_MAX)
-                .fetch_all(self.readers())
-                .await?;
+            let found = self.rows(&kind.rows, (&ids, MESSAGES_MAX)).await?;
             let mut unpacker = Unpacker::default();
             for row in &found {
                 let mut cells = cells(row)?;
@@ -95,9 +91,7 @@ impl Store {
     /// Returns the header of the file that this archive was imported from; `None`: the database is
     /// no archive.
     pub async fn archive_header(&self) -> Result<Option<String>> {
-        Ok(db::query_scalar(ARCHIVE_HEADER)
-            .fetch_optional(self.readers())
-            .await?)
+        self.maybe(ARCHIVE_HEADER, ()).await
     }
 
     /// Fills an empty database with things of another engine, in one commit, and marks it as an
@@ -107,31 +101,22 @@ impl Store {
     /// [`StoreError::Unreadable`] for an unknown kind or field; constraint errors of the tables.
     pub async fn fill_archive(&self, things: Vec<BundleThing>, header_json: String) -> Result<()> {
         let now = self.clock().now().to_string();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                if !db::query_scalar::<bool>(IS_EMPTY)
-                    .fetch_one(&mut *conn)
-                    .await?
-                {
-                    let (id, state) = ("archive".to_owned(), "not empty".to_owned());
-                    let hint = "runs from elsewhere go into a workspace of their own";
-                    return Err(StoreError::WrongState {
-                        kind: "database",
-                        id,
-                        state,
-                        hint,
-                    });
-                }
-                for thing in &things {
-                    insert(conn, thing).await?;
-                }
-                db::query(MARK_ARCHIVE)
-                    .bind(&header_json)
-                    .bind(&now)
-                    .execute(conn)
-                    .await?;
-                Ok(())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            if !conn.one::<bool>(IS_EMPTY, ()).await? {
+                let (id, state) = ("archive".to_owned(), "not empty".to_owned());
+                let hint = "runs from elsewhere go into a workspace of their own";
+                return Err(StoreError::WrongState {
+                    kind: "database",
+                    id,
+                    state,
+                    hint,
+                });
+            }
+            for thing in &things {
+                insert(conn, thing).await?;
+            }
+            conn.exec(MARK_ARCHIVE, (&header_json, &now)).await?;
+            Ok(())
         })
         .await
     }
@@ -178,7 +163,7 @@ async fn insert(conn: &mut Connection, thing: &BundleThing) -> Result<()> {
             _ => return Err(strange()),
         };
     }
-    query.execute(conn).await?;
+    query.exec(conn).await?;
     Ok(())
 }
 
@@ -195,7 +180,7 @@ fn text(thing: &BundleThing, field: &str) -> Option<String> {
 }
 
 /// Replaces the packed bodies of a turn by their texts.
-pub(in crate::store) fn put_bodies(cells: &mut Map<String, Value>, bodies: Bodies) {
+pub fn put_bodies(cells: &mut Map<String, Value>, bodies: Bodies) {
     cells.insert("request_json".to_owned(), json!(bodies.request.as_ref()));
     cells.insert("context_json".to_owned(), json!(bodies.context));
     for column in ["packed", "packed_with", "dictionary"] {

@@ -1,7 +1,6 @@
 //! Recorded calls of tools: with the decisions on them, for the policy's preview, and by words in them.
 
 use crate::domain::{ApprovalState, PersonaId, RunId, Timestamp};
-use crate::store::db;
 use crate::store::sql::{instant, json_list, persona_id};
 use crate::store::{Result, Store};
 
@@ -25,14 +24,14 @@ pub struct JudgedCallRow {
 }
 
 /// By position, which is the order in which they were recorded; ends at the limit.
-pub(in crate::store) const JUDGED_CALLS: &str = "
+const JUDGED_CALLS: &str = "
     SELECT e.rowid AS position, e.run_id, e.persona_id, e.tool_name, e.tool_call_id, e.payload_json, e.created_at,
       (SELECT state FROM approvals a WHERE a.run_id = e.run_id AND a.call_id = e.tool_call_id ORDER BY a.seq DESC LIMIT 1)
         AS approval
     FROM thread_tool_events e WHERE e.rowid < $1 AND e.event_type = 'tool_call' ORDER BY e.rowid DESC LIMIT $2";
 
 /// Of the newest steps, those that hold every word; by position, which is the order in which they were recorded.
-pub(in crate::store) const RUNS_WITH_WORDS: &str = "
+const RUNS_WITH_WORDS: &str = "
     SELECT e.run_id, e.tool_name, max(e.position) AS position FROM (
       SELECT rowid AS position, run_id, tool_name, lower(payload_json) AS payload FROM thread_tool_events
       ORDER BY rowid DESC LIMIT $2) e
@@ -47,11 +46,16 @@ impl Store {
         words: &[String],
         (looked_at, limit): (u32, u32),
     ) -> Result<Vec<(RunId, String)>> {
-        let rows = db::query(RUNS_WITH_WORDS)
-            .bind(json_list(words.iter().map(String::as_str)))
-            .bind(looked_at)
-            .bind(limit);
-        let rows = rows.fetch_all(self.readers()).await?;
+        let rows = self
+            .rows(
+                RUNS_WITH_WORDS,
+                (
+                    json_list(words.iter().map(String::as_str)),
+                    looked_at,
+                    limit,
+                ),
+            )
+            .await?;
         let found = rows.iter().map(|row| {
             let run = RunId::new(row.get::<String>("run_id"));
             (run, row.get("tool_name"))
@@ -61,8 +65,7 @@ impl Store {
 
     /// Returns the calls of tools before a position (`i64::MAX`: all), the newest first; a page of two thousand.
     pub async fn judged_calls(&self, before: i64) -> Result<Vec<JudgedCallRow>> {
-        let page = db::query(JUDGED_CALLS).bind(before).bind(PAGE);
-        let rows = page.fetch_all(self.readers()).await?;
+        let rows = self.rows(JUDGED_CALLS, (before, PAGE)).await?;
         rows.iter()
             .map(|row| {
                 let approval: Option<String> = row.get("approval");

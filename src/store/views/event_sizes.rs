@@ -1,7 +1,6 @@
 //! Events of the feed with how much there was: bytes, tokens, recipients. Without a word of what was written.
 
-use crate::store::db::{self, Row};
-use crate::store::feed::{FeedEvent, event};
+use crate::store::feed::FeedEvent;
 use crate::store::{Result, Store};
 use serde::Serialize;
 
@@ -36,7 +35,7 @@ pub struct SizedEvent {
 }
 
 /// `item` is JSON for turns only, so it is looked at before it is read as JSON.
-pub(in crate::store) const EVENT_SIZES: &str = "
+const EVENT_SIZES: &str = "
     SELECT f.seq, f.kind, f.persona_id, f.thread_id, f.run_id, f.message_id, f.delivery_id, f.approval_id, f.item, f.at,
       length(w.bytes) AS letter_bytes, u.model, u.input_tokens + u.cache_read_tokens + u.cache_write_tokens AS input_tokens,
       u.output_tokens, e.tool_name AS tool, length(e.payload_json) AS record_bytes, length(d.bytes) AS mail_bytes,
@@ -57,24 +56,20 @@ impl Store {
     /// Returns these events with their sizes, in order.
     pub async fn event_sizes(&self, events: &[FeedEvent]) -> Result<Vec<SizedEvent>> {
         let numbers: Vec<i64> = events.iter().map(|event| event.seq).collect();
-        let sizes = db::query(EVENT_SIZES).bind(serde_json::json!(numbers).to_string());
-        let rows = sizes.fetch_all(self.readers()).await?;
-        rows.iter().map(sized).collect()
+        self.all(EVENT_SIZES, serde_json::json!(numbers).to_string())
+            .await
     }
 }
 
-fn sized(row: &Row) -> Result<SizedEvent> {
-    let size = |column: &str| row.get::<Option<i64>>(column).map(i64::unsigned_abs);
-    Ok(SizedEvent {
-        event: event(row)?,
-        letter_bytes: size("letter_bytes"),
-        model: row.get("model"),
-        input_tokens: size("input_tokens"),
-        output_tokens: size("output_tokens"),
-        tool: row.get("tool"),
-        record_bytes: size("record_bytes"),
-        mail_bytes: size("mail_bytes"),
-        recipients: size("recipients"),
-        error_class: row.get("error_class"),
-    })
-}
+from_row!(|row| SizedEvent {
+    event: { row.to()? },
+    letter_bytes,
+    model,
+    input_tokens,
+    output_tokens,
+    tool,
+    record_bytes,
+    mail_bytes,
+    recipients,
+    error_class
+});

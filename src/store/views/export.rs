@@ -20,7 +20,7 @@ use std::path::Path;
 
 /// Raw letters as received and mails as handed over, in the order of their threads; without those
 /// whose bytes are pruned.
-pub(in crate::store) const MAILS: &str = "
+const MAILS: &str = "
     SELECT m.id, m.direction, coalesce(l.bytes, d.bytes) AS bytes FROM messages m
     LEFT JOIN raw_letters l ON l.id = m.raw_id
     LEFT JOIN deliveries d ON d.message_id = m.id
@@ -28,8 +28,7 @@ pub(in crate::store) const MAILS: &str = "
       AND coalesce(octet_length(l.bytes), octet_length(d.bytes), 0) > 0
     ORDER BY m.seq";
 /// Personas with rows, those whose folder is gone among them.
-pub(in crate::store) const PERSONAS_WITH_ROWS: &str =
-    "SELECT DISTINCT persona_id FROM threads ORDER BY persona_id";
+const PERSONAS_WITH_ROWS: &str = "SELECT DISTINCT persona_id FROM threads ORDER BY persona_id";
 /// Bytes are not text: they are exported as mails, or are parts of them.
 pub(in crate::store) const COLUMNS: Sql = Sql::pair(
     "SELECT name FROM pragma_table_info($1) WHERE type <> 'BLOB' ORDER BY cid",
@@ -129,9 +128,7 @@ impl ExportSnapshot {
 
     /// Returns the personas that have rows, those whose folder is gone among them.
     pub async fn personas(&mut self) -> Result<Vec<PersonaId>> {
-        let rows = db::query(PERSONAS_WITH_ROWS)
-            .fetch_all(&mut self.conn)
-            .await?;
+        let rows = self.conn.rows(PERSONAS_WITH_ROWS, ()).await?;
         rows.iter().map(persona_id).collect()
     }
 
@@ -147,12 +144,11 @@ impl ExportSnapshot {
         let Some(PersonaTable { name: table, rows }) = PERSONA_TABLES.iter().find(is_named) else {
             return Ok(Ok(0));
         };
-        let columns = db::query_scalar(COLUMNS).bind(table);
-        let columns: Vec<String> = columns.fetch_all(&mut self.conn).await?;
+        let columns: Vec<String> = self.conn.all(COLUMNS, table).await?;
         let bodies = bodies_of(table);
         let from = format!("AS row_json{bodies} FROM {table} WHERE {rows}");
         let mut rows = db::query(row_as_json(&columns, &from))
-            .bind(persona.as_str())
+            .bind(persona)
             .fetch(&mut self.conn);
         let (mut count, mut unpacker) = (0, Unpacker::default());
         while let Some(row) = rows.try_next().await? {
@@ -177,9 +173,7 @@ impl ExportSnapshot {
         persona: &PersonaId,
         mut each: impl FnMut(u64, ExportedMail<'_>) -> io::Result<()>,
     ) -> Result<io::Result<u64>> {
-        let mut rows = db::query(MAILS)
-            .bind(persona.as_str())
-            .fetch(&mut self.conn);
+        let mut rows = db::query(MAILS).bind(persona).fetch(&mut self.conn);
         let mut count = 0;
         while let Some(row) = rows.try_next().await? {
             let mail = ExportedMail {

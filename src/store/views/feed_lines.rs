@@ -1,8 +1,8 @@
 //! Events of the feed with what a person wants to read of them, as the rows say it now.
 
 use crate::domain::{RunState, Timestamp, Trigger};
-use crate::store::db::{self, Row, Sql};
-use crate::store::feed::{FeedEvent, FeedFilter, event};
+use crate::store::db::{Row, Sql};
+use crate::store::feed::{FeedEvent, FeedFilter};
 use crate::store::sql::{from_json, optional_timestamp};
 use crate::store::{Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ pub struct FeedRecipient {
 }
 
 /// `item` is JSON for turns and slots only, and a payload may be erased: both are looked at before they are read as JSON.
-pub(in crate::store) const FEED_LINES: Sql = Sql::pair(
+const FEED_LINES: Sql = Sql::pair(
     "
     SELECT f.seq, f.kind, f.persona_id, f.thread_id, f.run_id, f.message_id, f.delivery_id, f.approval_id, f.item, f.at,
       coalesce(t.subject, m.subject) AS subject, m.sender, m.disposition, r.trigger, r.state AS run_state, r.next_attempt_at,
@@ -116,7 +116,7 @@ pub(in crate::store) const FEED_LINES: Sql = Sql::pair(
     WHERE f.seq IN (SELECT CAST(value AS BIGINT) FROM jsonb_each($1)) ORDER BY f.seq",
 );
 /// The number of the oldest of the newest events.
-pub(in crate::store) const FEED_NEWEST_LINES: &str = "
+const FEED_NEWEST_LINES: &str = "
     SELECT min(seq) FROM (SELECT seq FROM feed
       WHERE ($1 IS NULL OR persona_id = $1) AND ($2 IS NULL OR run_id = $2) AND ($3 IS NULL OR thread_id = $3)
       ORDER BY seq DESC LIMIT $4) AS newest";
@@ -125,31 +125,35 @@ impl Store {
     /// Returns these events with what their rows say, in order.
     pub async fn feed_lines(&self, events: &[FeedEvent]) -> Result<Vec<FeedLine>> {
         let numbers: Vec<i64> = events.iter().map(|event| event.seq).collect();
-        let lines = db::query(FEED_LINES).bind(serde_json::json!(numbers).to_string());
-        let rows = lines.fetch_all(self.readers()).await?;
+        let rows = self
+            .rows(FEED_LINES, serde_json::json!(numbers).to_string())
+            .await?;
         rows.iter().map(line).collect()
     }
 
     /// Returns the number after which the newest `count` events of a selection begin.
     pub async fn feed_before_newest(&self, filter: &FeedFilter, count: u32) -> Result<i64> {
         let newest = self.feed_newest().await?;
-        let first = db::query_scalar(FEED_NEWEST_LINES)
-            .bind(
-                filter
-                    .persona
-                    .as_ref()
-                    .map(crate::domain::PersonaId::as_str),
+        let first: Option<i64> = self
+            .one(
+                FEED_NEWEST_LINES,
+                (
+                    filter
+                        .persona
+                        .as_ref()
+                        .map(crate::domain::PersonaId::as_str),
+                    filter.run.as_ref().map(crate::domain::RunId::as_str),
+                    filter.thread.as_ref().map(crate::domain::ThreadId::as_str),
+                    count,
+                ),
             )
-            .bind(filter.run.as_ref().map(crate::domain::RunId::as_str))
-            .bind(filter.thread.as_ref().map(crate::domain::ThreadId::as_str))
-            .bind(count);
-        let first: Option<i64> = first.fetch_one(self.readers()).await?;
+            .await?;
         Ok(first.map_or(newest, |first| first - 1))
     }
 }
 
 fn line(row: &Row) -> Result<FeedLine> {
-    let event = event(row)?;
+    let event: FeedEvent = row.to()?;
     let text = |column: &str| row.get::<Option<String>>(column);
     let (subject, state) = (event.kind.subject(), event.kind.state());
     let is = |wanted: &str| subject == wanted;

@@ -1,24 +1,21 @@
 //! Rows found by a piece of their id, as lists show ids.
 
 use crate::domain::{DeliveryId, RunId, ThreadId};
-use crate::store::db;
 use crate::store::{Result, Store, StoreError};
 
 /// Fewest characters, from the beginning or the end of an id, that identify a row.
 pub const ID_PIECE_CHARS_MIN: usize = 6;
 /// Ids that an ambiguous piece lists.
-pub(in crate::store) const CANDIDATES_MAX: u32 = 6;
+const CANDIDATES_MAX: u32 = 6;
 
-pub(in crate::store) const THREADS_LIKE: &str =
-    "SELECT id FROM threads WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
-pub(in crate::store) const THREADS_ENDING: &str = "SELECT id FROM threads WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
-pub(in crate::store) const DELIVERIES_ENDING: &str = "SELECT id FROM deliveries WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
-pub(in crate::store) const DELIVERIES_LIKE: &str =
+const THREADS_LIKE: &str = "SELECT id FROM threads WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+const THREADS_ENDING: &str = "SELECT id FROM threads WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
+const DELIVERIES_ENDING: &str = "SELECT id FROM deliveries WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
+const DELIVERIES_LIKE: &str =
     "SELECT id FROM deliveries WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
 
-pub(in crate::store) const RUNS_LIKE: &str =
-    "SELECT id FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
-pub(in crate::store) const RUNS_ENDING: &str = "SELECT id FROM runs WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
+const RUNS_LIKE: &str = "SELECT id FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+const RUNS_ENDING: &str = "SELECT id FROM runs WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
 
 impl Store {
     /// Finds the run whose id is `piece`, or the only run whose id begins or else ends with it.
@@ -70,14 +67,9 @@ impl Store {
         }
         // `~` sorts after every character of an id.
         let (from, until) = (wanted.clone(), format!("{wanted}~"));
-        let found = db::query_scalar(beginning)
-            .bind(from)
-            .bind(until)
-            .bind(CANDIDATES_MAX);
-        let mut found: Vec<String> = found.fetch_all(self.readers()).await?;
+        let mut found: Vec<String> = self.all(beginning, (from, until, CANDIDATES_MAX)).await?;
         if found.is_empty() {
-            let ends = db::query_scalar(ending).bind(&wanted).bind(CANDIDATES_MAX);
-            found = ends.fetch_all(self.readers()).await?;
+            found = self.all(ending, (&wanted, CANDIDATES_MAX)).await?;
         }
         match found.len() {
             0 => Err(missing()),

@@ -1,13 +1,13 @@
 //! What has become of threads: the same answer for the mark of a list and for its filter.
 
 use crate::domain::{RunState, ThreadId, ThreadOutcome};
-use crate::store::db::{self, Row};
+use crate::store::db::Row;
 use crate::store::sql::json_list;
 use crate::store::{Result, Store};
 use std::collections::HashMap;
 
 /// The first condition on open runs is the one of the index `runs_open_by_thread`.
-pub(in crate::store) const OUTCOMES: &str = "
+const OUTCOMES: &str = "
     SELECT t.id,
       (SELECT max(CASE r.state WHEN 'waiting_approval' THEN 2 ELSE 1 END) FROM runs r WHERE r.thread_id = t.id
         AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')) AS open,
@@ -27,7 +27,7 @@ impl Store {
         ids: &[ThreadId],
     ) -> Result<HashMap<ThreadId, ThreadOutcome>> {
         let ids = json_list(ids.iter().map(ThreadId::as_str));
-        let rows = db::query(OUTCOMES).bind(ids).fetch_all(self.readers());
+        let rows = self.rows(OUTCOMES, ids);
         let rows = rows.await?;
         let found = rows
             .iter()

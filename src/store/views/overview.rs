@@ -74,17 +74,17 @@ pub struct LastRun {
     pub next_attempt_at: Option<Timestamp>,
 }
 
-pub(in crate::store) const OVERVIEW_IDS: &str = "
+const OVERVIEW_IDS: &str = "
     SELECT t.id, t.updated_at FROM threads t WHERE (t.updated_at, t.id) < ($1, $2)
       AND ($4 = 'all' OR ($4 = 'engine') <> EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = t.id
         AND m.disposition NOT IN ('notice', 'filed:approval_answer', 'filed:command', 'filed:bounce')))
     ORDER BY t.updated_at DESC, t.id DESC LIMIT $3";
-pub(in crate::store) const OVERVIEW_IDS_OF: &str = "
+const OVERVIEW_IDS_OF: &str = "
     SELECT t.id, t.updated_at FROM threads t WHERE t.persona_id = $5 AND (t.updated_at, t.id) < ($1, $2)
       AND ($4 = 'all' OR ($4 = 'engine') <> EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = t.id
         AND m.disposition NOT IN ('notice', 'filed:approval_answer', 'filed:command', 'filed:bounce')))
     ORDER BY t.updated_at DESC, t.id DESC LIMIT $3";
-pub(in crate::store) const OVERVIEWS: &str = "
+const OVERVIEWS: &str = "
     SELECT t.id, t.conversation_id, t.persona_id, t.subject, t.created_at, t.updated_at,
       (SELECT count(*) FROM messages m WHERE m.thread_id = t.id) AS messages,
       (SELECT coalesce(sum(r.cost_micros), 0) FROM runs r WHERE r.thread_id = t.id) AS cost_micros,
@@ -98,10 +98,9 @@ pub(in crate::store) const OVERVIEWS: &str = "
       ORDER BY q.seq DESC LIMIT 1)
     WHERE t.id IN (SELECT value FROM jsonb_each($1)) ORDER BY t.updated_at DESC, t.id DESC";
 
-pub(in crate::store) const SIBLING_THREADS: &str = "
+const SIBLING_THREADS: &str = "
     SELECT id FROM threads WHERE conversation_id = $1 ORDER BY updated_at DESC LIMIT $2";
-pub(in crate::store) const PLACE_OF_MESSAGE: &str =
-    "SELECT persona_id, thread_id FROM messages WHERE id = $1";
+const PLACE_OF_MESSAGE: &str = "SELECT persona_id, thread_id FROM messages WHERE id = $1";
 
 impl Store {
     /// Returns the threads of a conversation, those with the newest activity first.
@@ -110,18 +109,14 @@ impl Store {
         conversation: &ConversationId,
         limit: u32,
     ) -> Result<Vec<ThreadOverview>> {
-        let ids = db::query_scalar(SIBLING_THREADS)
-            .bind(conversation.as_str())
-            .bind(limit);
-        let ids: Vec<String> = ids.fetch_all(self.readers()).await?;
+        let ids: Vec<String> = self.all(SIBLING_THREADS, (conversation, limit)).await?;
         let ids: Vec<ThreadId> = ids.into_iter().map(ThreadId::new).collect();
         self.overviews_of(&ids).await
     }
 
     /// Returns the persona and the thread of a message. Errors: [`StoreError::Missing`].
     pub async fn place_of_message(&self, id: &MessageId) -> Result<(PersonaId, ThreadId)> {
-        let row = db::query(PLACE_OF_MESSAGE).bind(id.as_str());
-        let row = row.fetch_optional(self.readers()).await?;
+        let row = self.maybe_row(PLACE_OF_MESSAGE, id).await?;
         let row = row.ok_or_else(|| StoreError::Missing {
             kind: "message",
             id: id.to_string(),
@@ -152,16 +147,12 @@ impl Store {
             None => OVERVIEW_IDS,
             Some(_) => OVERVIEW_IDS_OF,
         };
-        let rows = db::query(sql)
-            .bind(at)
-            .bind(id)
-            .bind(looked_at)
-            .bind(of_engine);
+        let rows = db::query(sql).bind((at, id, looked_at, of_engine));
         let rows = match &filter.persona {
             None => rows,
-            Some(persona) => rows.bind(persona.as_str()),
+            Some(persona) => rows.bind(&persona),
         };
-        let rows = rows.fetch_all(self.readers()).await?;
+        let rows = rows.rows(self.readers()).await?;
         let key = |row: &Row| -> Result<(Timestamp, ThreadId)> {
             Ok((
                 timestamp(row, "updated_at")?,
@@ -201,8 +192,7 @@ impl Store {
         outcomes: &HashMap<ThreadId, ThreadOutcome>,
     ) -> Result<Vec<ThreadOverview>> {
         let ids = json_list(ids.iter().map(ThreadId::as_str));
-        let rows = db::query(OVERVIEWS).bind(ids);
-        let rows = rows.fetch_all(self.readers()).await?;
+        let rows = self.rows(OVERVIEWS, ids).await?;
         let mut overviews = Vec::with_capacity(rows.len());
         for row in &rows {
             let id = ThreadId::new(row.get::<String>("id"));

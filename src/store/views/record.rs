@@ -2,12 +2,11 @@
 //! mails.
 
 use crate::domain::{RunId, Timestamp, TokenUsage};
-use crate::store::budgets::usage_row::usage;
-use crate::store::db::{self, Row};
+use crate::store::db::Row;
 use crate::store::journal::packed::{Bodies, Unpacker};
 use crate::store::journal::step::{Executor, Step, StepKind};
 use crate::store::sql::{optional_timestamp, timestamp};
-use crate::store::threads::history::{StoredMessage, stored_message};
+use crate::store::threads::history::StoredMessage;
 use crate::store::{PersonaStore, Result};
 
 /// One provider call.
@@ -41,32 +40,29 @@ pub struct StoredTurn {
     pub redacted_at: Option<Timestamp>,
 }
 
-pub(in crate::store) const TURNS_OF_RUN: &str = "
+const TURNS_OF_RUN: &str = "
     SELECT t.turn_index, t.attempt, t.state, t.request_json, t.request_sha256, t.response_json, t.provider, t.model,
       t.input_tokens, t.cache_read_tokens, t.cache_write_tokens, t.output_tokens, t.reasoning_tokens, t.cost_micros,
       t.error_class, t.error_message, t.started_at, t.finished_at, t.context_json, t.packed, c.bytes AS dictionary,
       t.begun_json, t.ended_json, t.pruned_at, t.redacted_at
     FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
     WHERE t.run_id = $1 AND t.persona_id = $2 ORDER BY t.turn_index, t.attempt";
-pub(in crate::store) const TIMED_STEPS: &str = "
+const TIMED_STEPS: &str = "
     SELECT event_type, executor, tool_name, tool_call_id, payload_json, created_at FROM thread_tool_events
     WHERE run_id = $1 AND persona_id = $2 ORDER BY step_index";
-pub(in crate::store) const MAILS_OF_RUN: &str = "
+const MAILS_OF_RUN: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
       text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
     FROM messages WHERE run_id = $1 AND persona_id = $2 ORDER BY seq";
-pub(in crate::store) const CONTEXT_REPORT: &str =
+const CONTEXT_REPORT: &str =
     "SELECT context_report_json FROM runs WHERE id = $1 AND persona_id = $2";
 
 impl PersonaStore {
     /// Returns every provider call of a run, failed ones included, in order.
     pub async fn turns_of_run(&self, run: &RunId) -> Result<Vec<StoredTurn>> {
-        let rows = db::query(TURNS_OF_RUN)
-            .bind(run.as_str())
-            .bind(self.persona.as_str());
         let mut unpacker = Unpacker::default();
         let mut turns = Vec::new();
-        for row in &rows.fetch_all(self.store.readers()).await? {
+        for row in &self.rows(TURNS_OF_RUN, (run, &self.persona)).await? {
             let bodies = unpacker.read(row)?;
             turns.push(stored_turn(row, bodies)?);
         }
@@ -75,9 +71,7 @@ impl PersonaStore {
 
     /// Returns the steps of a run with the instants at which they were committed, in order.
     pub async fn timed_steps_of_run(&self, run: &RunId) -> Result<Vec<(Step, Timestamp)>> {
-        let rows = db::query(TIMED_STEPS)
-            .bind(run.as_str())
-            .bind(self.persona.as_str());
+        let rows = self.rows(TIMED_STEPS, (run, &self.persona)).await?;
         let step = |row: &Row| {
             let step = Step {
                 kind: StepKind::of(row.get("event_type")),
@@ -86,33 +80,22 @@ impl PersonaStore {
                 tool_call_id: row.get("tool_call_id"),
                 payload_json: row.get("payload_json"),
             };
-            Ok((step, timestamp(row, "created_at")?))
+            Ok((step, row.try_get("created_at")?))
         };
-        rows.fetch_all(self.store.readers())
-            .await?
-            .iter()
-            .map(step)
-            .collect()
+        rows.iter().map(step).collect()
     }
 
     /// Returns the messages that a run wrote, withheld ones included, in order.
     pub async fn mails_of_run(&self, run: &RunId) -> Result<Vec<StoredMessage>> {
-        let rows = db::query(MAILS_OF_RUN)
-            .bind(run.as_str())
-            .bind(self.persona.as_str());
-        rows.fetch_all(self.store.readers())
-            .await?
-            .iter()
-            .map(stored_message)
-            .collect()
+        self.all(MAILS_OF_RUN, (run, &self.persona)).await
     }
 
     /// Returns the report of the run's resolvers, as JSON; `None` before its first turn.
     pub async fn context_report(&self, run: &RunId) -> Result<Option<String>> {
-        let report = db::query_scalar(CONTEXT_REPORT)
-            .bind(run.as_str())
-            .bind(self.persona.as_str());
-        Ok(report.fetch_optional(self.store.readers()).await?.flatten())
+        Ok(self
+            .maybe(CONTEXT_REPORT, (run, &self.persona))
+            .await?
+            .flatten())
     }
 }
 
@@ -126,7 +109,7 @@ fn stored_turn(row: &Row, bodies: Bodies) -> Result<StoredTurn> {
         response_json: row.get("response_json"),
         provider: row.get("provider"),
         model: row.get("model"),
-        usage: usage(row),
+        usage: row.to()?,
         error_class: row.get("error_class"),
         error_message: row.get("error_message"),
         started_at: timestamp(row, "started_at")?,

@@ -6,9 +6,8 @@ use crate::domain::{
     ErrorClass, MessageId, PersonaId, RunId, RunState, RunWait, StopReason, ThreadId, Timestamp,
     TokenUsage, Trigger,
 };
-use crate::store::budgets::usage_row::usage;
 use crate::store::db::{self, Row};
-use crate::store::sql::{json_list, optional_timestamp, persona_id, timestamp};
+use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
@@ -99,17 +98,17 @@ fn usage_sum<S: Serializer>(
 }
 
 /// The plus keeps `runs_by_persona` away, which has the order and reads all runs of the persona.
-pub(in crate::store) const RUNS_OF_THREAD: &str = "
+const RUNS_OF_THREAD: &str = "
     SELECT id FROM runs WHERE thread_id = $1 AND +persona_id = $2 ORDER BY seq DESC LIMIT $3";
 
-pub(in crate::store) const LATEST_RUNS: &str = "
+const LATEST_RUNS: &str = "
     SELECT id FROM runs WHERE (json_array_length($3) = 0 OR state IN (SELECT value FROM jsonb_each($3)))
       AND created_at >= $4 AND ($5 = '' OR finished_at >= $5) ORDER BY seq DESC LIMIT $1 OFFSET $2";
-pub(in crate::store) const LATEST_RUNS_OF: &str = "
+const LATEST_RUNS_OF: &str = "
     SELECT id FROM runs WHERE persona_id = $6
       AND (json_array_length($3) = 0 OR state IN (SELECT value FROM jsonb_each($3)))
       AND created_at >= $4 AND ($5 = '' OR finished_at >= $5) ORDER BY seq DESC LIMIT $1 OFFSET $2";
-pub(in crate::store) const RUN_SUMMARIES: &str = "
+const RUN_SUMMARIES: &str = "
     SELECT r.id, r.persona_id, r.thread_id, r.trigger, r.trigger_message_id, m.subject, m.sender, r.profile, r.state,
       r.attempt, r.next_attempt_at, r.cancel_requested_at, r.provider, r.model, r.stop_reason, r.error_class,
       r.error_message, r.input_tokens, r.cache_read_tokens, r.cache_write_tokens, r.output_tokens,
@@ -119,40 +118,40 @@ pub(in crate::store) const RUN_SUMMARIES: &str = "
         WHEN r.behind = 1 THEN 'earlier_run' END AS waits_for
     FROM runs r JOIN messages m ON m.id = r.trigger_message_id
     WHERE r.id IN (SELECT value FROM jsonb_each($1)) ORDER BY r.seq DESC";
-pub(in crate::store) const RUNS_SINCE: &str = "SELECT count(*) FROM runs WHERE created_at >= $1";
-pub(in crate::store) const RUNS_ENDED: &str =
+pub const RUNS_SINCE: &str = "SELECT count(*) FROM runs WHERE created_at >= $1";
+const RUNS_ENDED: &str =
     "SELECT state, count(*) AS runs FROM runs WHERE finished_at >= $1 GROUP BY state";
 
-pub(in crate::store) const NEWEST_RUN: &str = "SELECT id FROM runs ORDER BY seq DESC LIMIT 1";
+const NEWEST_RUN: &str = "SELECT id FROM runs ORDER BY seq DESC LIMIT 1";
 
-pub(in crate::store) fn run_summary(row: &Row) -> Result<RunSummary> {
-    let unreadable = |what| move || StoreError::Unreadable { what };
-    let word = |column: &str| row.get::<Option<String>>(column);
-    Ok(RunSummary {
-        id: RunId::new(row.get::<String>("id")),
-        persona: persona_id(row)?,
-        thread: ThreadId::new(row.get::<String>("thread_id")),
-        trigger: Trigger::parse(row.get("trigger")).ok_or_else(unreadable("trigger of a run"))?,
-        trigger_message: MessageId::new(row.get::<String>("trigger_message_id")),
-        subject: row.get("subject"),
-        sender: row.get("sender"),
-        profile: row.get("profile"),
-        state: RunState::parse(row.get("state")).ok_or_else(unreadable("state of a run"))?,
-        attempt: row.get("attempt"),
-        next_attempt_at: optional_timestamp(row, "next_attempt_at")?,
-        cancel_requested_at: optional_timestamp(row, "cancel_requested_at")?,
-        provider: row.get("provider"),
-        model: row.get("model"),
-        stop_reason: word("stop_reason").as_deref().and_then(StopReason::parse),
-        waits_for: word("waits_for").as_deref().and_then(RunWait::parse),
-        error_class: word("error_class").as_deref().and_then(ErrorClass::parse),
-        error_message: row.get("error_message"),
-        usage: usage(row),
-        limits_json: row.get("limits_json"),
-        created_at: timestamp(row, "created_at")?,
-        started_at: optional_timestamp(row, "started_at")?,
-        finished_at: optional_timestamp(row, "finished_at")?,
-    })
+from_row!(|row| RunSummary {
+    id,
+    persona: "persona_id",
+    thread: "thread_id",
+    trigger,
+    trigger_message: "trigger_message_id",
+    subject,
+    sender,
+    profile,
+    state,
+    attempt,
+    next_attempt_at,
+    cancel_requested_at,
+    provider,
+    model,
+    stop_reason: { word(row, "stop_reason").and_then(StopReason::parse) },
+    waits_for: { word(row, "waits_for").and_then(RunWait::parse) },
+    error_class: { word(row, "error_class").and_then(ErrorClass::parse) },
+    error_message,
+    usage: { row.to()? },
+    limits_json,
+    created_at,
+    started_at,
+    finished_at
+});
+
+fn word<'r>(row: &'r Row, column: &str) -> Option<&'r str> {
+    row.get(column)
 }
 
 impl Store {
@@ -173,19 +172,18 @@ impl Store {
         };
         let states = json_list(filter.states.iter().map(|state| state.as_str()));
         let instant = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
-        let page = db::query_scalar(sql)
-            .bind(filter.limit)
-            .bind(filter.offset)
-            .bind(states);
-        let page = page
-            .bind(instant(filter.since))
-            .bind(instant(filter.ended_since));
+        let page = db::query(sql).bind((
+            filter.limit,
+            filter.offset,
+            states,
+            instant(filter.since),
+            instant(filter.ended_since),
+        ));
         let page = match &filter.persona {
-            Some(persona) => page.bind(persona.as_str()),
+            Some(persona) => page.bind(&persona),
             None => page,
         };
-        let ids: Vec<String> = page.fetch_all(self.readers()).await?;
-        Ok(ids.into_iter().map(RunId::new).collect())
+        page.all(self.readers()).await
     }
 
     /// Returns one run of the listing. Errors: [`StoreError::Missing`].
@@ -200,54 +198,33 @@ impl Store {
     /// Returns these runs, the newest first.
     pub async fn run_summaries(&self, ids: &[RunId]) -> Result<Vec<RunSummary>> {
         let ids = json_list(ids.iter().map(RunId::as_str));
-        let rows = db::query(RUN_SUMMARIES)
-            .bind(ids)
-            .fetch_all(self.readers())
-            .await?;
-        rows.iter().map(run_summary).collect()
+        self.all(RUN_SUMMARIES, ids).await
     }
 
     /// Counts the runs that have ended since that instant, by state.
     pub async fn runs_ended_since(&self, since: Timestamp) -> Result<Vec<(RunState, u64)>> {
-        let rows = db::query(RUNS_ENDED)
-            .bind(since.to_string())
-            .fetch_all(self.readers())
-            .await?;
-        let count = |row: &Row| {
-            let state = RunState::parse(row.get("state")).ok_or(StoreError::Unreadable {
-                what: "state of a run",
-            })?;
-            Ok((state, row.get::<i64>("runs").unsigned_abs()))
-        };
-        rows.iter().map(count).collect()
+        self.all(RUNS_ENDED, since).await
     }
 
     /// Counts the runs that were queued since that instant, or ever.
     pub async fn count_runs_since(&self, since: Option<Timestamp>) -> Result<u64> {
         let since = since.map_or_else(String::new, |since| since.to_string());
-        let count: i64 = db::query_scalar(RUNS_SINCE)
-            .bind(since)
-            .fetch_one(self.readers())
-            .await?;
+        let count: i64 = self.one(RUNS_SINCE, since).await?;
         Ok(count.unsigned_abs())
     }
 
     /// Returns the run that was queued last.
     pub async fn newest_run(&self) -> Result<Option<RunId>> {
-        let id: Option<String> = db::query_scalar(NEWEST_RUN)
-            .fetch_optional(self.readers())
-            .await?;
-        Ok(id.map(RunId::new))
+        self.maybe(NEWEST_RUN, ()).await
     }
 }
 
 impl PersonaStore {
     /// Returns the last `limit` runs of a thread, oldest first.
     pub async fn thread_runs(&self, thread: &ThreadId, limit: u32) -> Result<Vec<RunSummary>> {
-        let ids = db::query_scalar(RUNS_OF_THREAD)
-            .bind(thread.as_str())
-            .bind(self.persona.as_str());
-        let ids: Vec<String> = ids.bind(limit).fetch_all(self.store.readers()).await?;
+        let ids: Vec<String> = self
+            .all(RUNS_OF_THREAD, (thread, &self.persona, limit))
+            .await?;
         let ids: Vec<RunId> = ids.into_iter().map(RunId::new).collect();
         let mut runs = self.store.run_summaries(&ids).await?;
         runs.reverse();

@@ -2,7 +2,7 @@
 
 use crate::domain::{PersonaId, Timestamp};
 use crate::store::archive;
-use crate::store::db::{self, Row, Sql};
+use crate::store::db::{Row, Sql};
 use crate::store::nodes::list::NodeRecord;
 use crate::store::sql::persona_id;
 use crate::store::{OpenError, Result, Store};
@@ -78,7 +78,7 @@ pub struct NewestBackup {
 }
 
 /// The conditions on states are those of the indexes of open rows.
-pub(in crate::store) const WAITING_WORK: &str = "
+const WAITING_WORK: &str = "
     SELECT (SELECT count(*) FROM held_letters) AS letters_held,
       (SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
         AND state = 'queued') AS runs_queued,
@@ -93,7 +93,7 @@ pub(in crate::store) const WAITING_WORK: &str = "
       (SELECT count(*) FROM deliveries WHERE state = 'held') AS mails_held,
       (SELECT count(*) FROM webhook_deliveries WHERE state = 'queued') AS webhook_events
     FROM (SELECT count(*) AS open, count(draft_id) AS drafts FROM approvals WHERE state = 'open' AND expires_at > '') a";
-pub(in crate::store) const FAILED_WORK: &str = "
+const FAILED_WORK: &str = "
     SELECT count(DISTINCT CASE WHEN kind = 'run.failed' THEN run_id END) AS runs,
       count(DISTINCT CASE WHEN kind = 'delivery.failed' THEN delivery_id END) AS mails,
       count(DISTINCT CASE WHEN kind = 'slot.missed' THEN item END) AS slots_missed,
@@ -101,17 +101,17 @@ pub(in crate::store) const FAILED_WORK: &str = "
       coalesce((SELECT seq = 1 OR at < $1 FROM feed ORDER BY seq LIMIT 1), 1 = 1) AS is_whole
     FROM feed WHERE at >= $1";
 /// The newest instants by the clock of this machine; not those of letters, of which imported ones have the sender's.
-pub(in crate::store) const NEWEST_INSTANT: &str = "
+const NEWEST_INSTANT: &str = "
     SELECT max(coalesce((SELECT at FROM feed ORDER BY seq DESC LIMIT 1), ''),
       coalesce((SELECT created_at FROM runs ORDER BY seq DESC LIMIT 1), '')) AS at";
 
-pub(in crate::store) const DATABASE_SIZE: Sql = Sql::pair(
+const DATABASE_SIZE: Sql = Sql::pair(
     "
     SELECT page_count * page_size AS bytes, freelist_count * page_size AS free_bytes
     FROM pragma_page_count, pragma_page_size, pragma_freelist_count",
     "SELECT pg_database_size(current_database()) AS bytes, 0 AS free_bytes",
 );
-pub(in crate::store) const PERSONA_RECORDS: &str = "
+const PERSONA_RECORDS: &str = "
     WITH open_runs (persona_id) AS MATERIALIZED (SELECT persona_id FROM runs
       WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') ORDER BY seq)
     SELECT p.persona_id, (SELECT count(*) FROM open_runs o WHERE o.persona_id = p.persona_id) AS open_runs
@@ -123,14 +123,13 @@ pub const ROW_AHEAD_MAX: Duration = Duration::from_secs(60);
 impl Store {
     /// Returns the instant of the newest row by the clock of this machine; `None`: nothing was stored yet.
     pub async fn newest_instant(&self) -> Result<Option<Timestamp>> {
-        let newest = db::query_scalar(NEWEST_INSTANT);
-        let newest: String = newest.fetch_one(self.readers()).await?;
+        let newest: String = self.one(NEWEST_INSTANT, ()).await?;
         Ok(Timestamp::parse(&newest))
     }
 
     /// Counts what waits.
     pub async fn waiting_work(&self) -> Result<WaitingWork> {
-        let row = db::query(WAITING_WORK).fetch_one(self.readers()).await?;
+        let row = self.row(WAITING_WORK, ()).await?;
         let count = |column: &str| row.get::<i64>(column).unsigned_abs();
         Ok(WaitingWork {
             letters_held: count("letters_held"),
@@ -149,8 +148,7 @@ impl Store {
 
     /// Counts what has failed since that instant.
     pub async fn failed_work(&self, since: Timestamp) -> Result<FailedWork> {
-        let rows = db::query(FAILED_WORK).bind(since.to_string());
-        let row = rows.fetch_one(self.readers()).await?;
+        let row = self.row(FAILED_WORK, since).await?;
         let count = |column: &str| row.get::<i64>(column).unsigned_abs();
         Ok(FailedWork {
             since,
@@ -173,9 +171,9 @@ impl Store {
 
     /// Returns what the records tell of the installation.
     pub async fn install_records(&self) -> Result<InstallRecords> {
-        let size = db::query(DATABASE_SIZE).fetch_one(self.readers()).await?;
+        let size = self.row(DATABASE_SIZE, ()).await?;
         let bytes = |column: &str| size.get::<i64>(column).unsigned_abs();
-        let personas = db::query(PERSONA_RECORDS).fetch_all(self.readers());
+        let personas = self.rows(PERSONA_RECORDS, ());
         let records = |row: &Row| -> Result<PersonaRecords> {
             Ok(PersonaRecords {
                 persona: persona_id(row)?,

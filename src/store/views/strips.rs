@@ -1,9 +1,9 @@
 //! What each run of a thread did, in short: its turns, its calls, its mails. Without requests, answers and bytes.
 
 use crate::domain::{DeliveryId, MessageId, RunId, ThreadId, Timestamp};
-use crate::store::db::{self, Row};
+use crate::store::db::Row;
 use crate::store::deliveries::delivery_state::DeliveryState;
-use crate::store::sql::{json_list, optional_timestamp, timestamp};
+use crate::store::sql::json_list;
 use crate::store::views::runs::RunSummary;
 use crate::store::{PersonaStore, Result, StoreError};
 use serde::Serialize;
@@ -63,21 +63,21 @@ pub struct MailStrip {
     pub possible_duplicate: bool,
 }
 
-pub(in crate::store) const CONTEXT_SIZES: &str = "
+const CONTEXT_SIZES: &str = "
     SELECT id, CAST(context_report_json ->> '$.used_tokens' AS BIGINT) AS used,
       CAST(context_report_json ->> '$.budget_tokens' AS BIGINT) AS budget
     FROM runs WHERE id IN (SELECT value FROM jsonb_each($1)) AND context_report_json IS NOT NULL";
-pub(in crate::store) const TURN_STRIPS: &str = "
+const TURN_STRIPS: &str = "
     SELECT t.run_id, t.turn_index, t.attempt, t.state, t.model, t.input_tokens, t.cache_read_tokens, t.cache_write_tokens,
       t.output_tokens, t.cost_micros, t.error_class, t.started_at, t.finished_at
     FROM run_turns t WHERE t.run_id IN (SELECT value FROM jsonb_each($1)) ORDER BY t.run_id, t.turn_index, t.attempt";
-pub(in crate::store) const CALL_STRIPS: &str = "
+const CALL_STRIPS: &str = "
     SELECT c.run_id, c.tool_call_id, c.tool_name, c.created_at AS called_at, r.created_at AS finished_at,
       CAST(r.payload_json ->> '$.ok' AS BIGINT) AS ok, r.payload_json ->> '$.error.code' AS error
     FROM thread_tool_events c
     LEFT JOIN thread_tool_events r ON r.run_id = c.run_id AND r.tool_call_id = c.tool_call_id AND r.event_type = 'tool_result'
     WHERE c.run_id IN (SELECT value FROM jsonb_each($1)) AND c.event_type = 'tool_call' ORDER BY c.run_id, c.step_index";
-pub(in crate::store) const MAIL_STRIPS: &str = "
+const MAIL_STRIPS: &str = "
     SELECT d.run_id, d.id, d.message_id, d.state, d.possible_duplicate,
       (SELECT count(*) FROM delivery_recipients x WHERE x.delivery_id = d.id) AS recipients,
       (SELECT count(*) FROM delivery_recipients x WHERE x.delivery_id = d.id AND x.state = 'delivered') AS delivered
@@ -107,29 +107,25 @@ impl PersonaStore {
             let run = RunId::new(row.get::<String>(column));
             strips.iter().position(|strip| strip.run.id == run)
         };
-        let rows = db::query(CONTEXT_SIZES).bind(&ids);
-        for row in rows.fetch_all(readers).await? {
+        for row in readers.rows(CONTEXT_SIZES, &ids).await? {
             if let Some(at) = found(&mut strips, &row, "id") {
                 strips[at].context_tokens = tokens(&row, "used");
                 strips[at].context_budget_tokens = tokens(&row, "budget");
             }
         }
-        let rows = db::query(TURN_STRIPS).bind(&ids);
-        for row in rows.fetch_all(readers).await? {
+        for row in readers.rows(TURN_STRIPS, &ids).await? {
             if let Some(at) = found(&mut strips, &row, "run_id") {
-                strips[at].turns.push(turn(&row)?);
+                strips[at].turns.push(row.to()?);
             }
         }
-        let rows = db::query(CALL_STRIPS).bind(&ids);
-        for row in rows.fetch_all(readers).await? {
+        for row in readers.rows(CALL_STRIPS, &ids).await? {
             if let Some(at) = found(&mut strips, &row, "run_id") {
-                strips[at].calls.push(call(&row)?);
+                strips[at].calls.push(row.to()?);
             }
         }
-        let rows = db::query(MAIL_STRIPS).bind(&ids);
-        for row in rows.fetch_all(readers).await? {
+        for row in readers.rows(MAIL_STRIPS, &ids).await? {
             if let Some(at) = found(&mut strips, &row, "run_id") {
-                strips[at].mails.push(mail(&row)?);
+                strips[at].mails.push(row.to()?);
             }
         }
         Ok(strips)
@@ -153,44 +149,36 @@ fn tokens(row: &Row, column: &str) -> Option<u64> {
         .and_then(|tokens| u64::try_from(tokens).ok())
 }
 
-fn turn(row: &Row) -> Result<TurnStrip> {
-    let number = |column: &str| row.get::<i64>(column).unsigned_abs();
-    Ok(TurnStrip {
-        turn_index: row.get("turn_index"),
-        attempt: row.get("attempt"),
-        state: row.get("state"),
-        model: row.get("model"),
-        input_tokens: number("input_tokens")
-            + number("cache_read_tokens")
-            + number("cache_write_tokens"),
-        output_tokens: number("output_tokens"),
-        cost_micros: row.get("cost_micros"),
-        error_class: row.get("error_class"),
-        started_at: timestamp(row, "started_at")?,
-        finished_at: optional_timestamp(row, "finished_at")?,
-    })
-}
+from_row!(|row| TurnStrip {
+    turn_index,
+    attempt,
+    state,
+    model,
+    input_tokens: {
+        let number = |column: &str| row.get::<i64>(column).unsigned_abs();
+        number("input_tokens") + number("cache_read_tokens") + number("cache_write_tokens")
+    },
+    output_tokens,
+    cost_micros,
+    error_class,
+    started_at,
+    finished_at
+});
 
-fn call(row: &Row) -> Result<CallStrip> {
-    Ok(CallStrip {
-        id: row.get("tool_call_id"),
-        tool: row.get("tool_name"),
-        ok: row.get("ok"),
-        error: row.get("error"),
-        called_at: timestamp(row, "called_at")?,
-        finished_at: optional_timestamp(row, "finished_at")?,
-    })
-}
+from_row!(CallStrip {
+    id: "tool_call_id",
+    tool: "tool_name",
+    ok,
+    error,
+    called_at,
+    finished_at
+});
 
-fn mail(row: &Row) -> Result<MailStrip> {
-    Ok(MailStrip {
-        delivery: DeliveryId::new(row.get::<String>("id")),
-        message: MessageId::new(row.get::<String>("message_id")),
-        state: DeliveryState::parse(row.get("state")).ok_or(StoreError::Unreadable {
-            what: "state of a delivery",
-        })?,
-        recipients: row.get("recipients"),
-        delivered: row.get("delivered"),
-        possible_duplicate: row.get("possible_duplicate"),
-    })
-}
+from_row!(MailStrip {
+    delivery: "id",
+    message: "message_id",
+    state,
+    recipients,
+    delivered,
+    possible_duplicate
+});

@@ -4,9 +4,9 @@
 
 use crate::domain::mail::filed;
 use crate::domain::{ConversationId, PersonaId, ThreadId, Timestamp, Withheld};
-use crate::store::db::{self, Row};
-use crate::store::sql::{json_list, persona_id, timestamp};
-use crate::store::threads::history::{AttachmentInfo, StoredMessage, stored_message};
+use crate::store::db::{self};
+use crate::store::sql::json_list;
+use crate::store::threads::history::{AttachmentInfo, StoredMessage};
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -48,11 +48,11 @@ pub struct ThreadMessage {
     pub attachments: Vec<AttachmentInfo>,
 }
 
-pub(in crate::store) const LATEST_THREADS: &str = "
+const LATEST_THREADS: &str = "
     SELECT id FROM threads ORDER BY updated_at DESC, id DESC LIMIT $1 OFFSET $2";
-pub(in crate::store) const LATEST_THREADS_OF: &str = "
+const LATEST_THREADS_OF: &str = "
     SELECT id FROM threads WHERE persona_id = $3 ORDER BY updated_at DESC, id DESC LIMIT $1 OFFSET $2";
-pub(in crate::store) const THREAD_SUMMARIES: &str = "
+const THREAD_SUMMARIES: &str = "
     SELECT t.id, t.conversation_id, t.persona_id, t.subject, t.created_at, t.updated_at,
       (SELECT json_group_array(p.address) FROM thread_participants p WHERE p.thread_id = t.id) AS people,
       (SELECT count(*) FROM messages m WHERE m.thread_id = t.id) AS messages,
@@ -61,18 +61,16 @@ pub(in crate::store) const THREAD_SUMMARIES: &str = "
         AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')) AS open_runs,
       (SELECT m.disposition FROM messages m WHERE m.thread_id = t.id ORDER BY m.seq DESC LIMIT 1) AS disposition
     FROM threads t WHERE t.id IN (SELECT value FROM jsonb_each($1)) ORDER BY t.updated_at DESC, t.id DESC";
-pub(in crate::store) const MESSAGES_OF_THREAD: &str = "
+const MESSAGES_OF_THREAD: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
       text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
     FROM messages WHERE thread_id = $1 AND persona_id = $2 ORDER BY seq DESC LIMIT $3";
-pub(in crate::store) const ATTACHMENTS_OF: &str = "
+const ATTACHMENTS_OF: &str = "
     SELECT message_id, filename, content_type, size_bytes FROM attachments
     WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND persona_id = $2 ORDER BY message_id, id";
 
-pub(in crate::store) const HAS_THREAD: &str =
-    "SELECT EXISTS (SELECT 1 FROM threads WHERE id = $1 AND persona_id = $2)";
-pub(in crate::store) const KNOWS_PERSONA: &str =
-    "SELECT EXISTS (SELECT 1 FROM threads WHERE persona_id = $1)";
+const HAS_THREAD: &str = "SELECT EXISTS (SELECT 1 FROM threads WHERE id = $1 AND persona_id = $2)";
+const KNOWS_PERSONA: &str = "SELECT EXISTS (SELECT 1 FROM threads WHERE persona_id = $1)";
 
 impl Store {
     /// Returns threads by their last activity, the newest first.
@@ -82,12 +80,12 @@ impl Store {
         } else {
             LATEST_THREADS
         };
-        let page = db::query_scalar(sql).bind(filter.limit).bind(filter.offset);
+        let page = db::query(sql).bind((filter.limit, filter.offset));
         let page = match &filter.persona {
-            Some(persona) => page.bind(persona.as_str()),
+            Some(persona) => page.bind(&persona),
             None => page,
         };
-        let ids: Vec<String> = page.fetch_all(self.readers()).await?;
+        let ids: Vec<String> = page.all(self.readers()).await?;
         self.thread_summaries(&ids).await
     }
 
@@ -102,27 +100,19 @@ impl Store {
 
     async fn thread_summaries(&self, ids: &[String]) -> Result<Vec<ThreadSummary>> {
         let ids = json_list(ids.iter().map(String::as_str));
-        let rows = db::query(THREAD_SUMMARIES)
-            .bind(ids)
-            .fetch_all(self.readers())
-            .await?;
-        rows.iter().map(thread_summary).collect()
+        self.all(THREAD_SUMMARIES, ids).await
     }
 
     /// Reports whether a row was ever stored for a persona.
     pub async fn knows_persona(&self, persona: &PersonaId) -> Result<bool> {
-        let knows = db::query_scalar(KNOWS_PERSONA).bind(persona.as_str());
-        Ok(knows.fetch_one(self.readers()).await?)
+        self.one(KNOWS_PERSONA, persona).await
     }
 }
 
 impl PersonaStore {
     /// Reports whether the thread belongs to the persona.
     pub async fn has_thread(&self, thread: &ThreadId) -> Result<bool> {
-        let has = db::query_scalar(HAS_THREAD)
-            .bind(thread.as_str())
-            .bind(self.persona.as_str());
-        Ok(has.fetch_one(self.store.readers()).await?)
+        self.one(HAS_THREAD, (thread, &self.persona)).await
     }
 
     /// Returns the last `limit` messages of a thread, oldest first.
@@ -131,29 +121,15 @@ impl PersonaStore {
         thread: &ThreadId,
         limit: u32,
     ) -> Result<Vec<ThreadMessage>> {
-        let rows = db::query(MESSAGES_OF_THREAD)
-            .bind(thread.as_str())
-            .bind(self.persona.as_str());
-        let rows = rows.bind(limit).fetch_all(self.store.readers()).await?;
-        let messages = rows
-            .iter()
-            .rev()
-            .map(stored_message)
-            .collect::<Result<Vec<_>>>()?;
+        let mut messages: Vec<StoredMessage> = self
+            .all(MESSAGES_OF_THREAD, (thread, &self.persona, limit))
+            .await?;
+        messages.reverse();
         let ids = json_list(messages.iter().map(|message| message.id.as_str()));
         let mut attachments: HashMap<String, Vec<AttachmentInfo>> = HashMap::new();
-        let rows = db::query(ATTACHMENTS_OF)
-            .bind(ids)
-            .bind(self.persona.as_str());
-        for row in rows.fetch_all(self.store.readers()).await? {
-            attachments
-                .entry(row.get("message_id"))
-                .or_default()
-                .push(AttachmentInfo {
-                    filename: row.get("filename"),
-                    content_type: row.get("content_type"),
-                    size_bytes: row.get::<i64>("size_bytes").unsigned_abs(),
-                });
+        for row in self.rows(ATTACHMENTS_OF, (ids, &self.persona)).await? {
+            let of_message = attachments.entry(row.get("message_id")).or_default();
+            of_message.push(row.to()?);
         }
         let with_attachments = |message: StoredMessage| {
             let attachments = attachments.remove(message.id.as_str()).unwrap_or_default();
@@ -166,28 +142,26 @@ impl PersonaStore {
     }
 }
 
-fn thread_summary(row: &Row) -> Result<ThreadSummary> {
-    let mut participants: Vec<String> =
-        serde_json::from_str(row.get("people")).map_err(|_| StoreError::Unreadable {
-            what: "participants of a thread",
-        })?;
-    participants.sort();
-    Ok(ThreadSummary {
-        id: ThreadId::new(row.get::<String>("id")),
-        conversation: ConversationId::new(row.get::<String>("conversation_id")),
-        persona: persona_id(row)?,
-        subject: row.get("subject"),
-        participants,
-        messages: row.get("messages"),
-        runs: row.get("runs"),
-        open_runs: row.get("open_runs"),
-        held: row
-            .get::<Option<String>>("disposition")
-            .filter(|disposition| is_held(disposition)),
-        created_at: timestamp(row, "created_at")?,
-        updated_at: timestamp(row, "updated_at")?,
-    })
-}
+from_row!(|row| ThreadSummary {
+    id,
+    conversation: "conversation_id",
+    persona: "persona_id",
+    subject,
+    participants: {
+        let mut people: Vec<String> = row.json("people", "participants of a thread")?;
+        people.sort();
+        people
+    },
+    messages,
+    runs,
+    open_runs,
+    held: {
+        let disposition: Option<String> = row.get("disposition");
+        disposition.filter(|disposition| is_held(disposition))
+    },
+    created_at,
+    updated_at
+});
 
 /// Reports whether a rule holds a message against its sender's intent. A text beside a reply that
 /// was sent does not count, nor does a command.

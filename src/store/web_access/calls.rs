@@ -1,6 +1,6 @@
 //! Requests of the API that carry an `Idempotency-Key`: sent again within a day, they get the answer of the first one.
 
-use crate::store::db::{self, Scope};
+use crate::store::db::Scope;
 use crate::store::{Result, Store};
 use std::time::Duration;
 
@@ -31,16 +31,14 @@ pub enum ApiCallState {
     Other,
 }
 
-pub(in crate::store) const FORGET_CALLS: &str = "DELETE FROM api_calls WHERE created_at < $1";
-pub(in crate::store) const BEGIN_CALL: &str = "
+const FORGET_CALLS: &str = "DELETE FROM api_calls WHERE created_at < $1";
+const BEGIN_CALL: &str = "
     INSERT INTO api_calls (caller, key, request_sha256, created_at, answer) VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (caller, key) DO NOTHING";
-pub(in crate::store) const CALL_OF_KEY: &str =
+const CALL_OF_KEY: &str =
     "SELECT request_sha256, answer FROM api_calls WHERE caller = $1 AND key = $2";
-pub(in crate::store) const ANSWER_CALL: &str =
-    "UPDATE api_calls SET answer = $3 WHERE caller = $1 AND key = $2";
-pub(in crate::store) const DROP_CALL: &str =
-    "DELETE FROM api_calls WHERE caller = $1 AND key = $2 AND answer IS NULL";
+const ANSWER_CALL: &str = "UPDATE api_calls SET answer = $3 WHERE caller = $1 AND key = $2";
+const DROP_CALL: &str = "DELETE FROM api_calls WHERE caller = $1 AND key = $2 AND answer IS NULL";
 
 impl Store {
     /// Begins a request, unless its key was used before, and forgets keys that are older than a day.
@@ -60,29 +58,19 @@ impl Store {
         answer: Option<String>,
     ) -> Result<ApiCallState> {
         let (call, now) = (call.clone(), self.clock().now());
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let old = now.minus(API_CALL_KEPT).to_string();
-                let forget = db::query(FORGET_CALLS).bind(old);
-                forget.execute(&mut *conn).await?;
-                let begin = db::query(BEGIN_CALL)
-                    .bind(&call.caller)
-                    .bind(&call.key)
-                    .bind(&call.request_sha256)
-                    .bind(now.to_string())
-                    .bind(answer);
-                if begin.execute(&mut *conn).await?.rows_affected() > 0 {
-                    return Ok(ApiCallState::New);
-                }
-                let find = db::query(CALL_OF_KEY).bind(&call.caller).bind(&call.key);
-                let row = find.fetch_one(&mut *conn).await?;
-                if row.get::<String>("request_sha256") != call.request_sha256 {
-                    return Ok(ApiCallState::Other);
-                }
-                Ok(match row.get::<Option<String>>("answer") {
-                    Some(answer) => ApiCallState::Answered(answer),
-                    None => ApiCallState::Unknown,
-                })
+        transact!(self, Scope::Engine, |conn| {
+            conn.exec(FORGET_CALLS, now.minus(API_CALL_KEPT)).await?;
+            let values = (&call.caller, &call.key, &call.request_sha256, now, answer);
+            if conn.exec(BEGIN_CALL, values).await? > 0 {
+                return Ok(ApiCallState::New);
+            }
+            let row = conn.row(CALL_OF_KEY, (&call.caller, &call.key)).await?;
+            if row.get::<String>("request_sha256") != call.request_sha256 {
+                return Ok(ApiCallState::Other);
+            }
+            Ok(match row.get::<Option<String>>("answer") {
+                Some(answer) => ApiCallState::Answered(answer),
+                None => ApiCallState::Unknown,
             })
         })
         .await
@@ -91,18 +79,13 @@ impl Store {
     /// Ends a request: with its answer, or, where it changed nothing, so that its key may be used again.
     pub async fn end_api_call(&self, call: &ApiCall, answer: Option<String>) -> Result<()> {
         let call = call.clone();
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                let end = match &answer {
-                    Some(answer) => db::query(ANSWER_CALL)
-                        .bind(&call.caller)
-                        .bind(&call.key)
-                        .bind(answer),
-                    None => db::query(DROP_CALL).bind(&call.caller).bind(&call.key),
-                };
-                end.execute(&mut *conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Rows, |conn| {
+            match &answer {
+                Some(answer) => conn.exec(ANSWER_CALL, (&call.caller, &call.key, answer)),
+                None => conn.exec(DROP_CALL, (&call.caller, &call.key)),
+            }
+            .await?;
+            Ok(())
         })
         .await
     }

@@ -2,6 +2,6 @@
 //!
 //! Only digests of secrets are stored. Absent on purpose: cookies, headers, and what a session may do (`http`).
 
-pub(in crate::store) mod calls;
-pub(in crate::store) mod sessions;
-pub(in crate::store) mod tokens;
+pub mod calls;
+pub mod sessions;
+pub mod tokens;

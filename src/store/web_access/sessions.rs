@@ -1,9 +1,9 @@
 //! One-time codes and the sessions of browsers that they open.
 
 use crate::domain::{Timestamp, sha256_hex};
-use crate::store::db::{self, Row, Scope};
+use crate::store::db::Scope;
 use crate::store::mail::audit_log::audit;
-use crate::store::sql::{json_list, optional_timestamp, timestamp};
+use crate::store::sql::json_list;
 use crate::store::{Result, Store};
 use serde::Serialize;
 use std::time::Duration;
@@ -54,26 +54,23 @@ pub struct NewWebSession {
     pub form_token: String,
 }
 
-pub(in crate::store) const FORGET_LOGINS: &str = "DELETE FROM web_logins WHERE expires_at < $1";
-pub(in crate::store) const ADD_LOGIN: &str = "
+const FORGET_LOGINS: &str = "DELETE FROM web_logins WHERE expires_at < $1";
+const ADD_LOGIN: &str = "
     INSERT INTO web_logins (code_sha256, listener, asked_by, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)";
-pub(in crate::store) const USE_LOGIN: &str = "
+const USE_LOGIN: &str = "
     UPDATE web_logins SET used_at = $3 WHERE code_sha256 = $1 AND listener = $2 AND used_at IS NULL AND expires_at > $3
     RETURNING asked_by";
-pub(in crate::store) const ADD_SESSION: &str = "
+const ADD_SESSION: &str = "
     INSERT INTO web_sessions (id, secret_sha256, form_token, listener, asked_by, browser, created_at, used_at, expires_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8)";
-pub(in crate::store) const SESSION_OF_SECRET: &str =
-    "SELECT * FROM web_sessions WHERE secret_sha256 = $1";
-pub(in crate::store) const WEB_SESSIONS: &str =
-    "SELECT * FROM web_sessions ORDER BY seq DESC LIMIT $1";
-pub(in crate::store) const ROTATE: &str = "
+const SESSION_OF_SECRET: &str = "SELECT * FROM web_sessions WHERE secret_sha256 = $1";
+const WEB_SESSIONS: &str = "SELECT * FROM web_sessions ORDER BY seq DESC LIMIT $1";
+const ROTATE: &str = "
     UPDATE web_sessions SET secret_sha256 = $2, used_at = $3 WHERE secret_sha256 = $1 AND ended_at IS NULL";
-pub(in crate::store) const END_SESSION: &str =
+const END_SESSION: &str =
     "UPDATE web_sessions SET ended_at = $2 WHERE id = $1 AND ended_at IS NULL";
-pub(in crate::store) const END_SESSIONS: &str =
-    "UPDATE web_sessions SET ended_at = $1 WHERE ended_at IS NULL";
-pub(in crate::store) const NOTE_USES: &str = "
+pub const END_SESSIONS: &str = "UPDATE web_sessions SET ended_at = $1 WHERE ended_at IS NULL";
+const NOTE_USES: &str = "
     UPDATE web_sessions SET used_at = $2
     WHERE id IN (SELECT value FROM jsonb_each($1)) AND used_at < $2";
 
@@ -82,19 +79,15 @@ impl Store {
     pub async fn add_web_login(&self, code: &str, listener: &str, asked_by: &str) -> Result<()> {
         let (digest, now) = (digest(code), self.clock().now());
         let (listener, asked_by) = (listener.to_owned(), asked_by.to_owned());
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                let forget = db::query(FORGET_LOGINS).bind(now.to_string());
-                forget.execute(&mut *conn).await?;
-                let add = db::query(ADD_LOGIN)
-                    .bind(digest)
-                    .bind(listener)
-                    .bind(asked_by)
-                    .bind(now.to_string())
-                    .bind(now.plus(LOGIN_CODE_MAX).to_string());
-                add.execute(&mut *conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Rows, |conn| {
+            conn.exec(FORGET_LOGINS, now).await?;
+
+            conn.exec(
+                ADD_LOGIN,
+                (digest, listener, asked_by, now, now.plus(LOGIN_CODE_MAX)),
+            )
+            .await?;
+            Ok(())
         })
         .await
     }
@@ -102,73 +95,65 @@ impl Store {
     /// Uses a one-time code up and opens its session; `None`: no such code is good at this listener now.
     pub async fn open_web_session(&self, new: NewWebSession) -> Result<Option<String>> {
         let (id, now) = (self.clock().new_id(), self.clock().now());
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                let used = db::query_scalar(USE_LOGIN)
-                    .bind(digest(&new.code))
-                    .bind(&new.listener)
-                    .bind(now.to_string());
-                let asked_by: Option<String> = used.fetch_optional(&mut *conn).await?;
-                let Some(asked_by) = asked_by else {
-                    return Ok(None);
-                };
-                let browser = crate::text::truncated(&new.browser, BROWSER_CHARS_MAX);
-                let add = db::query(ADD_SESSION)
-                    .bind(&id)
-                    .bind(digest(&new.secret))
-                    .bind(&new.form_token)
-                    .bind(&new.listener)
-                    .bind(&asked_by)
-                    .bind(browser)
-                    .bind(now.to_string())
-                    .bind(now.plus(SESSION_AGE_MAX).to_string());
-                add.execute(&mut *conn).await?;
-                audit(conn, None, ("web_session", &id), "login:code", now).await?;
-                Ok(Some(id))
-            })
+        transact!(self, Scope::Rows, |conn| {
+            let asked_by: Option<String> = conn
+                .maybe(USE_LOGIN, (digest(&new.code), &new.listener, now))
+                .await?;
+            let Some(asked_by) = asked_by else {
+                return Ok(None);
+            };
+            let browser = crate::text::truncated(&new.browser, BROWSER_CHARS_MAX);
+
+            conn.exec(
+                ADD_SESSION,
+                (
+                    &id,
+                    digest(&new.secret),
+                    &new.form_token,
+                    &new.listener,
+                    &asked_by,
+                    browser,
+                    now,
+                    now.plus(SESSION_AGE_MAX),
+                ),
+            )
+            .await?;
+            audit(conn, None, ("web_session", &id), "login:code", now).await?;
+            Ok(Some(id))
         })
         .await
     }
 
     /// Returns the session of a secret, good or not.
     pub async fn web_session(&self, secret: &str) -> Result<Option<WebSession>> {
-        let find = db::query(SESSION_OF_SECRET).bind(digest(secret));
-        let row = find.fetch_optional(self.readers()).await?;
-        row.as_ref().map(session).transpose()
+        self.maybe(SESSION_OF_SECRET, digest(secret)).await
     }
 
     /// Returns the last sessions, the newest first.
     pub async fn web_sessions(&self, limit: u32) -> Result<Vec<WebSession>> {
-        let rows = db::query(WEB_SESSIONS).bind(limit);
-        let rows = rows.fetch_all(self.readers()).await?;
-        rows.iter().map(session).collect()
+        self.all(WEB_SESSIONS, limit).await
     }
 
     /// Gives a session another secret; `false`: it has ended, or has another already.
     pub async fn rotate_web_session(&self, old: &str, new: &str) -> Result<bool> {
         let (old, new, now) = (digest(old), digest(new), self.clock().now());
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                let rotate = db::query(ROTATE).bind(old).bind(new).bind(now.to_string());
-                Ok(rotate.execute(&mut *conn).await?.rows_affected() > 0)
-            })
-        })
+        transact!(self, Scope::Rows, |conn| Ok(conn
+            .exec(ROTATE, (old, new, now))
+            .await?
+            > 0))
         .await
     }
 
     /// Ends a session; `false`: there is none, or it has ended before. `by` is the way: `browser`, `web`, `cli`.
     pub async fn end_web_session(&self, id: &str, by: &'static str) -> Result<bool> {
         let (id, now) = (id.to_owned(), self.clock().now());
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                let end = db::query(END_SESSION).bind(&id).bind(now.to_string());
-                let ended = end.execute(&mut *conn).await?.rows_affected() > 0;
-                if ended {
-                    let decision = format!("logout:{by}");
-                    audit(conn, None, ("web_session", &id), &decision, now).await?;
-                }
-                Ok(ended)
-            })
+        transact!(self, Scope::Rows, |conn| {
+            let ended = conn.exec(END_SESSION, (&id, now)).await? > 0;
+            if ended {
+                let decision = format!("logout:{by}");
+                audit(conn, None, ("web_session", &id), &decision, now).await?;
+            }
+            Ok(ended)
         })
         .await
     }
@@ -176,15 +161,12 @@ impl Store {
     /// Ends every session and returns how many there were.
     pub async fn end_web_sessions(&self) -> Result<u64> {
         let now = self.clock().now();
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                let end = db::query(END_SESSIONS).bind(now.to_string());
-                let ended = end.execute(&mut *conn).await?.rows_affected();
-                if ended > 0 {
-                    audit(conn, None, ("web_session", "all"), "logout:cli", now).await?;
-                }
-                Ok(ended)
-            })
+        transact!(self, Scope::Rows, |conn| {
+            let ended = conn.exec(END_SESSIONS, now).await?;
+            if ended > 0 {
+                audit(conn, None, ("web_session", "all"), "logout:cli", now).await?;
+            }
+            Ok(ended)
         })
         .await
     }
@@ -192,33 +174,29 @@ impl Store {
     /// Notes that sessions were used.
     pub async fn note_web_session_uses(&self, ids: Vec<String>) -> Result<()> {
         let now = self.clock().now();
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                let ids = json_list(ids.iter().map(String::as_str));
-                let note = db::query(NOTE_USES).bind(ids).bind(now.to_string());
-                note.execute(&mut *conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Rows, |conn| {
+            let ids = json_list(ids.iter().map(String::as_str));
+
+            conn.exec(NOTE_USES, (ids, now)).await?;
+            Ok(())
         })
         .await
     }
 }
 
 /// Digest under which a secret is stored.
-pub(in crate::store) fn digest(secret: &str) -> String {
+pub fn digest(secret: &str) -> String {
     sha256_hex(&[secret.as_bytes()])
 }
 
-fn session(row: &Row) -> Result<WebSession> {
-    Ok(WebSession {
-        id: row.get("id"),
-        form_token: row.get("form_token"),
-        listener: row.get("listener"),
-        asked_by: row.get("asked_by"),
-        browser: row.get("browser"),
-        created_at: timestamp(row, "created_at")?,
-        used_at: timestamp(row, "used_at")?,
-        expires_at: timestamp(row, "expires_at")?,
-        ended_at: optional_timestamp(row, "ended_at")?,
-    })
-}
+from_row!(WebSession {
+    id,
+    form_token,
+    listener,
+    asked_by,
+    browser,
+    created_at,
+    used_at,
+    expires_at,
+    ended_at
+});

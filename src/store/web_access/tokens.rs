@@ -2,9 +2,9 @@
 
 use super::sessions::digest;
 use crate::domain::{PersonaId, Timestamp};
-use crate::store::db::{self, Row, Scope};
+use crate::store::db::Scope;
 use crate::store::mail::audit_log::audit;
-use crate::store::sql::{from_json, optional_timestamp, timestamp, to_json};
+use crate::store::sql::to_json;
 use crate::store::{Result, Store};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -171,66 +171,59 @@ pub struct NewWebToken {
     pub secret: String,
 }
 
-pub(in crate::store) const ADD_TOKEN: &str = "
+const ADD_TOKEN: &str = "
     INSERT INTO web_tokens (id, secret_sha256, name, scopes_json, created_by, created_at, expires_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
-pub(in crate::store) const TOKEN_OF_SECRET: &str =
-    "SELECT * FROM web_tokens WHERE secret_sha256 = $1";
-pub(in crate::store) const WEB_TOKENS: &str = "SELECT * FROM web_tokens ORDER BY id DESC LIMIT $1";
-pub(in crate::store) const REVOKE_TOKEN: &str =
+const TOKEN_OF_SECRET: &str = "SELECT * FROM web_tokens WHERE secret_sha256 = $1";
+const WEB_TOKENS: &str = "SELECT * FROM web_tokens ORDER BY id DESC LIMIT $1";
+const REVOKE_TOKEN: &str =
     "UPDATE web_tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
-pub(in crate::store) const NOTE_TOKEN_USE: &str =
-    "UPDATE web_tokens SET used_at = $2 WHERE id = $1";
+const NOTE_TOKEN_USE: &str = "UPDATE web_tokens SET used_at = $2 WHERE id = $1";
 
 impl Store {
     /// Stores a key and returns its id.
     pub async fn add_web_token(&self, new: NewWebToken) -> Result<String> {
         let (id, now) = (self.clock().new_id(), self.clock().now());
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                let add = db::query(ADD_TOKEN)
-                    .bind(&id)
-                    .bind(digest(&new.secret))
-                    .bind(&new.name)
-                    .bind(to_json(&new.scopes)?)
-                    .bind(&new.created_by)
-                    .bind(now.to_string())
-                    .bind(new.expires_at.to_string());
-                add.execute(&mut *conn).await?;
-                audit(conn, None, ("web_token", &id), "create:cli", now).await?;
-                Ok(id)
-            })
+        transact!(self, Scope::Rows, |conn| {
+            conn.exec(
+                ADD_TOKEN,
+                (
+                    &id,
+                    digest(&new.secret),
+                    &new.name,
+                    to_json(&new.scopes)?,
+                    &new.created_by,
+                    now,
+                    new.expires_at,
+                ),
+            )
+            .await?;
+            audit(conn, None, ("web_token", &id), "create:cli", now).await?;
+            Ok(id)
         })
         .await
     }
 
     /// Returns the key of a secret, good or not.
     pub async fn web_token(&self, secret: &str) -> Result<Option<WebToken>> {
-        let find = db::query(TOKEN_OF_SECRET).bind(digest(secret));
-        let row = find.fetch_optional(self.readers()).await?;
-        row.as_ref().map(token).transpose()
+        self.maybe(TOKEN_OF_SECRET, digest(secret)).await
     }
 
     /// Returns the last keys, the newest first.
     pub async fn web_tokens(&self, limit: u32) -> Result<Vec<WebToken>> {
-        let rows = db::query(WEB_TOKENS).bind(limit);
-        let rows = rows.fetch_all(self.readers()).await?;
-        rows.iter().map(token).collect()
+        self.all(WEB_TOKENS, limit).await
     }
 
     /// Revokes a key; `false`: there is none, or it is revoked already. `by` is the way: `web`, `cli`.
     pub async fn revoke_web_token(&self, id: &str, by: &'static str) -> Result<bool> {
         let (id, now) = (id.to_owned(), self.clock().now());
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                let revoke = db::query(REVOKE_TOKEN).bind(&id).bind(now.to_string());
-                let revoked = revoke.execute(&mut *conn).await?.rows_affected() > 0;
-                if revoked {
-                    let decision = format!("revoke:{by}");
-                    audit(conn, None, ("web_token", &id), &decision, now).await?;
-                }
-                Ok(revoked)
-            })
+        transact!(self, Scope::Rows, |conn| {
+            let revoked = conn.exec(REVOKE_TOKEN, (&id, now)).await? > 0;
+            if revoked {
+                let decision = format!("revoke:{by}");
+                audit(conn, None, ("web_token", &id), &decision, now).await?;
+            }
+            Ok(revoked)
         })
         .await
     }
@@ -238,26 +231,23 @@ impl Store {
     /// Notes that a key was used.
     pub async fn note_web_token_use(&self, id: &str) -> Result<()> {
         let (id, now) = (id.to_owned(), self.clock().now());
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move {
-                let note = db::query(NOTE_TOKEN_USE).bind(id).bind(now.to_string());
-                note.execute(&mut *conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Rows, |conn| {
+            conn.exec(NOTE_TOKEN_USE, (id, now)).await?;
+            Ok(())
         })
         .await
     }
 }
 
-fn token(row: &Row) -> Result<WebToken> {
-    Ok(WebToken {
-        id: row.get("id"),
-        name: row.get("name"),
-        scopes: from_json(row.get("scopes_json"), "scopes of a key")?,
-        created_by: row.get("created_by"),
-        created_at: timestamp(row, "created_at")?,
-        expires_at: timestamp(row, "expires_at")?,
-        used_at: optional_timestamp(row, "used_at")?,
-        revoked_at: optional_timestamp(row, "revoked_at")?,
-    })
-}
+from_row!(|row| WebToken {
+    id,
+    name,
+    scopes: { row.json("scopes_json", "scopes of a key")? },
+    created_by,
+    created_at,
+    expires_at,
+    used_at,
+    revoked_at
+});
+
+text_column!(KeyRight;);

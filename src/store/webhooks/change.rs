@@ -1,7 +1,7 @@
 //! What an operator sees of webhooks and does with them.
 
-use super::record::{NewWebhookDelivery, WebhookDelivery, WebhookDeliveryState, webhook_delivery};
-use crate::store::db::{self, Scope};
+use super::record::{NewWebhookDelivery, WebhookDelivery, WebhookDeliveryState};
+use crate::store::db::Scope;
 use crate::store::sql::to_json;
 use crate::store::{Result, Store, StoreError};
 
@@ -12,28 +12,27 @@ pub struct WebhookDeliveryFilter {
     pub state: Option<WebhookDeliveryState>,
 }
 
-pub(in crate::store) const WEBHOOK_DELIVERIES: &str = "
+const WEBHOOK_DELIVERIES: &str = "
     SELECT d.* FROM webhook_deliveries d
     WHERE ($1 IS NULL OR d.webhook = $1) AND ($2 IS NULL OR d.state = $2) ORDER BY d.n DESC LIMIT $3";
-pub(in crate::store) const WEBHOOK_DELIVERY: &str =
-    "SELECT d.* FROM webhook_deliveries d WHERE d.id = $1";
-pub(in crate::store) const WEBHOOK_DELIVERIES_LIKE: &str =
+const WEBHOOK_DELIVERY: &str = "SELECT d.* FROM webhook_deliveries d WHERE d.id = $1";
+const WEBHOOK_DELIVERIES_LIKE: &str =
     "SELECT id FROM webhook_deliveries WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
-pub(in crate::store) const WEBHOOK_DELIVERIES_ENDING: &str = "
+const WEBHOOK_DELIVERIES_ENDING: &str = "
     SELECT id FROM webhook_deliveries WHERE substr(id, length(id) - length($1) + 1) = $1 ORDER BY id DESC LIMIT $2";
-pub(in crate::store) const RETRY_WEBHOOK_DELIVERY: &str = "
+const RETRY_WEBHOOK_DELIVERY: &str = "
     UPDATE webhook_deliveries SET state = 'queued', attempts = 0, next_attempt_at = $2, finished_at = NULL WHERE id = $1";
 /// What was told before is told again under its old id, by which a receiver knows it.
-pub(in crate::store) const REPLAY: &str = "
+const REPLAY: &str = "
     INSERT INTO webhook_deliveries (id, webhook, seq, event, persona_id, body, state, next_attempt_at, created_at)
     SELECT value ->> 'id', $1, CAST(value ->> 'seq' AS BIGINT), value ->> 'event', value ->> 'persona', value ->> 'body', 'queued', $3, $3
     FROM json_each($2) WHERE true
     ON CONFLICT (webhook, seq) DO UPDATE SET state = 'queued', attempts = 0, next_attempt_at = excluded.next_attempt_at,
       finished_at = NULL";
-pub(in crate::store) const ENABLE_WEBHOOK: &str = "
+const ENABLE_WEBHOOK: &str = "
     UPDATE webhooks SET disabled_at = NULL, reason = NULL, rests_until = NULL, failures = 0 WHERE name = $1;
     UPDATE webhook_deliveries SET attempts = 0, next_attempt_at = $2 WHERE webhook = $1 AND state = 'queued'";
-pub(in crate::store) const FORGET_BACKLOG: &str = "
+const FORGET_BACKLOG: &str = "
     DELETE FROM webhook_deliveries WHERE webhook = $1 AND state = 'queued';
     UPDATE webhooks SET through_seq = (SELECT coalesce(max(seq), 0) FROM feed) WHERE name = $1";
 
@@ -44,13 +43,8 @@ impl Store {
         filter: &WebhookDeliveryFilter,
         limit: u32,
     ) -> Result<Vec<WebhookDelivery>> {
-        let rows = db::query(WEBHOOK_DELIVERIES)
-            .bind(&filter.webhook)
-            .bind(filter.state.map(WebhookDeliveryState::as_str))
-            .bind(limit)
-            .fetch_all(self.readers())
-            .await?;
-        rows.iter().map(webhook_delivery).collect()
+        self.all(WEBHOOK_DELIVERIES, (&filter.webhook, filter.state, limit))
+            .await
     }
 
     /// Finds the delivery whose id is `piece`, or the only one whose id begins or else ends with it, and queues it for now.
@@ -61,17 +55,13 @@ impl Store {
         let like = (WEBHOOK_DELIVERIES_LIKE, WEBHOOK_DELIVERIES_ENDING);
         let id = self.find(kind, like, piece).await?;
         let (queued, now) = (id.clone(), self.clock().now().to_string());
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let retry = db::query(RETRY_WEBHOOK_DELIVERY).bind(queued).bind(now);
-                retry.execute(conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            conn.exec(RETRY_WEBHOOK_DELIVERY, (queued, now)).await?;
+            Ok(())
         })
         .await?;
-        let row = db::query(WEBHOOK_DELIVERY).bind(&id);
-        let row = row.fetch_optional(self.readers()).await?;
-        webhook_delivery(&row.ok_or(StoreError::Missing { kind, id })?)
+        let row = self.maybe(WEBHOOK_DELIVERY, &id).await?;
+        row.ok_or(StoreError::Missing { kind, id })
     }
 
     /// Queues events for a webhook, also those that it was told before.
@@ -81,13 +71,10 @@ impl Store {
         deliveries: Vec<NewWebhookDelivery>,
     ) -> Result<()> {
         let (webhook, now) = (webhook.to_owned(), self.clock().now().to_string());
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let replay = db::query(REPLAY).bind(webhook);
-                let replay = replay.bind(to_json(&deliveries)?).bind(now);
-                replay.execute(conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            conn.exec(REPLAY, (webhook, to_json(&deliveries)?, now))
+                .await?;
+            Ok(())
         })
         .await
     }
@@ -103,16 +90,13 @@ impl Store {
                 id: name,
             });
         }
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                if from_now {
-                    let forget = db::query(FORGET_BACKLOG).bind(&name);
-                    forget.execute(&mut *conn).await?;
-                }
-                let enable = db::query(ENABLE_WEBHOOK).bind(&name).bind(now);
-                enable.execute(conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            if from_now {
+                conn.exec(FORGET_BACKLOG, &name).await?;
+            }
+
+            conn.exec(ENABLE_WEBHOOK, (&name, now)).await?;
+            Ok(())
         })
         .await
     }

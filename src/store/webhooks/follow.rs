@@ -1,9 +1,9 @@
 //! From the feed to rows: the place that a webhook has read to moves in the commit that stores what it is to be told. So a crash
 //! loses no event and tells none twice.
 
-use super::record::{NewWebhookDelivery, WebhookStatus, webhook_status};
+use super::record::{NewWebhookDelivery, WebhookStatus};
 use crate::domain::Timestamp;
-use crate::store::db::{self, Connection, Scope};
+use crate::store::db::{Connection, Scope};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::sql::{json_list, to_json};
 use crate::store::{Result, Store};
@@ -23,7 +23,7 @@ pub struct WebhookPage {
 
 /// What is not named any more is forgotten. What waits longer than any wait of ours was given its time by a clock that was
 /// ahead.
-pub(in crate::store) const OPEN_WEBHOOKS: &str = "
+const OPEN_WEBHOOKS: &str = "
     DELETE FROM webhook_deliveries WHERE webhook NOT IN (SELECT value FROM jsonb_each($1));
     DELETE FROM webhooks WHERE name NOT IN (SELECT value FROM jsonb_each($1));
     INSERT INTO webhooks (name, through_seq)
@@ -31,15 +31,15 @@ pub(in crate::store) const OPEN_WEBHOOKS: &str = "
       ON CONFLICT (name) DO NOTHING;
     UPDATE webhooks SET rests_until = NULL WHERE rests_until > $3;
     UPDATE webhook_deliveries SET next_attempt_at = $2 WHERE state = 'queued' AND next_attempt_at > $3";
-pub(in crate::store) const WEBHOOKS: &str = "
+const WEBHOOKS: &str = "
     SELECT w.*, (SELECT count(*) FROM webhook_deliveries d WHERE d.webhook = w.name AND d.state = 'queued') AS queued
     FROM webhooks w ORDER BY w.name";
-pub(in crate::store) const WEBHOOK: &str = "
+const WEBHOOK: &str = "
     SELECT w.*, (SELECT count(*) FROM webhook_deliveries d WHERE d.webhook = w.name AND d.state = 'queued') AS queued
     FROM webhooks w WHERE w.name = $1";
-pub(in crate::store) const MOVE_WEBHOOK: &str = "
+const MOVE_WEBHOOK: &str = "
     UPDATE webhooks SET through_seq = $3 WHERE name = $1 AND through_seq = $2 AND disabled_at IS NULL";
-pub(in crate::store) const ADD_DELIVERIES: &str = "
+const ADD_DELIVERIES: &str = "
     INSERT INTO webhook_deliveries (id, webhook, seq, event, persona_id, body, state, next_attempt_at, created_at)
     SELECT value ->> 'id', $1, CAST(value ->> 'seq' AS BIGINT), value ->> 'event', value ->> 'persona', value ->> 'body', 'queued', $3, $3
     FROM json_each($2) WHERE true ON CONFLICT (webhook, seq) DO NOTHING";
@@ -50,54 +50,47 @@ impl Store {
     pub async fn open_webhooks(&self, names: &[String], latest_wait: Timestamp) -> Result<()> {
         let names = json_list(names.iter().map(String::as_str));
         let now = self.clock().now().to_string();
-        self.write(Scope::Engine, move |conn| {
-            Box::pin(async move {
-                let open = db::query(OPEN_WEBHOOKS).bind(names).bind(now);
-                open.bind(latest_wait.to_string()).execute(conn).await?;
-                Ok(())
-            })
+        transact!(self, Scope::Engine, |conn| {
+            conn.exec(OPEN_WEBHOOKS, (names, now, latest_wait)).await?;
+            Ok(())
         })
         .await
     }
 
     /// Returns all webhooks that an engine has met.
     pub async fn webhooks(&self) -> Result<Vec<WebhookStatus>> {
-        let rows = db::query(WEBHOOKS).fetch_all(self.readers()).await?;
-        rows.iter().map(webhook_status).collect()
+        self.all(WEBHOOKS, ()).await
     }
 
     /// Returns one webhook; `None`: no engine has met it.
     pub async fn webhook(&self, name: &str) -> Result<Option<WebhookStatus>> {
-        let row = db::query(WEBHOOK).bind(name);
-        let row = row.fetch_optional(self.readers()).await?;
-        row.as_ref().map(webhook_status).transpose()
+        self.maybe(WEBHOOK, name).await
     }
 
     /// Stores what a webhook is to be told of a page, and that it has read it, all or nothing; `false`: it has read on
     /// meanwhile, or is off, and nothing is stored.
     pub async fn take_webhook_page(&self, page: WebhookPage) -> Result<bool> {
         let now = self.clock().now();
-        self.write(Scope::Rows, move |conn| {
-            Box::pin(async move { take(conn, &page, now).await })
-        })
-        .await
+        transact!(self, Scope::Rows, |conn| take(conn, &page, now).await).await
     }
 }
 
 async fn take(conn: &mut Connection, page: &WebhookPage, now: Timestamp) -> Result<bool> {
-    let moved = db::query(MOVE_WEBHOOK)
-        .bind(&page.webhook)
-        .bind(page.from_seq)
-        .bind(page.through_seq)
-        .execute(&mut *conn)
+    let moved = conn
+        .exec(
+            MOVE_WEBHOOK,
+            (&page.webhook, page.from_seq, page.through_seq),
+        )
         .await?;
-    if moved.rows_affected() == 0 {
+    if moved == 0 {
         return Ok(false);
     }
     if !page.deliveries.is_empty() {
-        let add = db::query(ADD_DELIVERIES).bind(&page.webhook);
-        let add = add.bind(to_json(&page.deliveries)?).bind(now.to_string());
-        add.execute(&mut *conn).await?;
+        conn.exec(
+            ADD_DELIVERIES,
+            (&page.webhook, to_json(&page.deliveries)?, now),
+        )
+        .await?;
     }
     if let Some(notice) = &page.notice {
         emit(conn, notice, now).await?;

@@ -1,9 +1,6 @@
 //! Rows of webhooks and of what they are told.
 
 use crate::domain::{PersonaId, Timestamp, WebhookEvent};
-use crate::store::db::Row;
-use crate::store::sql::{optional_timestamp, persona_id, timestamp};
-use crate::store::{Result, StoreError};
 use serde::Serialize;
 
 /// State of what a webhook is to be told.
@@ -92,37 +89,31 @@ pub struct WebhookDelivery {
     pub finished_at: Option<Timestamp>,
 }
 
-pub(in crate::store) fn webhook_status(row: &Row) -> Result<WebhookStatus> {
-    Ok(WebhookStatus {
-        name: row.get("name"),
-        through_seq: row.get("through_seq"),
-        disabled_at: optional_timestamp(row, "disabled_at")?,
-        reason: row.get("reason"),
-        rests_until: optional_timestamp(row, "rests_until")?,
-        failures: row.get("failures"),
-        success_at: optional_timestamp(row, "success_at")?,
-        queued: row.get("queued"),
-    })
-}
+from_row!(WebhookStatus {
+    name,
+    through_seq,
+    disabled_at,
+    reason,
+    rests_until,
+    failures,
+    success_at,
+    queued
+});
 
-pub(in crate::store) fn webhook_delivery(row: &Row) -> Result<WebhookDelivery> {
-    let state = WebhookDeliveryState::parse(row.get("state"));
-    let persona: Option<String> = row.get("persona_id");
-    Ok(WebhookDelivery {
-        id: row.get("id"),
-        webhook: row.get("webhook"),
-        seq: row.get("seq"),
-        event: row.get("event"),
-        persona: persona.map(|_| persona_id(row)).transpose()?,
-        body: row.get("body"),
-        state: state.ok_or(StoreError::Unreadable {
-            what: "state of a webhook's delivery",
-        })?,
-        attempts: row.get("attempts"),
-        next_attempt_at: timestamp(row, "next_attempt_at")?,
-        status: row.get("status"),
-        error: row.get("error"),
-        created_at: timestamp(row, "created_at")?,
-        finished_at: optional_timestamp(row, "finished_at")?,
-    })
-}
+from_row!(WebhookDelivery {
+    id,
+    webhook,
+    seq,
+    event,
+    persona: "persona_id",
+    body,
+    state,
+    attempts,
+    next_attempt_at,
+    status,
+    error,
+    created_at,
+    finished_at
+});
+
+text_column!(WebhookDeliveryState: "state of a webhook's delivery";);

@@ -12,10 +12,10 @@ use std::any::Any;
 use tokio::sync::oneshot;
 
 /// Most writes of one batch.
-pub(in crate::store) const ROWS_MAX: usize = 64;
+pub const ROWS_MAX: usize = 64;
 
 /// A write that can share its statements with others of its kind.
-pub(in crate::store) trait Together: Sized + Send + Sync + 'static {
+pub trait Together: Sized + Send + Sync + 'static {
     type Confirmed: Send + 'static;
 
     /// Rows that the write must have for itself.
@@ -26,7 +26,7 @@ pub(in crate::store) trait Together: Sized + Send + Sync + 'static {
     fn store<'a>(conn: &'a mut Connection, writes: &'a [Self]) -> BoxFuture<'a, BatchResult<Self>>;
 }
 
-pub(in crate::store) type BatchResult<W> = Result<Vec<Result<<W as Together>::Confirmed>>>;
+pub type BatchResult<W> = Result<Vec<Result<<W as Together>::Confirmed>>>;
 
 impl Store {
     /// Stores a write together with the waiting writes of its kind; resolves after it is on disk.
@@ -76,10 +76,7 @@ impl<W: Together> Job for Batch<W> {
                 .map(|_| Err(group.clone().into()))
                 .collect(),
             (Err(own), Ok(())) => {
-                let own = match own {
-                    StoreError::Sql(error) => CommitRefusal::from(error),
-                    other => CommitRefusal::from(sqlx::Error::Decode(Box::new(other))),
-                };
+                let own = CommitRefusal::from(sqlx::Error::from(own));
                 self.callers
                     .iter()
                     .map(|_| Err(own.clone().into()))

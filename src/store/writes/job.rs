@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 /// A write, as a closure over the connection inside the group's transaction. It must not await
 /// anything but statements.
-pub(in crate::store) trait Job: Any + Send {
+pub trait Job: Any + Send {
     fn run<'a>(&'a mut self, conn: &'a mut Connection) -> BoxFuture<'a, JobOutcome>;
     /// Rows that the write must have for itself.
     fn scope(&self) -> Scope;
@@ -29,14 +29,14 @@ pub(in crate::store) trait Job: Any + Send {
 
 /// Result of a job for its savepoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum JobOutcome {
+pub enum JobOutcome {
     Keep,
     RollBack,
     /// A statement failed with an I/O error of the disk: no further write may be made.
     Broken,
 }
 
-pub(in crate::store) struct Write<T, F> {
+pub struct Write<T, F> {
     scope: Scope,
     work: Option<F>,
     result: Option<Result<T>>,

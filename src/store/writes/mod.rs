@@ -7,7 +7,7 @@
 //!
 //! Not here: transactions and their commit, which are in `sqlite` and `postgres`.
 
-pub(in crate::store) mod refusal;
-pub(in crate::store) mod job;
-pub(in crate::store) mod batch;
+pub mod refusal;
+pub mod job;
+pub mod batch;
 pub mod power_cut;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// Reason why a writer stopped for good.
 #[derive(Debug, Clone)]
-pub(in crate::store) enum Halt {
+pub enum Halt {
     /// Another engine raised the epoch.
     Fenced { epoch: i64 },
     /// The node has no row any more.
@@ -18,7 +18,7 @@ pub(in crate::store) enum Halt {
 
 /// Reason why nothing of a group is stored: every write of the group gets it.
 #[derive(Debug, Clone)]
-pub(in crate::store) enum CommitRefusal {
+pub enum CommitRefusal {
     /// The next group may commit.
     Refused(Arc<sqlx::Error>),
     /// The commit had no answer; the next may have one.

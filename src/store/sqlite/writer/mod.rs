@@ -13,7 +13,7 @@
 //! - `task`: the task that has the write connection.
 //! - `scope_check`: writes outside their scope, for tests.
 
-pub(in crate::store) mod scope_check;
+pub mod scope_check;
 mod task;
 
 use crate::store::db::Connection;
@@ -39,15 +39,14 @@ const QUEUE_LENGTH_MAX: usize = 1024;
 const GROUP_SIZE_MAX: usize = 256;
 
 /// The epoch comes last: a caller that reads one row reads nothing after it.
-pub(in crate::store) const BEGIN: &str = "BEGIN IMMEDIATE; SELECT epoch FROM engine WHERE id = 1";
-pub(in crate::store) const BEGIN_ANEW: &str =
+pub const BEGIN: &str = "BEGIN IMMEDIATE; SELECT epoch FROM engine WHERE id = 1";
+pub const BEGIN_ANEW: &str =
     "ROLLBACK; BEGIN IMMEDIATE; SAVEPOINT job; SELECT epoch FROM engine WHERE id = 1";
 /// A reader may hold the log; the shutdown waits at most 500 ms for it.
-pub(in crate::store) const CHECKPOINT: &str =
-    "PRAGMA busy_timeout = 500; PRAGMA wal_checkpoint(TRUNCATE)";
+pub const CHECKPOINT: &str = "PRAGMA busy_timeout = 500; PRAGMA wal_checkpoint(TRUNCATE)";
 
 #[derive(Clone)]
-pub(in crate::store) struct GroupWriter {
+pub struct GroupWriter {
     queue: mpsc::Sender<Box<dyn Job>>,
     working: Arc<Mutex<Option<JoinHandle<()>>>>,
     power_cut: Arc<Mutex<Option<PowerCut>>>,
@@ -194,11 +193,7 @@ mod tests {
         assert!(matches!(broken, Err(StoreError::Closed)), "{broken:?}");
         run("INSERT INTO t VALUES ('well')").await.expect("stored");
         let words = write(&writer, |conn| {
-            Box::pin(async move {
-                Ok(db::query_scalar::<String>("SELECT word FROM t")
-                    .fetch_all(conn)
-                    .await?)
-            })
+            Box::pin(async move { conn.all::<String>("SELECT word FROM t", ()).await })
         });
         assert_eq!(words.await.expect("a read"), ["well"]);
     }

@@ -19,10 +19,8 @@ static ENTER_SCOPE: &str =
 
 /// Begins the check on a connection.
 pub(super) async fn begin(conn: &mut Connection) -> Result<(), db::Error> {
-    db::query(SCOPE_TABLE).execute(&mut *conn).await?;
-    let tables: Vec<String> = db::query_scalar(TABLES_OF_PERSONAS)
-        .fetch_all(&mut *conn)
-        .await?;
+    conn.exec(SCOPE_TABLE, ()).await?;
+    let tables: Vec<String> = conn.all(TABLES_OF_PERSONAS, ()).await?;
     for table in tables {
         for (change, row) in [("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")] {
             let trigger = format!(
@@ -39,21 +37,20 @@ pub(super) async fn begin(conn: &mut Connection) -> Result<(), db::Error> {
 
 /// Sets the scope of the write that comes next in the transaction.
 pub(super) async fn enter(conn: &mut Connection, scope: Scope) -> Result<(), db::Error> {
-    db::query(LEAVE_SCOPE).execute(&mut *conn).await?;
+    conn.exec(LEAVE_SCOPE, ()).await?;
     let personas: Vec<String> = match scope {
         Scope::Personas(personas) => personas.iter().map(PersonaId::to_string).collect(),
         Scope::PersonasOf { table, ids } => {
             let personas = format!(
                 "SELECT persona_id FROM {table} WHERE id IN (SELECT value FROM json_each($1))"
             );
-            let personas = db::query_scalar(Sql::built(personas));
             let ids = json_list(ids.iter().map(String::as_str));
-            personas.bind(ids).fetch_all(&mut *conn).await?
+            conn.all(Sql::built(personas), ids).await?
         }
         Scope::Mailbox(_) | Scope::Claims | Scope::Rows | Scope::Engine => return Ok(()),
     };
     let personas = json_list(personas.iter().map(String::as_str));
-    db::query(ENTER_SCOPE).bind(personas).execute(conn).await?;
+    conn.exec(ENTER_SCOPE, personas).await?;
     Ok(())
 }
 
@@ -76,11 +73,9 @@ mod tests {
         let (porter, clerk) = (porter.expect("an id"), clerk.expect("an id"));
         let halt = async |scope: Scope, persona: &PersonaId| {
             let persona = persona.to_string();
-            let write = store.write(scope, move |conn| {
-                Box::pin(async move {
-                    db::query(INSERT).bind(persona).execute(conn).await?;
-                    Ok(())
-                })
+            let write = transact!(store, scope, |conn| {
+                conn.exec(INSERT, persona).await?;
+                Ok(())
             });
             write.await.map_err(|error| format!("{error:?}"))
         };
@@ -98,9 +93,9 @@ mod tests {
             "DELETE FROM halts",
         ];
         for (sql, is_own) in all.into_iter().zip([true, false]) {
-            let write = store.write(Scope::persona(&porter), move |conn| {
-                Box::pin(async move { Ok(db::query(sql).execute(conn).await?) })
-            });
+            let write = transact!(store, Scope::persona(&porter), |conn| conn
+                .exec(sql, ())
+                .await);
             assert_eq!(write.await.is_ok(), is_own, "{sql}");
         }
         let nobody = Scope::persona_of("runs", "no such run");
