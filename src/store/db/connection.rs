@@ -127,6 +127,7 @@ impl Pool {
 }
 
 statements!(Connection, (&'c mut self), self);
+statements!(@ Connection, (&'c mut self), self, exec -> u64);
 statements!(@ Pool, (&'c self), self, rows -> Vec<Row>);
 statements!(@ Pool, (&'c self), self, all<T> -> Vec<T>);
 statements!(@ Pool, (&'c self), self, one<T> -> T);

@@ -56,10 +56,9 @@ macro_rules! transact {
     };
 }
 
-/// Executes a statement with arguments and reads its rows, by [`Query`](crate::store::db::Query), on what has a connection.
+/// Reads the rows of a statement with arguments, by [`Query`](crate::store::db::Query), on what has a connection.
 macro_rules! statements {
     ($type:ty, ($($on:tt)+), $source:expr) => {
-        statements!(@ $type, ($($on)+), $source, exec -> u64);
         statements!(@ $type, ($($on)+), $source, rows -> Vec<$crate::store::db::Row>);
         statements!(@ $type, ($($on)+), $source, row -> $crate::store::db::Row);
         statements!(@ $type, ($($on)+), $source, maybe_row -> Option<$crate::store::db::Row>);

@@ -158,7 +158,7 @@ async fn redact(conn: &mut Connection, runs: &BTreeSet<String>, now: Timestamp) 
     for some in runs.chunks(RUNS_AT_ONCE) {
         let mut steps = Vec::new();
         for run in some {
-            let payloads = conn.rows(PAYLOADS, &run).await?;
+            let payloads = conn.rows(PAYLOADS, run).await?;
             steps.extend(payloads.iter().map(emptied));
         }
         count += steps.len();

@@ -340,7 +340,7 @@ async fn unanswered(conn: &mut Connection, stored: &[StoredInbound]) -> Result<O
     for copy in stored {
         let disposition = match copy {
             StoredInbound::New { disposition, .. } => disposition.clone(),
-            StoredInbound::Duplicate { message } => conn.one(DISPOSITION, &message).await?,
+            StoredInbound::Duplicate { message } => conn.one(DISPOSITION, message).await?,
         };
         match filed::rule_of(&disposition).filter(|rule| !filed::is_dealt_with(rule)) {
             None => return Ok(None),

@@ -1,5 +1,6 @@
 //! Hints to other nodes that a queue has work which this node leaves to them.
 
+use crate::store::db;
 use crate::store::postgres::heartbeat::LeaseHeartbeat;
 use crate::store::postgres::hints::{HintedQueue, NOTIFY, QueueHints};
 use crate::store::{Result, Store};
@@ -13,7 +14,10 @@ impl Store {
     /// Tells the other nodes that a queue has new work. Nothing depends on it: they look for themselves every second.
     pub async fn hint(&self, queue: HintedQueue) -> Result<()> {
         if self.has_nodes() {
-            self.exec(NOTIFY, queue.payload(self.epoch())).await?;
+            db::query(NOTIFY)
+                .bind(queue.payload(self.epoch()))
+                .exec(self.readers())
+                .await?;
         }
         Ok(())
     }

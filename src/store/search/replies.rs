@@ -46,7 +46,6 @@ impl PersonaStore {
 
     /// Returns the beginnings of the new texts of the newest letters, at most `limit`.
     pub async fn new_texts(&self, limit: u32) -> Result<Vec<String>> {
-        let rows = self.rows(NEW_TEXTS, (&self.persona, limit)).await?;
-        rows.iter().map(|row| Ok(row.try_get("own")?)).collect()
+        self.all(NEW_TEXTS, (&self.persona, limit)).await
     }
 }

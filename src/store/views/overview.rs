@@ -150,7 +150,7 @@ impl Store {
         let rows = db::query(sql).bind((at, id, looked_at, of_engine));
         let rows = match &filter.persona {
             None => rows,
-            Some(persona) => rows.bind(&persona),
+            Some(persona) => rows.bind(persona),
         };
         let rows = rows.rows(self.readers()).await?;
         let key = |row: &Row| -> Result<(Timestamp, ThreadId)> {

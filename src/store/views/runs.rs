@@ -180,7 +180,7 @@ impl Store {
             instant(filter.ended_since),
         ));
         let page = match &filter.persona {
-            Some(persona) => page.bind(&persona),
+            Some(persona) => page.bind(persona),
             None => page,
         };
         page.all(self.readers()).await

@@ -82,7 +82,7 @@ impl Store {
         };
         let page = db::query(sql).bind((filter.limit, filter.offset));
         let page = match &filter.persona {
-            Some(persona) => page.bind(&persona),
+            Some(persona) => page.bind(persona),
             None => page,
         };
         let ids: Vec<String> = page.all(self.readers()).await?;
