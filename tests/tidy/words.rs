@@ -106,13 +106,13 @@ const HOMES: &[Home] = &[
             "src/store/sqlite/",
             "src/store/postgres/",
             "src/store/writes/",
+            "src/store/migrations.rs",
             // Migrations, copies and checks of a file.
             "src/store/maintenance/",
             "src/store/memory/rewrite.rs",
             // Files that are opened to read.
             "src/store/audit.rs",
             "src/store/views/export.rs",
-            "src/store/foreign_database.rs",
         ],
         instead: "execute a statement by `store::db`, which knows the database",
     },

@@ -11,7 +11,7 @@ use crate::domain::{
 };
 use crate::store::budgets::engine_parts::{ENGINE_ACCOUNT, owners, part_of};
 use crate::store::budgets::usage_row::UsageRow;
-use crate::store::db::{Arguments, Connection, Row, Scope, Sql};
+use crate::store::db::{ArgumentList, Connection, Row, Scope, Sql};
 use crate::store::postgres::lock::ACCOUNTS_OF_CALL;
 use crate::store::{Result, Store, StoreError};
 use serde_json::{Value, json};
@@ -204,7 +204,7 @@ pub fn reservation_values(
     attempt: u32,
     reservation: &CallReservation,
     part: &str,
-) -> impl Arguments {
+) -> impl ArgumentList {
     (
         run,
         turn_index,
@@ -294,7 +294,7 @@ pub fn line_values(
     attempt: u32,
     lines: &[UsageLine],
     now: &str,
-) -> impl Arguments {
+) -> impl ArgumentList {
     let rows: Vec<(&UsageLine, UsageRow)> = lines
         .iter()
         .map(|line| (line, UsageRow::from(line.usage)))

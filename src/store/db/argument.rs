@@ -209,11 +209,11 @@ impl<T: IntoArgument> IntoArgument for Option<T> {
 
 /// Values of the parameters of a statement, in the order of their numbers: one, a tuple of them, or a tuple of such
 /// tuples.
-pub trait Arguments {
+pub trait ArgumentList {
     fn add_to(self, list: &mut Vec<Argument>);
 }
 
-impl<T: IntoArgument> Arguments for T {
+impl<T: IntoArgument> ArgumentList for T {
     fn add_to(self, list: &mut Vec<Argument>) {
         list.push(self.into_argument());
     }
@@ -221,7 +221,7 @@ impl<T: IntoArgument> Arguments for T {
 
 macro_rules! tuples {
     ($($($name:ident)*;)+) => {$(
-        impl<$($name: Arguments),*> Arguments for ($($name,)*) {
+        impl<$($name: ArgumentList),*> ArgumentList for ($($name,)*) {
             #[expect(non_snake_case, reason = "a value goes by the name of its type")]
             fn add_to(self, list: &mut Vec<Argument>) {
                 let ($($name,)*) = self;
@@ -249,7 +249,7 @@ tuples! {
     A B C D E F G H I J K L M N O P;
 }
 
-impl Arguments for () {
+impl ArgumentList for () {
     fn add_to(self, _list: &mut Vec<Argument>) {}
 }
 

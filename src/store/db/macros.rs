@@ -71,7 +71,7 @@ macro_rules! statements {
             pub(in crate::store) fn $name<'c$(, $read: $crate::store::db::FromRow + 'c)?>(
                 $($on)+,
                 sql: impl Into<$crate::store::db::Sql>,
-                values: impl $crate::store::db::Arguments,
+                values: impl $crate::store::db::ArgumentList,
             ) -> $crate::store::db::Executed<'c, $result> {
                 $crate::store::db::query(sql).bind(values).$name($source)
             }

@@ -32,7 +32,7 @@ mod values;
 
 pub use sqlx::Error;
 
-pub use argument::{Argument, Arguments, IntoArgument, TextPair, without_nul};
+pub use argument::{Argument, ArgumentList, IntoArgument, TextPair, without_nul};
 pub use column::{At, FromColumn, Row};
 pub use connection::{Connection, ConnectionSource, Pool};
 pub use query::{Executed, Query, query, raw_sql};

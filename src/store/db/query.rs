@@ -1,6 +1,6 @@
 //! A statement with its arguments, and its execution.
 
-use super::argument::{Argument, Arguments};
+use super::argument::{Argument, ArgumentList};
 use super::column::Row;
 use super::connection::{Connection, ConnectionSource, Pool};
 use super::postgres_query::PostgresQuery;
@@ -42,7 +42,7 @@ type SqliteQuery = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
 
 impl Query {
     /// Binds the values of the next parameters.
-    pub fn bind(mut self, values: impl Arguments) -> Self {
+    pub fn bind(mut self, values: impl ArgumentList) -> Self {
         values.add_to(&mut self.arguments);
         self
     }

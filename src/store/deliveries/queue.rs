@@ -6,7 +6,7 @@
 
 use crate::clock::Clock;
 use crate::domain::{Address, DeliveryId, MessageId, PersonaId, RunId, Timestamp, bounce_token};
-use crate::store::db::{Arguments, Connection, Row, Scope};
+use crate::store::db::{ArgumentList, Connection, Row, Scope};
 use crate::store::deliveries::delivery_state::{DeliveryKind, DeliveryState};
 use crate::store::notices::events;
 use crate::store::sql::{instant, json_list, persona_id, to_i64};
@@ -100,7 +100,7 @@ pub async fn insert(conn: &mut Connection, delivery: &NewDelivery, now: Timestam
 }
 
 /// Returns the values of [`INSERT`].
-pub fn delivery_values(delivery: &NewDelivery, now: Timestamp) -> impl Arguments {
+pub fn delivery_values(delivery: &NewDelivery, now: Timestamp) -> impl ArgumentList {
     (
         &delivery.id,
         &delivery.message_id,

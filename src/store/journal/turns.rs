@@ -10,7 +10,7 @@ use crate::store::Result;
 use crate::store::budgets::engine_parts::part_of;
 use crate::store::budgets::money::{self, Billing, CallReservation};
 use crate::store::budgets::usage_row::UsageRow;
-use crate::store::db::{self, Arguments, Connection, Sql};
+use crate::store::db::{self, ArgumentList, Connection, Sql};
 use crate::store::journal::contents::NewSources;
 use crate::store::journal::packed::{DigestedText, PackedTurn, PlainTurn};
 use crate::store::runs::fence::{Frame, fenced};
@@ -272,8 +272,8 @@ async fn end_billed(
     frame: &Frame<'_>,
     turn_index: u32,
     attempt: u32,
-    end: impl Arguments,
-    used: impl Arguments,
+    end: impl ArgumentList,
+    used: impl ArgumentList,
     ended_json: &Option<String>,
     lines: &[UsageLine],
 ) -> Result<()> {
@@ -291,7 +291,7 @@ async fn end_billed(
 }
 
 /// The usage of a call, and the working time of the run.
-fn charge(used: TokenUsage, worked: Duration) -> impl Arguments {
+fn charge(used: TokenUsage, worked: Duration) -> impl ArgumentList {
     let used = UsageRow::from(used);
     (
         used.input,

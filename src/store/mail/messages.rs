@@ -4,7 +4,7 @@
 use crate::domain::{
     AttachmentId, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp, Trust,
 };
-use crate::store::db::{Arguments, Connection, Scope};
+use crate::store::db::{ArgumentList, Connection, Scope};
 use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result, Store};
 use serde::{Deserialize, Serialize};
@@ -119,7 +119,7 @@ pub async fn insert_message(
 }
 
 /// Returns the values of [`INSERT_MESSAGE`].
-pub fn message_values(row: &MessageRow<'_>, now: Timestamp) -> impl Arguments {
+pub fn message_values(row: &MessageRow<'_>, now: Timestamp) -> impl ArgumentList {
     let content = row.content;
     (
         (

@@ -2,8 +2,7 @@
 //!
 //! Not a trigger's work: SQLite cannot cut a text into parts. A trigger names the letter, whatever statement stored it.
 
-use crate::store::db::{self, Connection, Row, Scope, Sql};
-use crate::store::{Store, StoreError};
+use crate::store::db::{self, Connection, Row};
 use crate::text::word_parts::{text_parts, unspaced_parts};
 use serde_json::json;
 
@@ -22,12 +21,6 @@ pub(in crate::store) const STORE_PARTS: &str = "
       SELECT CAST(value ->> 'seq' AS BIGINT), value ->> 'thread', value ->> 'words' FROM jsonb_each($1) WHERE value ->> 'words' <> '';
     DELETE FROM letter_parts_pending WHERE seq IN (SELECT CAST(value ->> 'seq' AS BIGINT) FROM jsonb_each($1));
     RELEASE parts";
-const OPEN_WORDS: Sql = Sql::pair(
-    "SELECT count(*) AS open FROM letter_parts_pending",
-    "
-    SELECT (SELECT count(*) FROM letter_parts_pending) + (SELECT count(*) FROM letter_words WHERE words IS NULL)
-      + (SELECT count(*) FROM knowledge_fts WHERE words IS NULL) AS open",
-);
 pub(in crate::store) const UNDO_PARTS: &str = "ROLLBACK TO parts; RELEASE parts";
 
 /// Maker of the parts of letters in the writer's transactions.
@@ -56,24 +49,6 @@ impl LetterPartsWriter {
             tracing::debug!(%error, "no savepoint");
         }
         Ok(())
-    }
-}
-
-impl Store {
-    /// Makes the words that are still to be made: an earlier engine may have failed to, and a database that got its rows from
-    /// another kind has none. Other writes go between its steps.
-    pub async fn index_open_letters(self) -> Result<(), StoreError> {
-        let mut before = i64::MAX;
-        loop {
-            let open: i64 = self.one(OPEN_WORDS, ()).await?;
-            if open == 0 || open >= before {
-                return Ok(());
-            }
-            before = open;
-            // What is open is made before any commit.
-            self.write(Scope::Engine, |_| Box::pin(async { Ok(()) }))
-                .await?;
-        }
     }
 }
 

@@ -10,7 +10,7 @@
 //! - `replies`: letters by which the search is measured.
 //! - `letter_parts`: the second index, of parts of words.
 //! - `index_words`: the words of the index in PostgreSQL.
-//! - `index_merge`: merging of the index's segments.
+//! - `index_merge`: merging of the index's segments. `open_words`: words that are still to be made.
 //!
 //! The index has the new text of each letter once. What its neighbours in the thread say counts when a search
 //! scores (D-99), and only as far as the reader may see them.
@@ -29,3 +29,4 @@ pub mod replies;
 pub mod letter_parts;
 pub mod index_words;
 pub mod index_merge;
+pub mod open_words;

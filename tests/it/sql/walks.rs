@@ -169,7 +169,7 @@ pub const WALKS: &[(&str, &str)] = &[
         "letters of the open transaction, of which it takes 1,000",
     ),
     (
-        "letter_parts::OPEN_WORDS",
+        "open_words::OPEN_WORDS",
         "counts what waits, once at a start: nothing but what an earlier engine failed to index",
     ),
     (
