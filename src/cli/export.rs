@@ -156,7 +156,7 @@ async fn export(context: &CommandContext, id: &str, folder: &Path) -> anyhow::Re
     let written = written.await;
     fs::remove_file(&snapshot).context("the snapshot cannot be removed")?;
     let record = written?;
-    context.report(&record, |_| Ok(record.print(context, folder)?))
+    context.report(&record, |_| record.print(context, folder))
 }
 
 /// Writes mails and rows; returns their numbers.

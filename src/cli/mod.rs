@@ -160,7 +160,7 @@ enum AnyCommand {
     // Look back
     #[command(subcommand)]
     Runs(runs::RunsCommand),
-    Replay(replay::ReplayCommand),
+    Replay(Box<replay::ReplayCommand>),
     Tail(tail::TailCommand),
     Usage(usage::UsageCommand),
     // Personas and what they may do
@@ -214,11 +214,11 @@ enum AnyCommand {
 
 /// The groups of `--help`, each with its first command.
 const GROUPS: &[(&str, &str)] = &[
-    ("demo", "Start"),
-    ("status", "Every day"),
-    ("runs", "Look back"),
-    ("persona", "Personas and what they may do"),
-    ("doctor", "Operate"),
+    ("Start", "demo"),
+    ("Every day", "status"),
+    ("Look back", "runs"),
+    ("Personas and what they may do", "persona"),
+    ("Operate", "doctor"),
 ];
 
 /// Values that every command may use.
@@ -522,7 +522,11 @@ async fn dispatch(matches: &ArgMatches, program: String) -> anyhow::Result<Exit>
 
 /// The whole command line, with its commands listed by their groups.
 pub fn command() -> clap::Command {
-    let command = AttacheArgs::command().mut_subcommand("setup", setup::arguments);
+    // A terminal asks by the table of its flags, too.
+    let command = AttacheArgs::command().mut_subcommands(|command| match command.get_name() {
+        "setup" => setup::arguments(command),
+        _ => command,
+    });
     let mut listed = String::new();
     for command in command.get_subcommands() {
         let name = command.get_name();

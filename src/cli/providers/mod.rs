@@ -31,6 +31,7 @@ pub enum ProvidersCommand {
     /// Ask providers whether they work: endpoint or program, key, models; costs nothing
     Check {
         /// Only these [default: those that are in use]
+        #[arg(num_args = 1)]
         id: Vec<String>,
     },
     /// List the models that a provider has; costs nothing

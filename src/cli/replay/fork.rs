@@ -16,7 +16,7 @@ use crate::store::Store;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
 /// Go on from a turn of a run with one thing changed; costs what it asks, mails nothing
@@ -39,7 +39,7 @@ pub struct Fork {
     edit_result: Vec<String>,
     /// Take this text instead of PERSONA.md, from turn 0
     #[arg(long, value_name = "FILE", conflicts_with = "edit_result")]
-    persona_file: Option<PathBuf>,
+    persona_file: Option<String>,
     /// Mail its final reply into the thread; needs --yes
     #[arg(long, requires = "yes")]
     send: bool,
@@ -107,7 +107,8 @@ impl Fork {
             [call, file] => Some((call.clone(), payload(&read(Path::new(file))?))),
             _ => None,
         };
-        let persona_text = self.persona_file.as_deref().map(read).transpose()?;
+        let persona_text = self.persona_file.as_ref();
+        let persona_text = persona_text.map(|file| read(Path::new(file))).transpose()?;
         Ok(ForkChange {
             provider: self.provider.clone(),
             model: self.model.clone(),
