@@ -77,7 +77,9 @@ fn no_attack_over_a_network_has_a_forbidden_effect() {
             return;
         }
     };
-    let output = command.args(["--exact", TEST, "--nocapture"]).output();
+    let output = command
+        .args(["--exact", "--include-ignored", TEST, "--nocapture"])
+        .output();
     let output = output.expect("this program");
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     println!("{told}");

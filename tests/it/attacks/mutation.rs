@@ -79,7 +79,7 @@ fn without(guard: &str, rows: &[String], is_network: bool) -> Result<String, Str
         ),
     };
     let output = command
-        .args(["--exact", TEST, "--nocapture"])
+        .args(["--exact", "--include-ignored", TEST, "--nocapture"])
         .env(MUTANT, guard)
         .env(ONLY, rows.join(","))
         .output();

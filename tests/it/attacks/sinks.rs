@@ -477,6 +477,7 @@ fn d4_without_a_guard_the_same_calls_have_forbidden_effects() {
         let output = std::process::Command::new(me)
             .args([
                 "--exact",
+                "--include-ignored",
                 "attacks::sinks::d4_no_tool_of_a_hostile_model_has_a_forbidden_effect",
                 "--nocapture",
             ])

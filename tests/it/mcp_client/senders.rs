@@ -85,7 +85,7 @@ fn without_the_guard_of_effects_a_strangers_call_is_made() {
     let me = std::env::current_exe().expect("this program");
     let name = "mcp_client::senders::a_tool_that_sends_out_waits_for_the_owner_where_words_of_low_trust_could_have_chosen_it";
     let output = std::process::Command::new(me)
-        .args(["--exact", name, "--nocapture"])
+        .args(["--exact", "--include-ignored", name, "--nocapture"])
         .env("ATTACHE_MUTANT", "G10.effects")
         .output();
     let output = output.expect("this program");

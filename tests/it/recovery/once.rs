@@ -115,6 +115,7 @@ impl Other {
         command.args([
             &format!("recovery::once::{test}"),
             "--exact",
+            "--include-ignored",
             "--nocapture",
             "--test-threads=1",
         ]);

@@ -169,7 +169,15 @@ async fn a_resolver_that_gave_something_else_is_named() {
     );
     let same = attache(
         app.workspace.path(),
-        &["replay", "diff", &one, &one, "--exact", "--json"],
+        &[
+            "replay",
+            "diff",
+            &one,
+            &one,
+            "--exact",
+            "--include-ignored",
+            "--json",
+        ],
     );
     let value: Value = serde_json::from_str(&same.1).expect("JSON");
     assert_eq!(
@@ -208,7 +216,15 @@ async fn raw_views_and_pages_come_from_the_command_line() {
     let exact = attache(
         path,
         &[
-            "replay", "show", run, "--raw", "request", "--turn", "1", "--exact",
+            "replay",
+            "show",
+            run,
+            "--raw",
+            "request",
+            "--turn",
+            "1",
+            "--exact",
+            "--include-ignored",
         ],
     );
     assert_eq!(

@@ -67,6 +67,7 @@ impl Other {
         command.args([
             &format!("scheduler::races::{test}"),
             "--exact",
+            "--include-ignored",
             "--nocapture",
             "--test-threads=1",
         ]);

@@ -66,7 +66,7 @@ async fn sh04_ten_gigabytes_of_output_are_counted_and_not_kept() {
         let me = std::env::current_exe().expect("this program");
         let mut alone = std::process::Command::new(me);
         let alone = alone
-            .args(["--exact", test, "--nocapture"])
+            .args(["--exact", "--include-ignored", test, "--nocapture"])
             .env(ALONE, "1")
             .output();
         let alone = alone.expect("a process");
