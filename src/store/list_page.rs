@@ -21,10 +21,7 @@ impl ListPage<'_> {
 /// Returns an error where a row is named that is not there: a list behind it would be empty, as if it had ended.
 pub fn known<T>(after: Option<&str>, found: Option<T>) -> Result<Option<T>, StoreError> {
     match (after, found) {
-        (Some(id), None) => Err(StoreError::Missing {
-            kind: "row of this list",
-            id: id.to_owned(),
-        }),
+        (Some(id), None) => Err(StoreError::missing("row of this list", id)),
         (_, found) => Ok(found),
     }
 }

@@ -323,6 +323,11 @@ impl From<StoreError> for db::Error {
 }
 
 impl StoreError {
+    pub(in crate::store) fn missing(kind: &'static str, id: impl ToString) -> Self {
+        let id = id.to_string();
+        StoreError::Missing { kind, id }
+    }
+
     /// Reports whether one row is invalid and the others can still be read, so that a listing
     /// continues with the next.
     pub fn is_of_one_row(&self) -> bool {

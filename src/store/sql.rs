@@ -35,7 +35,8 @@ pub fn timestamp(row: &Row, column: &str) -> Result<Timestamp> {
 }
 
 /// Returns JSON array text, for `json_each`.
-pub fn json_list<'a>(items: impl Iterator<Item = &'a str>) -> String {
+pub fn json_list(items: impl Iterator<Item: AsRef<str>>) -> String {
+    let items = items.map(|item| item.as_ref().to_owned());
     serde_json::Value::from_iter(items).to_string()
 }
 

@@ -7,7 +7,6 @@ use crate::store::budgets::money;
 use crate::store::db::Connection;
 use crate::store::journal::outbound::MessageOutcome;
 use crate::store::runs::fence::{Frame, fenced};
-use crate::store::sql::to_ms;
 use crate::store::{PersonaStore, Result, StoreError};
 
 /// Stored only while there is room among the open questions of the persona and the questions of the run; drafts have a room
@@ -95,7 +94,7 @@ pub async fn ask(conn: &mut Connection, frame: &Frame<'_>, approval: &NewApprova
     fenced(
         conn.exec(
             PARK_FOR_APPROVAL,
-            (run, frame.epoch, to_ms(approval.worked), frame.now),
+            (run, frame.epoch, approval.worked, frame.now),
         )
         .await?,
         run,
@@ -117,10 +116,7 @@ pub async fn begin(
         )
         .await?
     {
-        0 => Err(StoreError::Missing {
-            kind: "approval",
-            id: approval.to_owned(),
-        }),
+        0 => Err(StoreError::missing("approval", approval)),
         _ => Ok(()),
     }
 }

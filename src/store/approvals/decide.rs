@@ -58,10 +58,7 @@ pub async fn decide(
     (now, step): (Timestamp, &str),
 ) -> Result<DecisionOutcome> {
     let row = conn.maybe_row(APPROVAL_TO_DECIDE, id).await?;
-    let row = row.ok_or_else(|| StoreError::Missing {
-        kind: "approval",
-        id: id.to_owned(),
-    })?;
+    let row = row.ok_or_else(|| StoreError::missing("approval", id))?;
     let unreadable = || StoreError::Unreadable { what: "approval" };
     let state = ApprovalState::parse(row.get("state")).ok_or_else(unreadable)?;
     if state != ApprovalState::Open {
@@ -179,7 +176,7 @@ async fn queue_mail(conn: &mut Connection, row: &Row, now: Timestamp) -> Result<
         }
         delivery.bytes = row.get::<Option<Vec<u8>>>("mail_bytes").unwrap_or_default();
     }
-    let run = RunId::new(row.get::<String>("run_id"));
+    let run: RunId = row.get("run_id");
     let persona = persona_id(row)?;
     outbound::insert(conn, (&run, &persona), &mail, now).await
 }

@@ -101,10 +101,7 @@ impl Store {
 
     /// Returns a draft. Errors: [`StoreError::Missing`], also for a question that is none.
     pub async fn draft(&self, id: &str) -> Result<DraftRecord> {
-        let missing = || StoreError::Missing {
-            kind: "draft",
-            id: id.to_owned(),
-        };
+        let missing = || StoreError::missing("draft", id);
         let row = self.maybe_row(super::list::APPROVAL, id).await?;
         let row = row.ok_or_else(missing)?;
         let view: ApprovalView = row.to()?;

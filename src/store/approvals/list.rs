@@ -130,8 +130,8 @@ impl Store {
                 what: "trigger of a run",
             };
             Ok(LetterOfRun {
-                id: MessageId::new(row.get::<String>("id")),
-                thread: ThreadId::new(row.get::<String>("thread_id")),
+                id: row.get("id"),
+                thread: row.get("thread_id"),
                 trigger: Trigger::parse(row.get("trigger")).ok_or(unreadable)?,
                 sender: row.get("sender"),
                 subject: row.get("subject"),
@@ -147,10 +147,7 @@ impl Store {
     pub async fn approval(&self, id: &str) -> Result<ApprovalView> {
         match self.maybe_row(APPROVAL, id).await? {
             Some(row) => row.to(),
-            None => Err(StoreError::Missing {
-                kind: "approval",
-                id: id.to_owned(),
-            }),
+            None => Err(StoreError::missing("approval", id)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Questions, reminders and explanations as mails to owners: each is queued in the commit that marks it as sent.
 
 use super::list::{ApprovalView, PendingApproval};
-use crate::domain::{MessageId, ThreadId};
+use crate::domain::MessageId;
 use crate::store::db::Scope;
 use crate::store::notices::causes::{NoticeMail, insert_mail};
 use crate::store::{Result, Store, StoreError};
@@ -76,7 +76,7 @@ impl Store {
             for row in rows {
                 pending.push(PendingApproval {
                     view: row.to()?,
-                    thread: ThreadId::new(row.get::<String>("thread_id")),
+                    thread: row.get("thread_id"),
                     is_reminder,
                 });
             }
@@ -132,7 +132,7 @@ impl Store {
             .map(|row| {
                 let references: &str = row.get("references_json");
                 Ok(PendingExplanation {
-                    message: MessageId::new(row.get::<String>("message_id")),
+                    message: row.get("message_id"),
                     owner: row.get::<Option<String>>("owner").unwrap_or_default(),
                     outcome: row.get("outcome"),
                     rfc_message_id: row.get("rfc_message_id"),

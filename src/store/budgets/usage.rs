@@ -3,7 +3,7 @@
 use crate::domain::{PersonaId, ThreadId, Timestamp};
 use crate::store::Result;
 use crate::store::Store;
-use crate::store::sql::{persona_id, to_i64};
+use crate::store::sql::persona_id;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -171,9 +171,7 @@ impl Store {
         period: &str,
         limit: usize,
     ) -> Result<Vec<(ThreadId, PersonaId)>> {
-        let rows = self
-            .rows(THREADS_THAT_SPEND, (period, to_i64(limit)))
-            .await?;
+        let rows = self.rows(THREADS_THAT_SPEND, (period, limit)).await?;
         rows.iter()
             .map(|row| Ok((ThreadId::new(row.get::<String>("id")), persona_id(row)?)))
             .collect()

@@ -60,7 +60,7 @@ impl PersonaStore {
             )
             .await?;
         let found = |row: &Row| {
-            let id = MessageId::new(row.get::<String>("message_id"));
+            let id: MessageId = row.get("message_id");
             let note: String = row.get("calendar");
             Ok((id, from_json(&note, "calendar of a message")?))
         };

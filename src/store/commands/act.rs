@@ -75,10 +75,7 @@ async fn act_once(
     clock: &dyn Clock,
 ) -> Result<CommandOutcome> {
     let row = conn.maybe_row(COMMAND, seq).await?;
-    let row = row.ok_or_else(|| StoreError::Missing {
-        kind: "command",
-        id: seq.to_string(),
-    })?;
+    let row = row.ok_or_else(|| StoreError::missing("command", seq))?;
     if optional_timestamp(&row, "acted_at")?.is_some() {
         return from_json(row.try_get("outcome_json")?, "outcome of a command");
     }

@@ -167,7 +167,7 @@ async fn readers(conn: &mut Connection, letter: &MessageId) -> Result<Option<Str
 async fn candidate(conn: &mut Connection, row: &Row) -> Result<NoteCandidate> {
     let letter = conn.row(NOTE_LETTER, row.get::<&str>("letter")).await?;
     Ok(NoteCandidate {
-        run: RunId::new(row.get::<String>("run")),
+        run: row.get("run"),
         persona: persona_id(row)?,
         was_filed: letter.get("was_filed"),
         letter: letter.to()?,

@@ -267,10 +267,7 @@ impl PersonaStore {
 }
 
 fn missing(id: &DeliveryId) -> StoreError {
-    StoreError::Missing {
-        kind: "delivery",
-        id: id.to_string(),
-    }
+    StoreError::missing("delivery", id)
 }
 
 /// Returns the error for a change that touched no row.

@@ -108,7 +108,7 @@ pub fn delivery_values(delivery: &NewDelivery, now: Timestamp) -> impl ArgumentL
         &delivery.envelope_from,
         &delivery.bytes,
         delivery.first_attempt_at(now),
-        json_list(delivery.recipients.iter().map(String::as_str)),
+        json_list(delivery.recipients.iter()),
         &delivery.kind,
         Address::parse(&delivery.envelope_from)
             .ok()
@@ -122,10 +122,7 @@ pub fn is_queued(inserted: &Row, delivery: &NewDelivery) -> Result<()> {
     if inserted.try_get("is_queued")? {
         return Ok(());
     }
-    Err(StoreError::Missing {
-        kind: "message",
-        id: delivery.message_id.to_string(),
-    })
+    Err(StoreError::missing("message", &delivery.message_id))
 }
 
 /// `state IN (…)` repeats the condition of the index `deliveries_open`, which SQLite uses only
@@ -266,7 +263,7 @@ impl Store {
             let expired: Vec<String> = conn
                 .all(EXPIRE, (oldest, clock.now(), EXPIRED_AT_ONCE.cast_signed()))
                 .await?;
-            let ids = json_list(expired.iter().map(String::as_str));
+            let ids = json_list(expired.iter());
             conn.exec(EXPIRE_RECIPIENTS, ids).await?;
             for delivery in &expired {
                 events::delivery_failed(conn, delivery, clock.as_ref()).await?;
@@ -303,9 +300,7 @@ fn claimed(row: &Row) -> Result<(i64, ClaimedDelivery)> {
 
 async fn fill_recipients(conn: &mut Connection, mails: &mut [ClaimedDelivery]) -> Result<()> {
     let ids: Vec<String> = mails.iter().map(|mail| mail.id.to_string()).collect();
-    let rows = conn
-        .rows(OPEN_RECIPIENTS, json_list(ids.iter().map(String::as_str)))
-        .await?;
+    let rows = conn.rows(OPEN_RECIPIENTS, json_list(ids.iter())).await?;
     let mut open: HashMap<String, Vec<String>> = HashMap::new();
     for row in rows {
         open.entry(row.try_get("delivery_id")?)

@@ -35,7 +35,7 @@ impl Store {
         for row in &runs {
             let persona = PersonaId::parse(row.get("persona_id"));
             let Ok(persona) = persona else { continue };
-            let run = RunId::new(row.get::<String>("run_id"));
+            let run: RunId = row.get("run_id");
             let turns = match self.persona(&persona).turns_of_run(&run).await {
                 // What nobody can unpack any more is no text.
                 Err(error) if error.is_of_one_row() => continue,

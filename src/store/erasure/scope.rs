@@ -200,7 +200,7 @@ fn is_sent_by(addresses: &BTreeSet<String>, held: &Row) -> bool {
 }
 
 pub fn list(ids: &BTreeSet<String>) -> String {
-    json_list(ids.iter().map(String::as_str))
+    json_list(ids.iter())
 }
 
 impl Store {
@@ -247,7 +247,7 @@ impl Store {
                 (
                     list(&scope.letters),
                     list(&scope.whole_threads),
-                    json_list(mails.iter().map(String::as_str)),
+                    json_list(mails.iter()),
                 ),
             )
             .await?;

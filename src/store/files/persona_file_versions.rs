@@ -8,7 +8,6 @@ use super::owner_edits;
 use super::persona_files::{self, FileResult, PersonaFileError, PersonaFileText};
 use crate::domain::{Timestamp, sha256_hex};
 use crate::store::mail::audit_log::audit;
-use crate::store::sql::to_i64;
 use crate::store::{PersonaStore, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -191,7 +190,7 @@ impl PersonaStore {
                     (
                         &persona,
                         &before.name,
-                        to_i64(before.text.len()),
+                        before.text.len(),
                         &before.sha256,
                         now,
                         &by.user,

@@ -11,7 +11,7 @@ use crate::domain::{
 use crate::store::db::{Connection, Row, Scope};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
-use crate::store::sql::{json_list, persona_id, to_i64};
+use crate::store::sql::{json_list, persona_id};
 use crate::store::{Result, Store, StoreError};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,8 +67,7 @@ impl Store {
 
     async fn newest_filed_but(&self, rules: &[&str]) -> Result<Option<FiledLetter>> {
         let rules: Vec<String> = rules.iter().map(|rule| format!("filed:{rule}")).collect();
-        self.maybe(NEWEST_FILED, json_list(rules.iter().map(String::as_str)))
-            .await
+        self.maybe(NEWEST_FILED, json_list(rules.iter())).await
     }
 
     /// Emits an event for the letters that were filed and not answered since the last such event,
@@ -90,7 +89,7 @@ impl Store {
             .iter()
             .map(|rule| format!("filed:{rule}"))
             .collect();
-        let missed = json_list(missed.iter().map(String::as_str));
+        let missed = json_list(missed.iter());
         if !self.one(HAS_NEW, (through, &missed)).await? {
             return Ok(0);
         }
@@ -107,10 +106,7 @@ impl Store {
             let mut emitted = 0;
             for (persona, heap) in &heaps {
                 let letters = conn
-                    .rows(
-                        MISSED_LETTERS,
-                        (through, &persona, &missed, to_i64(LISTED_MAX)),
-                    )
+                    .rows(MISSED_LETTERS, (through, &persona, &missed, LISTED_MAX))
                     .await?;
                 let letters = letters.iter().map(Row::to).collect::<Result<Vec<_>>>()?;
                 for new in events(persona, heap, &letters, sent_at, clock.as_ref()) {

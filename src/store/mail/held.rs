@@ -100,7 +100,7 @@ impl Store {
                 let unreadable = |what| StoreError::Unreadable { what };
                 let held_at = Timestamp::parse(row.get("held_at"));
                 Ok(HeldLetter {
-                    id: MessageId::new(row.get::<String>("id")),
+                    id: row.get("id"),
                     persona: PersonaId::parse(row.get("persona_id"))
                         .map_err(|_| unreadable("persona of a held letter"))?,
                     envelope_json: row.get("envelope_json"),

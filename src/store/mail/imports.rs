@@ -103,7 +103,7 @@ async fn insert(
                 direction,
                 &content.rfc_message_id,
                 &content.in_reply_to,
-                json_list(content.references.iter().map(String::as_str)),
+                json_list(content.references.iter()),
                 &content.sender,
                 &content.recipients_json,
                 &content.subject,

@@ -32,10 +32,7 @@ impl Store {
     /// never was a letter.
     pub async fn raw_letter(&self, message: &MessageId) -> Result<RawLetter> {
         let row = self.maybe_row(RAW_LETTER, message).await?;
-        let row = row.ok_or_else(|| StoreError::Missing {
-            kind: "letter",
-            id: message.to_string(),
-        })?;
+        let row = row.ok_or_else(|| StoreError::missing("letter", message))?;
         Ok(RawLetter {
             trace: row.get("trace"),
             bytes: row.get("bytes"),

@@ -60,8 +60,8 @@ impl PersonaStore {
             .maybe_row(QUESTION_OF_DIGEST, (&self.persona, said_sha256))
             .await?;
         Ok(row.map(|row| LastQuestion {
-            thread: ThreadId::new(row.get::<String>("thread_id")),
-            run: RunId::new(row.get::<String>("run_id")),
+            thread: row.get("thread_id"),
+            run: row.get("run_id"),
         }))
     }
 

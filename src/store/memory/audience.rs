@@ -83,10 +83,7 @@ impl PersonaStore {
     /// that [`AudienceMemory`] gave.
     pub async fn recorded_memory(&self, ids: &[String]) -> Result<Vec<MemoryEntry>> {
         let rows = self
-            .rows(
-                RECORDED_MEMORY,
-                (&self.persona, json_list(ids.iter().map(String::as_str))),
-            )
+            .rows(RECORDED_MEMORY, (&self.persona, json_list(ids.iter())))
             .await?;
         let aliases = self.store.persons().await?;
         rows.iter().map(|row| readable(row, &aliases)).collect()

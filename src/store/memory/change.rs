@@ -129,10 +129,7 @@ pub async fn carry_out(
 }
 
 fn missing(id: &str) -> StoreError {
-    StoreError::Missing {
-        kind: "memory",
-        id: id.to_owned(),
-    }
+    StoreError::missing("memory", id)
 }
 
 /// Reports whether an entry in that state counts against the limit of its scope.

@@ -166,12 +166,7 @@ impl Erasure {
 impl Store {
     /// Counts those of these entries that were not erased before.
     pub async fn count_entries_with_words(&self, ids: &[String]) -> Result<usize> {
-        let count: i64 = self
-            .one(
-                ENTRIES_WITH_WORDS,
-                json_list(ids.iter().map(String::as_str)),
-            )
-            .await?;
+        let count: i64 = self.one(ENTRIES_WITH_WORDS, json_list(ids.iter())).await?;
         Ok(usize::try_from(count).unwrap_or_default())
     }
 
@@ -221,9 +216,7 @@ impl Store {
     }
 
     async fn find_erasure(&self, ids: &[String]) -> Result<Erasure> {
-        let entries = self
-            .all(DERIVED_MEMORY, json_list(ids.iter().map(String::as_str)))
-            .await?;
+        let entries = self.all(DERIVED_MEMORY, json_list(ids.iter())).await?;
         let fresh: Vec<MemoryEntry> = entries.iter().filter(is_there).cloned().collect();
         let needles = Needles {
             summaries: self.summaries_of_sources(&fresh).await?,

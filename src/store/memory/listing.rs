@@ -81,7 +81,7 @@ impl Store {
             (
                 &filter.persona,
                 filter.status,
-                contact.map(|addresses| json_list(addresses.iter().map(String::as_str))),
+                contact.map(|addresses| json_list(addresses.iter())),
                 filter.limit,
                 created_at,
                 number,
@@ -113,10 +113,7 @@ impl Store {
     pub async fn memory_dossier(&self, id: &str) -> Result<MemoryDossier> {
         let entry = self.maybe(MEMORY_ENTRY, id).await?;
         Ok(MemoryDossier {
-            entry: entry.ok_or_else(|| StoreError::Missing {
-                kind: "memory",
-                id: id.to_owned(),
-            })?,
+            entry: entry.ok_or_else(|| StoreError::missing("memory", id))?,
             sources: self.all(SOURCES_OF_MEMORY, id).await?,
             replaces: self.all(REPLACED_BY_PROPOSAL, id).await?,
             events: self.all(EVENTS_OF_MEMORY, id).await?,
@@ -128,10 +125,7 @@ impl Store {
         let mut found: Vec<String> = self.all(MEMORY_ENDING, (piece, 2)).await?;
         match found.len() {
             1 => Ok(found.remove(0)),
-            0 => Err(StoreError::Missing {
-                kind: "memory",
-                id: piece.to_owned(),
-            }),
+            0 => Err(StoreError::missing("memory", piece)),
             _ => Err(StoreError::Ambiguous {
                 kind: "memory",
                 piece: piece.to_owned(),

@@ -64,7 +64,7 @@ impl WholeMemory {
 
     /// Returns entries in use with these ids, each with what it rests on.
     pub async fn entries(&self, ids: &[String]) -> Result<Vec<(MemoryEntry, Vec<MemorySource>)>> {
-        let (persona, ids) = (&self.persona, json_list(ids.iter().map(String::as_str)));
+        let (persona, ids) = (&self.persona, json_list(ids.iter()));
         let entries: Vec<MemoryEntry> = persona.all(MEMORY_IN_USE, (&persona.persona, ids)).await?;
         let mut found = Vec::new();
         for entry in entries {
@@ -83,7 +83,7 @@ impl WholeMemory {
         let rows = self
             .persona
             .store
-            .rows(PROPOSALS_FOR, json_list(ids.iter().map(String::as_str)))
+            .rows(PROPOSALS_FOR, json_list(ids.iter()))
             .await?;
         let waits = |status: &str| status == MemoryStatus::Proposed.as_str();
         if rows.iter().any(|row| waits(row.get("status"))) {

@@ -71,12 +71,12 @@ impl Redaction {
         now: Timestamp,
     ) -> Result<()> {
         let stamp = now.to_string();
-        let runs = json_list(self.runs.iter().map(String::as_str));
+        let runs = json_list(self.runs.iter());
         conn.exec(REDACT_TURNS, (&runs, &stamp)).await?;
         conn.exec(REDACT_FORKS, &runs).await?;
         let steps = to_json(&self.steps)?;
         conn.exec(REDACT_STEPS, steps).await?;
-        let later = json_list(self.at_work.iter().map(String::as_str));
+        let later = json_list(self.at_work.iter());
         conn.exec(REDACT_LATER, (later, &stamp)).await?;
         Ok(())
     }
@@ -125,8 +125,7 @@ async fn empty(conn: &mut Connection, runs: &BTreeSet<String>, now: Timestamp) -
         ..Redaction::default()
     };
     redaction.apply(conn, now).await?;
-    conn.exec(REDACTED_NOW, json_list(runs.iter().map(String::as_str)))
-        .await?;
+    conn.exec(REDACTED_NOW, json_list(runs.iter())).await?;
     Ok(())
 }
 

@@ -13,10 +13,7 @@ pub async fn count_use(conn: &mut Connection, ids: &[String], stamp: &str) -> Re
         return Ok(());
     }
 
-    conn.exec(
-        USE_MEMORY,
-        (json_list(ids.iter().map(String::as_str)), stamp),
-    )
-    .await?;
+    conn.exec(USE_MEMORY, (json_list(ids.iter()), stamp))
+        .await?;
     Ok(())
 }

@@ -102,10 +102,7 @@ impl Store {
             .exec(ASK_TO_DRAIN, (epoch, now))
             .await);
         match asked.await? {
-            0 => Err(StoreError::Missing {
-                kind: "node",
-                id: epoch.to_string(),
-            }),
+            0 => Err(StoreError::missing("node", epoch)),
             _ => Ok(()),
         }
     }

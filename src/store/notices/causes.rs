@@ -15,7 +15,7 @@ use crate::store::list_page::known;
 use crate::store::mail::audit_log::audit;
 use crate::store::mail::messages::{self, Content, MessageRow};
 use crate::store::notices::emit::{NewNotice, emit};
-use crate::store::sql::{instant, to_i64};
+use crate::store::sql::instant;
 use crate::store::threads::place::Place;
 use crate::store::threads::placement;
 use crate::store::{ListPage, Result, Store, StoreError};
@@ -277,7 +277,7 @@ impl Store {
 
     /// Returns the newest events of a cause; empty when there is no such cause.
     pub async fn notices_of_cause(&self, cause: &str, limit: usize) -> Result<Vec<Notice>> {
-        self.all(NOTICES_OF_CAUSE, (cause, to_i64(limit))).await
+        self.all(NOTICES_OF_CAUSE, (cause, limit)).await
     }
 
     /// Finds the notice whose id is `piece`, or the only notice whose id begins or else ends with

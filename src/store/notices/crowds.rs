@@ -6,7 +6,7 @@
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, PersonaId};
 use crate::store::db::{self, Row, Scope};
 use crate::store::notices::emit::{NewNotice, emit};
-use crate::store::sql::{json_list, persona_id, to_i64};
+use crate::store::sql::{json_list, persona_id};
 use crate::store::{Result, Store};
 use std::time::Duration;
 
@@ -39,8 +39,8 @@ impl Store {
                 WAITING_RUNS,
                 (
                     self.clock().now().minus(WAITS_LONG).to_string(),
-                    to_i64(runs_max),
-                    to_i64(per_persona_max),
+                    runs_max,
+                    per_persona_max,
                 ),
             )
             .await?;

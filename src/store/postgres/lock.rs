@@ -79,7 +79,7 @@ impl Locks {
                 let sql = format!(
                     "SELECT DISTINCT persona_id FROM {table} WHERE id IN (SELECT value FROM json_each($1))"
                 );
-                let ids = json_list(ids.iter().map(String::as_str));
+                let ids = json_list(ids.iter());
                 let personas: Vec<String> = conn.all(Sql::built(sql), ids).await?;
                 personas.iter().map(|id| (PERSONA, number(id))).collect()
             }

@@ -163,10 +163,7 @@ impl Store {
     pub async fn fork_record(&self, id: &str) -> Result<String> {
         let record = self.maybe(FORK_RECORD, id).await?;
         match record {
-            None => Err(StoreError::Missing {
-                kind: "fork",
-                id: id.to_owned(),
-            }),
+            None => Err(StoreError::missing("fork", id)),
             Some(record) if String::is_empty(&record) => {
                 let (id, state) = (id.to_owned(), "pruned".to_owned());
                 Err(StoreError::WrongState {
@@ -183,10 +180,8 @@ impl Store {
     /// Returns the run of a fork. Errors: [`StoreError::Missing`].
     pub async fn run_of_fork(&self, id: &str) -> Result<RunId> {
         let run: Option<String> = self.maybe(RUN_OF_FORK, id).await?;
-        run.map(RunId::new).ok_or_else(|| StoreError::Missing {
-            kind: "fork",
-            id: id.to_owned(),
-        })
+        run.map(RunId::new)
+            .ok_or_else(|| StoreError::missing("fork", id))
     }
 
     /// Finds the fork whose id is `piece`, or the only fork whose id begins or else ends with it.
@@ -202,7 +197,7 @@ impl Store {
         let fork = |row: &Row| {
             Ok(StoredFork {
                 id: row.get("id"),
-                run: RunId::new(row.get::<String>("run_id")),
+                run: row.get("run_id"),
                 persona: row.get("persona_id"),
                 at_turn: row.get("at_turn"),
                 change_json: row.get("change_json"),

@@ -249,7 +249,7 @@ pub async fn insert(
 impl Store {
     /// Counts the runs that have not ended, up to `most`.
     pub async fn open_runs_up_to(&self, most: usize) -> Result<usize> {
-        let count: i64 = self.one(OPEN_RUNS_UP_TO, to_i64(most)).await?;
+        let count: i64 = self.one(OPEN_RUNS_UP_TO, most).await?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
@@ -286,8 +286,8 @@ impl Store {
                     (
                         epoch,
                         now,
-                        to_i64(allowed.runs_max),
-                        to_i64(per_persona_max),
+                        allowed.runs_max,
+                        per_persona_max,
                         to_i64(per_persona_max.min(CLAIM_CANDIDATES)),
                         allowed.crashes_min,
                         allowed.alone,
@@ -363,9 +363,7 @@ impl Store {
         let (epoch, clock, id) = (self.epoch(), self.clock().clone(), run.as_str().to_owned());
         transact!(self, Scope::of_run(run), |conn| {
             let now = clock.now().to_string();
-            let changed = conn
-                .exec(REQUEUE_RUN, (&id, epoch, to_ms(worked), &now))
-                .await?;
+            let changed = conn.exec(REQUEUE_RUN, (&id, epoch, worked, &now)).await?;
             fenced(changed, &id)?;
             money::leave(conn, &id, &now).await?;
             close_open_calls(conn, &id, INTERRUPTED, clock.as_ref())

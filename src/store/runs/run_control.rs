@@ -83,10 +83,7 @@ impl Store {
         };
         transact!(self, Scope::of_message(&message), |conn| {
             let row = conn.maybe_row(FILED_MESSAGE, &message).await?;
-            let missing = || StoreError::Missing {
-                kind: "message",
-                id: message.to_string(),
-            };
+            let missing = || StoreError::missing("message", &message);
             let row = row.ok_or_else(missing)?;
             let wrong = |state, hint| {
                 Err(StoreError::WrongState {
@@ -104,7 +101,7 @@ impl Store {
                 return wrong(format!("the letter of run {run}"), hint);
             }
             let persona = persona_id(&row)?;
-            let thread = ThreadId::new(row.get::<String>("thread_id"));
+            let thread: ThreadId = row.get("thread_id");
             runs::insert(conn, &run, &persona, &thread, &message, now).await?;
             conn.exec(ANSWERED_AFTER_ALL, &message).await?;
             audit(

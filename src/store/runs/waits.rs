@@ -6,7 +6,6 @@ use crate::store::db::{self, Scope};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::runs::fence::fenced;
 use crate::store::runs::queue::RunFailure;
-use crate::store::sql::to_ms;
 use crate::store::{Result, Store};
 
 /// Such a wait is no failure: the attempt does not count.
@@ -36,7 +35,7 @@ impl Store {
                         wait.retry_at,
                         &wait.class,
                         &wait.message,
-                        to_ms(wait.worked),
+                        wait.worked,
                         now,
                     ),
                 )

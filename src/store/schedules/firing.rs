@@ -91,10 +91,7 @@ impl Store {
                 });
             }
             match place_of(conn, &id, &prompt.run_options.deliver_to).await? {
-                Stands::Nowhere(thread) => Err(StoreError::Missing {
-                    kind: "thread",
-                    id: thread.to_string(),
-                }),
+                Stands::Nowhere(thread) => Err(StoreError::missing("thread", thread)),
                 Stands::In(place) => start_run(conn, &id, prompt.message, place, now)
                     .await
                     .map(|()| run),

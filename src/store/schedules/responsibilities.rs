@@ -5,7 +5,6 @@
 use crate::domain::{ResponsibilityId, Timestamp};
 use crate::store::db::Scope;
 use crate::store::schedules::responsibility::{NextSlot, StoredResponsibility, Version};
-use crate::store::sql::to_i64;
 use crate::store::{Result, Store};
 use serde_json::{Value, json};
 
@@ -54,12 +53,7 @@ impl Store {
 
         self.all(
             DUE_RESPONSIBILITIES,
-            (
-                now,
-                fire_at,
-                after.map_or("", |row| row.id.as_str()),
-                to_i64(limit),
-            ),
+            (now, fire_at, after.map_or("", |row| row.id.as_str()), limit),
         )
         .await
     }

@@ -145,7 +145,7 @@ impl Store {
 async fn overdue(conn: &mut Connection, now: Timestamp, clock: &dyn Clock) -> Result<u64> {
     let mut emitted = 0;
     for row in conn.rows(OVERDUE_SLOTS, (now, OVERDUE_MAX)).await? {
-        let id = ResponsibilityId::new(row.get::<String>("responsibility_id"));
+        let id: ResponsibilityId = row.get("responsibility_id");
         let slot: String = row.get("slot_at");
 
         conn.exec(FINISH_OVERDUE, (&id, &slot)).await?;

@@ -322,7 +322,7 @@ async fn end_oldest(
 ) -> Result<Option<MissedSlots>> {
     span(
         &conn
-            .rows(END_OLDEST, (id, to_i64(kept), i64::MAX, TOO_MANY, now))
+            .rows(END_OLDEST, (id, kept, i64::MAX, TOO_MANY, now))
             .await?,
         TOO_MANY,
     )

@@ -327,7 +327,7 @@ impl PersonaStore {
                     return Ok(None);
                 };
                 in_these.push(filter);
-                let threads = json_list(threads.iter().map(String::as_str));
+                let threads = json_list(threads.iter());
 
                 readers
                     .one(COUNT_READABLE, (threads, &scope.readers_json, COUNTED_MAX))

@@ -51,7 +51,7 @@ impl SearchScope {
         let readers = search.visible_to.as_ref();
         let readers: Option<Vec<String>> =
             readers.map(|readers| readers.iter().map(Address::key).collect());
-        let json = |keys: &Vec<String>| json_list(keys.iter().map(String::as_str));
+        let json = |keys: &Vec<String>| json_list(keys.iter());
         Self {
             readers_json: readers.as_ref().map(json),
             readers,

@@ -183,7 +183,7 @@ pub async fn reserve(
         Some(_) if !wanted.counterparties.is_empty() => Some(of_day(conn, persona, now).await?),
         _ => None,
     };
-    let who = json_list(wanted.counterparties.iter().map(String::as_str));
+    let who = json_list(wanted.counterparties.iter());
     let run = wanted.counts_in_thread.then(|| run.as_str());
     let thread = thread
         .filter(|_| wanted.counts_in_thread)
@@ -279,7 +279,7 @@ impl PersonaStore {
     /// its addresses, and the answers in the thread.
     pub async fn sent_of_late(&self, wanted: &MailReservation, thread: &ThreadId) -> Result<Sent> {
         let now = self.store.clock().now();
-        let who = json_list(wanted.counterparties.iter().map(String::as_str));
+        let who = json_list(wanted.counterparties.iter());
         let sent = self
             .row(
                 SENT,

@@ -277,10 +277,7 @@ impl PersonaStore {
     /// Returns one message of this persona.
     pub async fn message(&self, id: &MessageId) -> Result<StoredMessage> {
         let message = self.maybe(MESSAGE, (id, &self.persona)).await?;
-        message.ok_or_else(|| StoreError::Missing {
-            kind: "message",
-            id: id.to_string(),
-        })
+        message.ok_or_else(|| StoreError::missing("message", id))
     }
 
     /// Returns the newest letter of the message's thread that came before it, may be answered, and
@@ -326,10 +323,7 @@ impl PersonaStore {
                 ),
             )
             .await?;
-        let row = row.ok_or_else(|| StoreError::Missing {
-            kind: "message",
-            id: id.to_string(),
-        })?;
+        let row = row.ok_or_else(|| StoreError::missing("message", id))?;
         let message = row.to()?;
         let attachments: Vec<AttachmentInfo> = from_json(row.get("attachments"), "attachments")?;
         let files = self.files_among(id, &attachments).await?;
@@ -413,7 +407,7 @@ impl PersonaStore {
 }
 
 fn json_of(texts: &[String]) -> String {
-    json_list(texts.iter().map(String::as_str))
+    json_list(texts.iter())
 }
 
 from_row!(|row| StoredMessage {

@@ -100,7 +100,7 @@ pub struct ReadersRule<'a> {
 impl ReadersRule<'_> {
     pub(in crate::store) fn readers_json(&self) -> Option<String> {
         let keys: Vec<String> = self.visible_to?.iter().map(Address::key).collect();
-        Some(json_list(keys.iter().map(String::as_str)))
+        Some(json_list(keys.iter()))
     }
 }
 

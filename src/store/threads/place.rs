@@ -56,8 +56,8 @@ impl Company {
     /// Returns the required and the allowed participants, as JSON arrays.
     pub(in crate::store) fn lists(&self) -> (String, String) {
         (
-            json_list(self.all_of.iter().map(String::as_str)),
-            json_list(self.none_but.iter().map(String::as_str)),
+            json_list(self.all_of.iter()),
+            json_list(self.none_but.iter()),
         )
     }
 }

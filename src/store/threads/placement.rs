@@ -204,7 +204,7 @@ impl<'a> Placing<'a> {
         } else {
             self.participants
         };
-        json_list(joining.iter().map(String::as_str))
+        json_list(joining.iter())
     }
 
     /// Returns the oldest known Message-ID of its conversation.
@@ -255,7 +255,7 @@ async fn existing_thread(
 /// exactly the same participants become one. Threads with different participants stay apart,
 /// whatever their letters quote.
 async fn join(conn: &mut Connection, oldest: &str, younger: &[String]) -> Result<()> {
-    let gone = json_list(younger.iter().map(String::as_str));
+    let gone = json_list(younger.iter());
     for sql in [MOVE_THREADS, MOVE_LINKS] {
         conn.exec(sql, (oldest, &gone)).await?;
     }

@@ -311,12 +311,7 @@ impl PersonaStore {
         let row = self
             .maybe_row(
                 SUMMARY_SO_FAR,
-                (
-                    thread,
-                    &self.persona,
-                    before_seq,
-                    json_list(readers.iter().map(String::as_str)),
-                ),
+                (thread, &self.persona, before_seq, json_list(readers.iter())),
             )
             .await?;
         let summary = row.as_ref().map(|row| {
@@ -358,7 +353,7 @@ impl PersonaStore {
                     after_seq,
                     before_seq,
                     limit,
-                    json_list(readers.iter().map(String::as_str)),
+                    json_list(readers.iter()),
                     chars_max,
                     own_seq,
                 ),
@@ -389,7 +384,7 @@ impl Store {
                 .await?;
             let (mut made_from, mut changed) = (Vec::new(), Vec::new());
             for text in &texts {
-                let id = MessageId::new(text.get::<String>("id"));
+                let id: MessageId = text.get("id");
                 let digest = sha256_hex(&[text.get::<&str>("text").as_bytes()]);
                 let seq: i64 = text.get("seq");
                 if !inputs
@@ -402,12 +397,12 @@ impl Store {
             }
             summaries.push(StoredThreadSummary {
                 id: row.get("id"),
-                run: RunId::new(row.get::<String>("run_id")),
+                run: row.get("run_id"),
                 model: row.get("model"),
                 state: row.get("state"),
                 problems: from_json(row.get("problems_json"), "problems of a summary")?,
                 text: row.get("text"),
-                upto_message: MessageId::new(row.get::<String>("upto_message_id")),
+                upto_message: row.get("upto_message_id"),
                 generation: row.get("generation"),
                 messages: row.get("messages"),
                 previous: row.get("previous_id"),

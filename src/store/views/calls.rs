@@ -47,17 +47,10 @@ impl Store {
         (looked_at, limit): (u32, u32),
     ) -> Result<Vec<(RunId, String)>> {
         let rows = self
-            .rows(
-                RUNS_WITH_WORDS,
-                (
-                    json_list(words.iter().map(String::as_str)),
-                    looked_at,
-                    limit,
-                ),
-            )
+            .rows(RUNS_WITH_WORDS, (json_list(words.iter()), looked_at, limit))
             .await?;
         let found = rows.iter().map(|row| {
-            let run = RunId::new(row.get::<String>("run_id"));
+            let run: RunId = row.get("run_id");
             (run, row.get("tool_name"))
         });
         Ok(found.collect())
@@ -71,7 +64,7 @@ impl Store {
                 let approval: Option<String> = row.get("approval");
                 Ok(JudgedCallRow {
                     position: row.get("position"),
-                    run: RunId::new(row.get::<String>("run_id")),
+                    run: row.get("run_id"),
                     persona: persona_id(row)?,
                     tool: row.get("tool_name"),
                     call_id: row.get("tool_call_id"),

@@ -117,10 +117,7 @@ impl Store {
     /// Returns the persona and the thread of a message. Errors: [`StoreError::Missing`].
     pub async fn place_of_message(&self, id: &MessageId) -> Result<(PersonaId, ThreadId)> {
         let row = self.maybe_row(PLACE_OF_MESSAGE, id).await?;
-        let row = row.ok_or_else(|| StoreError::Missing {
-            kind: "message",
-            id: id.to_string(),
-        })?;
+        let row = row.ok_or_else(|| StoreError::missing("message", id))?;
         Ok((
             persona_id(&row)?,
             ThreadId::new(row.get::<String>("thread_id")),
@@ -195,7 +192,7 @@ impl Store {
         let rows = self.rows(OVERVIEWS, ids).await?;
         let mut overviews = Vec::with_capacity(rows.len());
         for row in &rows {
-            let id = ThreadId::new(row.get::<String>("id"));
+            let id: ThreadId = row.get("id");
             // A thread that came between the two reads has no run yet.
             let outcome = outcomes.get(&id).copied();
             overviews.push(overview(row, id, outcome.unwrap_or(ThreadOutcome::Quiet))?);
@@ -223,7 +220,7 @@ fn overview(row: &Row, id: ThreadId, outcome: ThreadOutcome) -> Result<ThreadOve
     };
     Ok(ThreadOverview {
         id,
-        conversation: ConversationId::new(row.get::<String>("conversation_id")),
+        conversation: row.get("conversation_id"),
         persona: persona_id(row)?,
         subject: row.get("subject"),
         sender: word("sender"),

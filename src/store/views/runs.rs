@@ -189,10 +189,7 @@ impl Store {
     /// Returns one run of the listing. Errors: [`StoreError::Missing`].
     pub async fn run_summary(&self, id: &RunId) -> Result<RunSummary> {
         let found = self.run_summaries(std::slice::from_ref(id)).await?.pop();
-        found.ok_or_else(|| StoreError::Missing {
-            kind: "run",
-            id: id.to_string(),
-        })
+        found.ok_or_else(|| StoreError::missing("run", id))
     }
 
     /// Returns these runs, the newest first.

@@ -92,10 +92,7 @@ impl PersonaStore {
     /// Returns a run in short. Errors: [`StoreError::Missing`].
     pub async fn run_strip(&self, run: &RunId) -> Result<RunStrip> {
         let summary = self.store.run_summary(run).await?;
-        let missing = || StoreError::Missing {
-            kind: "run",
-            id: run.to_string(),
-        };
+        let missing = || StoreError::missing("run", run);
         self.strips(vec![summary]).await?.pop().ok_or_else(missing)
     }
 

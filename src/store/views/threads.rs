@@ -92,14 +92,11 @@ impl Store {
     /// Returns one thread of the listing. Errors: [`StoreError::Missing`].
     pub async fn thread_summary(&self, id: &ThreadId) -> Result<ThreadSummary> {
         let found = self.thread_summaries(&[id.to_string()]).await?.pop();
-        found.ok_or_else(|| StoreError::Missing {
-            kind: "thread",
-            id: id.to_string(),
-        })
+        found.ok_or_else(|| StoreError::missing("thread", id))
     }
 
     async fn thread_summaries(&self, ids: &[String]) -> Result<Vec<ThreadSummary>> {
-        let ids = json_list(ids.iter().map(String::as_str));
+        let ids = json_list(ids.iter());
         self.all(THREAD_SUMMARIES, ids).await
     }
 

@@ -175,7 +175,7 @@ impl Store {
     pub async fn note_web_session_uses(&self, ids: Vec<String>) -> Result<()> {
         let now = self.clock().now();
         transact!(self, Scope::Rows, |conn| {
-            let ids = json_list(ids.iter().map(String::as_str));
+            let ids = json_list(ids.iter());
 
             conn.exec(NOTE_USES, (ids, now)).await?;
             Ok(())

@@ -85,10 +85,7 @@ impl Store {
     pub async fn enable_webhook(&self, name: &str, from_now: bool) -> Result<()> {
         let (name, now) = (name.to_owned(), self.clock().now().to_string());
         if self.webhook(&name).await?.is_none() {
-            return Err(StoreError::Missing {
-                kind: "webhook",
-                id: name,
-            });
+            return Err(StoreError::missing("webhook", name));
         }
         transact!(self, Scope::Engine, |conn| {
             if from_now {

@@ -48,7 +48,7 @@ impl Store {
     /// Makes the webhooks those of the configuration: a new one begins with what happens from now on, one that is gone is
     /// forgotten.
     pub async fn open_webhooks(&self, names: &[String], latest_wait: Timestamp) -> Result<()> {
-        let names = json_list(names.iter().map(String::as_str));
+        let names = json_list(names.iter());
         let now = self.clock().now().to_string();
         transact!(self, Scope::Engine, |conn| {
             conn.exec(OPEN_WEBHOOKS, (names, now, latest_wait)).await?;

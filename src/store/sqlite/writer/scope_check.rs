@@ -44,12 +44,12 @@ pub(super) async fn enter(conn: &mut Connection, scope: Scope) -> Result<(), db:
             let personas = format!(
                 "SELECT persona_id FROM {table} WHERE id IN (SELECT value FROM json_each($1))"
             );
-            let ids = json_list(ids.iter().map(String::as_str));
+            let ids = json_list(ids.iter());
             conn.all(Sql::built(personas), ids).await?
         }
         Scope::Mailbox(_) | Scope::Claims | Scope::Rows | Scope::Engine => return Ok(()),
     };
-    let personas = json_list(personas.iter().map(String::as_str));
+    let personas = json_list(personas.iter());
     conn.exec(ENTER_SCOPE, personas).await?;
     Ok(())
 }
