@@ -359,10 +359,11 @@ fn dies(workspace: &Workspace, order: &str) {
     assert_eq!(output.status.signal(), Some(SIGABRT), "{order}: {output:?}");
 }
 
-/// The tables with their numbers of rows, and the migrations.
+/// The tables with their numbers of rows, and the migrations. Without the versions that wrote it: after a death behind the last
+/// migration, the next engine notes its own, and no command does.
 async fn content(file: &Path) -> (Vec<String>, i64) {
     let mut conn = open(file).await;
-    let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%\\_fts%' ESCAPE '\\' ORDER BY name";
+    let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%\\_fts%' ESCAPE '\\' AND name <> 'program_versions' ORDER BY name";
     let tables: Vec<String> = db::query_scalar(tables)
         .fetch_all(&mut conn)
         .await
