@@ -86,7 +86,7 @@ async fn d1_thousands_of_hostile_files_are_read_or_refused_within_bounds() {
         "D-1: {files} files, 0 crashes of this process, it grew by {grown} kB, at most {peak} kB"
     );
     // Beside other tests in one process the figure is theirs too; alone, it is the engine's.
-    let is_alone = std::env::args().any(|argument| argument == "--exact", "--include-ignored");
+    let is_alone = std::env::args().any(|argument| argument == "--exact");
     let allowed = if is_alone { 20 << 10 } else { 200 << 10 };
     assert!(grown <= allowed + kept_by_glibc(), "{grown} kB");
 }
