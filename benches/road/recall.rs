@@ -104,8 +104,8 @@ impl Letters {
         end.execute(&mut self.rows).await.expect("written");
         // The rows came past the engine, which makes the parts of words.
         let began = Instant::now();
-        let never = tokio_util::sync::CancellationToken::new();
-        self.engine.store.clone().index_older_letters(never).await;
+        let made = self.engine.store.clone().index_open_letters().await;
+        made.expect("indexed");
         let parts_took = began.elapsed();
         let sizes = "SELECT (SELECT sum(octet_length(subject) + octet_length(coalesce(fresh_text, text_body))) FROM messages),
             (SELECT sum(octet_length(block)) FROM letter_words_data) + (SELECT sum(octet_length(term) + 12) FROM letter_words_idx)

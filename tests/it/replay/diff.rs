@@ -169,15 +169,7 @@ async fn a_resolver_that_gave_something_else_is_named() {
     );
     let same = attache(
         app.workspace.path(),
-        &[
-            "replay",
-            "diff",
-            &one,
-            &one,
-            "--exact",
-            "--include-ignored",
-            "--json",
-        ],
+        &["replay", "diff", &one, &one, "--exact", "--json"],
     );
     let value: Value = serde_json::from_str(&same.1).expect("JSON");
     assert_eq!(
@@ -216,15 +208,7 @@ async fn raw_views_and_pages_come_from_the_command_line() {
     let exact = attache(
         path,
         &[
-            "replay",
-            "show",
-            run,
-            "--raw",
-            "request",
-            "--turn",
-            "1",
-            "--exact",
-            "--include-ignored",
+            "replay", "show", run, "--raw", "request", "--turn", "1", "--exact",
         ],
     );
     assert_eq!(

@@ -440,16 +440,7 @@ async fn of_a_run_that_was_thrown_away_everything_says_so() {
         &["fork", run, "--at-turn", "1"][..],
         &["fork", run, "--edit-result", "c0_0", "/dev/null"],
         &["show", run, "--raw", "request", "--turn", "1"],
-        &[
-            "show",
-            run,
-            "--raw",
-            "response",
-            "--turn",
-            "0",
-            "--exact",
-            "--include-ignored",
-        ],
+        &["show", run, "--raw", "response", "--turn", "0", "--exact"],
     ] {
         let said = attache(app.workspace.path(), &[&["replay"], args].concat());
         assert!(said.0 == 66 && said.1.is_empty(), "{args:?}: {said:?}");
