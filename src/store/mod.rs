@@ -28,7 +28,7 @@
 //! - `web_access`: sessions of browsers, keys of programs. `webhooks`: programs that are told what happens.
 //! - `views`: read models for lists, pages and exports.
 //! - `audit`, `gc`: checks of all tables, and pruning. `maintenance`: upgrades and copies.
-//! - `transfer`: all rows of a database go to one of the other kind, or those of a persona to another cell. `archive`: databases in which no engine works.
+//! - `transfer`: all rows of a database go to one of the other kind. `archive`: databases in which no engine works.
 //! - `erasure`: what a person wrote goes from every row.
 //!
 //! In each room values stand below transactions: a file with row types imports no transaction.

@@ -22,8 +22,7 @@ impl Store {
             }
             before = open;
             // What is open is made before any commit.
-            self.write(Scope::Engine, |_| Box::pin(async { Ok(()) }))
-                .await?;
+            transact!(self, Scope::Engine, |_conn| Ok(())).await?;
         }
     }
 }
