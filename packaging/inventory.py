@@ -91,7 +91,7 @@ def main(target, folder):
     (folder / "sbom.cdx.json").write_text(json.dumps(bill, indent=1) + "\n", encoding="utf-8")
     by_text = {}
     without = []
-    for crate in others:
+    for crate in (crate for crate in others if crate["source"]):  # The crates of this repository have its licence.
         found = texts(crate)
         for text in found:
             by_text.setdefault(text, []).append(f"{crate['name']} {crate['version']} ({crate['license']})")

@@ -1,31 +1,13 @@
 #![doc = include_str!("ARCHITECTURE.md")]
 
-pub mod crash;
-pub mod mutants;
-pub mod text;
-pub mod domain;
-pub mod clock;
-pub mod mime;
-pub mod extract;
-pub mod shell;
-pub mod calendar;
-pub mod web;
-pub mod policy;
-pub mod config;
-pub mod store;
-pub mod tools;
-pub mod gateway;
-pub mod scheduler;
-pub mod providers;
-pub mod context;
-pub mod mcp_client;
-pub mod embeddings;
-pub mod runs;
-pub mod replay;
-pub mod mcp;
-pub mod http;
-pub mod webhooks;
-pub mod keeping;
-pub mod telemetry;
 pub mod app;
 pub mod cli;
+
+pub use attache_base::{clock, crash, domain, mutants, text};
+pub use attache_engine::{context, embeddings, keeping, mcp_client, replay, runs, shell, tools};
+pub use attache_faces::{http, mcp};
+pub use attache_gateway::{gateway, scheduler, telemetry, webhooks};
+pub use attache_letter::{calendar, extract, mime};
+pub use attache_providers::providers;
+pub use attache_settings::{config, policy, schedule_file, web};
+pub use attache_store::store;

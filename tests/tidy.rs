@@ -85,9 +85,7 @@ fn each(files: &[File], check: impl Fn(&File) -> Vec<String>) {
 
 #[test]
 fn imports_go_down_the_floors() {
-    let document = std::fs::read_to_string(root().join("src/ARCHITECTURE.md")).expect("the map");
-    let table = floors::Table::read(&document).unwrap_or_else(|complaint| panic!("{complaint}"));
-    each(&src(), |file| floors::check(&table, file));
+    no_complaints(floors::complaints(&src()));
 }
 
 #[test]

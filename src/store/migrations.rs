@@ -101,7 +101,9 @@ mod tests {
     use std::path::Path;
 
     fn numbers_in(folder: &str) -> Vec<i64> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .join(folder);
         let files = std::fs::read_dir(folder)
             .expect("a folder")
             .map(|file| file.expect("a file"));

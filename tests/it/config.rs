@@ -12,7 +12,7 @@ use attache::config::{
 };
 use attache::context::prompt;
 use attache::domain::{Address, OWNER_SCHEDULE_TOOLS, PersonaId, Timestamp, Trigger};
-use attache::scheduler::schedule_file::{ParseContext, WorkspaceNames, file};
+use attache::schedule_file::{ParseContext, WorkspaceNames, file};
 use secrecy::ExposeSecret;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,7 @@
 //! A file imports another when it names an item of it, through any re-export. The parent of a folder (`mod.rs`, or
 //! the file beside the folder) may import its members and they it: that edge down is not counted.
 
-use crate::source::{File, is_word, occurrences};
+use crate::source::{File, is_word, module_of, occurrences};
 use std::collections::{BTreeMap, BTreeSet};
 
 type Module = Vec<String>;
@@ -171,17 +171,6 @@ fn defined(code: &str) -> BTreeSet<String> {
 fn identifier(code: &str) -> &str {
     let end = code.bytes().take_while(|byte| is_word(*byte)).count();
     &code[..end]
-}
-
-/// `src/a/b.rs` and `src/a/b/mod.rs` are `a::b`; `src/lib.rs` is the crate itself.
-fn module_of(path: &str) -> Module {
-    let inner = path.trim_start_matches("src/").trim_end_matches(".rs");
-    let inner = inner.trim_end_matches("/mod");
-    if inner == "lib" {
-        Vec::new()
-    } else {
-        inner.split('/').map(str::to_owned).collect()
-    }
 }
 
 /// Every path into the crate that a file names: in `use` and elsewhere, also behind an imported module's name.

@@ -134,7 +134,8 @@ pub fn orphans(files: &[File]) -> Vec<String> {
 fn parents(path: &str) -> Option<(String, Vec<String>)> {
     let (folder, file) = path.rsplit_once('/')?;
     let stem = file.strip_suffix(".rs")?;
-    let is_root = matches!(path, "src/lib.rs" | "src/main.rs")
+    let is_root = path == "src/main.rs"
+        || file == "lib.rs"
         || (!path.starts_with("src/") && (folder.matches('/').count() == 0 || stem == "main"));
     if is_root {
         return None;

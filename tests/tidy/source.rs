@@ -38,6 +38,36 @@ impl File {
     }
 }
 
+/// Folders of `src` that are crates of rooms and no rooms themselves, and those that are both.
+const CRATES: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("letter", &[]),
+    ("settings", &[]),
+    ("engine", &[]),
+    ("faces", &[]),
+    ("gateway", &["scheduler", "webhooks", "telemetry"]),
+];
+
+/// The path of a file's module in its crate: `src/base/a/b.rs` and `src/base/a/b/mod.rs` are `a::b`; a `lib.rs` has none.
+pub fn module_of(path: &str) -> Vec<String> {
+    let inner = path.trim_start_matches("src/").trim_end_matches(".rs");
+    let inner = inner.trim_end_matches("/mod");
+    let mut parts: Vec<String> = inner.split('/').map(str::to_owned).collect();
+    let of_rooms = CRATES.iter().find(|(folder, _)| *folder == parts[0]);
+    let is_below = |rooms: &[&str]| {
+        parts
+            .get(1)
+            .is_some_and(|room| rooms.is_empty() || rooms.contains(&room.as_str()))
+    };
+    if of_rooms.is_some_and(|(_, rooms)| is_below(rooms)) {
+        parts.remove(0);
+    }
+    if parts.last().is_some_and(|last| last == "lib") {
+        return Vec::new();
+    }
+    parts
+}
+
 /// The line of a byte offset, counted from 1.
 pub fn line_of(code: &str, at: usize) -> usize {
     code.as_bytes()[..at]

@@ -13,7 +13,7 @@ struct Home {
 const HOMES: &[Home] = &[
     Home {
         words: &["SystemTime::now", "Utc::now", "Local::now", "Instant::now"],
-        places: &["src/clock.rs"],
+        places: &["src/base/clock.rs"],
         instead: "take the time as an argument, or from a `Clock`",
     },
     Home {
@@ -30,10 +30,10 @@ const HOMES: &[Home] = &[
         words: &["std::env::", "std::env;", "env::var"],
         // A crash point and a guard that is off must not need a configuration.
         places: &[
-            "src/config/",
+            "src/settings/config/",
             "src/main.rs",
-            "src/crash.rs",
-            "src/mutants.rs",
+            "src/base/crash.rs",
+            "src/base/mutants.rs",
         ],
         instead: "read the environment in `config/` and pass a setting down",
     },
@@ -52,9 +52,9 @@ const HOMES: &[Home] = &[
         places: &[
             "src/providers/child/process.rs",
             // One locked child for each document, bounded and ended there.
-            "src/extract/",
+            "src/letter/extract/",
             // One sandbox for each command, and in it the command.
-            "src/shell/",
+            "src/engine/shell/",
             // The editor of whoever types the command, on their terminal.
             "src/cli/drafts/editor.rs",
             // The browser of whoever logs in.
@@ -81,7 +81,7 @@ const HOMES: &[Home] = &[
             "src/gateway/ingress/imap/token.rs",
             "src/objects/http.rs",
             // URLs that a model wrote, behind the guard.
-            "src/web/fetcher.rs",
+            "src/settings/web/fetcher.rs",
         ],
         instead: "fetch through `web::WebFetcher`, which looks at every address first",
     },
@@ -303,11 +303,14 @@ fn a_stray_word_is_found_with_its_line() {
     ];
     for sample in samples {
         let found = strays(&File::new(
-            "src/tools/x.rs",
+            "src/engine/tools/x.rs",
             &format!("//! Head.\n\nfn f() {{\n{sample}\n}}\n"),
         ));
         assert_eq!(found.len(), 1, "{sample}: {found:?}");
-        assert!(found[0].starts_with("src/tools/x.rs:4: "), "{found:?}");
+        assert!(
+            found[0].starts_with("src/engine/tools/x.rs:4: "),
+            "{found:?}"
+        );
     }
 }
 
@@ -317,11 +320,14 @@ fn a_word_in_a_comment_a_string_or_a_test_is_no_stray() {
         fn g(x: Option<u8>) -> u8 { x.unwrap_or(0) }\n#[expect(dead_code, reason = \"r\")]\n\
         #[cfg(test)]\nmod tests { fn t() { Some(1).unwrap(); tokio::spawn(async {}); } }\n";
     assert_eq!(
-        strays(&File::new("src/tools/x.rs", text)),
+        strays(&File::new("src/engine/tools/x.rs", text)),
         Vec::<String>::new()
     );
     assert_eq!(
-        strays(&File::new("src/clock.rs", "fn f() { SystemTime::now(); }")),
+        strays(&File::new(
+            "src/base/clock.rs",
+            "fn f() { SystemTime::now(); }"
+        )),
         Vec::<String>::new()
     );
     assert_eq!(

@@ -12,8 +12,8 @@ use crate::config::{Config, ConfigErrors, Problem, effective, load_beside_secret
 use crate::gateway::ingress::smtp::ListenerFactory;
 use crate::runs::preflight;
 use crate::runs::preflight::ScheduleRequirements;
+use crate::schedule_file::WorkspaceNames;
 use crate::scheduler::Asks;
-use crate::scheduler::schedule_file::WorkspaceNames;
 use crate::store::{DatabasePlace, Store, VectorSwitch};
 use crate::text::with_causes;
 use crate::{scheduler, tools};

@@ -9,8 +9,8 @@ use crate::config::{
 use crate::context::resolvers::knowledge;
 use crate::context::resolvers::knowledge::{KnowledgeSurvey, Surveyed};
 use crate::domain::{Address, PersonaId, ReplyMode, RunOptions, Trigger};
+use crate::schedule_file::WorkspaceNames;
 use crate::scheduler::examine;
-use crate::scheduler::schedule_file::WorkspaceNames;
 use crate::store::files::persona_file_versions::{
     FileEditor, NewFileText, PersonaFileVersion, PersonaFileVersionText,
 };

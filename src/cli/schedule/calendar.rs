@@ -3,7 +3,7 @@
 use super::{ChosenTasks, ScheduleContext, comes_after, state, timing_of};
 use crate::cli::{Exit, Failure, refuse, screen};
 use crate::domain::{PersonaId, Timestamp};
-use crate::scheduler::schedule_file::timing::local_text;
+use crate::schedule_file::timing::local_text;
 use crate::store::StoredResponsibility;
 use chrono::{DateTime, Datelike, Duration, NaiveDate};
 use chrono_tz::Tz;

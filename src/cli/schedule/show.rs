@@ -10,7 +10,7 @@ use crate::cli::{Exit, screen};
 use crate::config::{dollars, spell};
 use crate::domain::PlanMode;
 use crate::domain::{Address, DeliverTo, RunId, ThreadId, Timestamp};
-use crate::scheduler::schedule_file::timing::local_text;
+use crate::schedule_file::timing::local_text;
 use crate::store::{ListPage, StoredResponsibility, StoredSlot};
 use chrono_tz::Tz;
 use serde::Serialize;

@@ -12,7 +12,8 @@ fn sources(folder: &Path, found: &mut Vec<String>) {
         let path = entry.path();
         if path.is_dir() {
             sources(&path, found);
-        } else if path.extension().is_some_and(|ext| ext == "rs") && !path.ends_with("src/crash.rs")
+        } else if path.extension().is_some_and(|ext| ext == "rs")
+            && !path.ends_with("src/base/crash.rs")
         {
             found.push(std::fs::read_to_string(path).expect("a source file"));
         }

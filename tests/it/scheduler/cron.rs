@@ -2,7 +2,7 @@
 
 use super::oracle::{self, Dice};
 use attache::domain::Timestamp;
-use attache::scheduler::schedule_file::cron::{CronError, CronSchedule, next_after};
+use attache::schedule_file::cron::{CronError, CronSchedule, next_after};
 use chrono::{Datelike, NaiveDate};
 use chrono_tz::Tz;
 

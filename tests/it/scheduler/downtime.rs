@@ -6,7 +6,7 @@ use super::world::{World, at};
 use crate::app::database::is_sqlite_only;
 use crate::app::db;
 use attache::domain::{CatchUp, PausedBy, ResponsibilityId, SlotOptions};
-use attache::scheduler::schedule_file::timing::Timing;
+use attache::schedule_file::timing::Timing;
 use attache::scheduler::slots::ScheduleInForce;
 use attache::store::{CATCHING_UP_MAX, NextSlot, PowerCut};
 use std::collections::BTreeSet;

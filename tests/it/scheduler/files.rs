@@ -5,7 +5,7 @@ mod prompts;
 use super::world::{World, at, names};
 use attache::config::{Persona, Personas};
 use attache::domain::{CatchUp, DeliverTo};
-use attache::scheduler::schedule_file::prompt::{PromptVariables, check, render};
+use attache::schedule_file::prompt::{PromptVariables, check, render};
 use attache::scheduler::{Scheduler, SyncReport};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -5,8 +5,8 @@ use super::world::{at, names};
 use attache::domain::{
     CatchUp, DeliverTo, Overlap, RunOptions, RunSettings, SlotOptions, Temperature,
 };
-use attache::scheduler::schedule_file::timing::Timing;
-use attache::scheduler::schedule_file::{FileError, ParseContext, Responsibility, file};
+use attache::schedule_file::timing::Timing;
+use attache::schedule_file::{FileError, ParseContext, Responsibility, file};
 use chrono_tz::{America::New_York, Europe::Berlin};
 use std::time::Duration;
 

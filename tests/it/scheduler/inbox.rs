@@ -2,7 +2,7 @@
 
 use super::world::{World, at};
 use attache::domain::ThreadId;
-use attache::scheduler::schedule_file::prompt::{
+use attache::schedule_file::prompt::{
     LETTERS_MAX, PromptLetter, PromptVariables, Window, check, letters_wanted, render,
 };
 

@@ -1,7 +1,7 @@
 //! An oracle for cron in time zones: it looks at every minute of ten years, and shares no code with what it judges.
 
 use attache::domain::Timestamp;
-use attache::scheduler::schedule_file::cron::{CronSchedule, next_after};
+use attache::schedule_file::cron::{CronSchedule, next_after};
 use chrono::{Datelike, NaiveDate, Offset, TimeZone, Utc};
 use chrono_tz::Tz;
 

@@ -291,9 +291,7 @@ async fn a_search_that_finds_no_slot_is_told_once_and_repeated_hourly() {
         .await
         .expect("a change");
     let row = world.row("r.md").await;
-    if attache::scheduler::schedule_file::timing::Timing::parse(&row.schedule, chrono_tz::UTC)
-        .is_err()
-    {
+    if attache::schedule_file::timing::Timing::parse(&row.schedule, chrono_tz::UTC).is_err() {
         // Then the row is spoilt and told, which is as loud.
         world.scheduler.tick().await.expect("a tick");
         assert_eq!(world.notices().await[0].0, "responsibility_broken");

@@ -5,8 +5,8 @@ use attache::config::Current;
 use attache::domain::{
     ConversationId, MessageId, ResponsibilityId, RunId, RunOptions, SlotOptions, ThreadId, Trigger,
 };
+use attache::schedule_file::timing::Timing;
 use attache::scheduler::Scheduler;
-use attache::scheduler::schedule_file::timing::Timing;
 use attache::scheduler::slots::ScheduleInForce;
 use attache::store::{
     Content, DueSlot, Fired, Firing, NewRun, NewSynthetic, NextSlot, Place, ScheduledPrompt,

@@ -1,7 +1,7 @@
 //! One-shots and intervals: what is read, what is refused, and which slots follow.
 
 use super::world::at;
-use attache::scheduler::schedule_file::timing::{Timing, local_text};
+use attache::schedule_file::timing::{Timing, local_text};
 use chrono_tz::{Australia::Lord_Howe, Europe::Berlin, Pacific::Apia, Tz, UTC};
 use std::time::Duration;
 

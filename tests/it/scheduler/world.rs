@@ -6,7 +6,7 @@ use crate::recording_intake::persona;
 use attache::clock::{Clock, ManualClock};
 use attache::config::{Persona, Personas};
 use attache::domain::{Address, ErrorClass, Timestamp};
-use attache::scheduler::schedule_file::WorkspaceNames;
+use attache::schedule_file::WorkspaceNames;
 use attache::scheduler::{Scheduler, SyncReport, TickReport};
 use attache::store::audit::AuditScope;
 use attache::store::{ClaimedRun, ListPage, RunFailure, Store, StoredResponsibility, StoredSlot};

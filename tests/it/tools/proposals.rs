@@ -2,7 +2,7 @@
 
 use super::RunDeps;
 use crate::app::{TestApp, Workspace, proven_note as note};
-use attache::scheduler::schedule_file::{ParseContext, Responsibility, WorkspaceNames, file};
+use attache::schedule_file::{ParseContext, Responsibility, WorkspaceNames, file};
 use serde_json::{Value, json};
 use std::fs;
 

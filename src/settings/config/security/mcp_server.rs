@@ -47,6 +47,22 @@ pub enum AgentTool {
 }
 
 impl AgentTool {
+    /// Returns the name that agents call.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::ListThreads => "list_threads",
+            Self::ReadRun => "read_run",
+            Self::ReadThread => "read_thread",
+            Self::SearchMail => "search_mail",
+            Self::ListRuns => "list_runs",
+            Self::ExplainRun => "explain_run",
+            Self::ContextOf => "context_of",
+            Self::ListSchedule => "list_schedule",
+            Self::Usage => "usage",
+        }
+    }
+
     /// Tools that read what no agent has asked.
     pub const OF_READERS: [Self; 6] = [
         Self::SearchMail,

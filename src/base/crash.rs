@@ -8,6 +8,7 @@
 /// Names a crash point. A condition after the name restricts the point; a plain build does not
 /// evaluate it.
 #[cfg(debug_assertions)]
+#[macro_export]
 macro_rules! crash_point {
     ($name:literal) => {
         $crate::crash::meet($name)
@@ -19,10 +20,11 @@ macro_rules! crash_point {
     };
 }
 #[cfg(not(debug_assertions))]
+#[macro_export]
 macro_rules! crash_point {
     ($name:literal $(, $condition:expr)?) => {};
 }
-pub(crate) use crash_point;
+pub use crate::crash_point;
 
 /// Reports whether a test of power cuts runs its control: an engine that reports a commit before
 /// the disk has it (`ATTACHE_CHAOS_SYNCHRONOUS=NORMAL`). Always `false` in a plain build (decision
@@ -220,7 +222,7 @@ mod armed {
     pub fn meet(point: &'static str) {
         static ORDER: OnceLock<Option<Order>> = OnceLock::new();
         static HITS: AtomicU32 = AtomicU32::new(0);
-        tracing::trace!(target: "attache::crash", point);
+        tracing::trace!(point);
         let Some(order) = ORDER.get_or_init(order) else {
             return;
         };

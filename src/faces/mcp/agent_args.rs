@@ -127,83 +127,65 @@ pub struct UsageArgs {
     pub cursor: Option<String>,
 }
 
-impl AgentTool {
-    /// Returns the name that agents call.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ask => "ask",
-            Self::ListThreads => "list_threads",
-            Self::ReadRun => "read_run",
-            Self::ReadThread => "read_thread",
-            Self::SearchMail => "search_mail",
-            Self::ListRuns => "list_runs",
-            Self::ExplainRun => "explain_run",
-            Self::ContextOf => "context_of",
-            Self::ListSchedule => "list_schedule",
-            Self::Usage => "usage",
+/// Returns what it is for, as agents read it.
+fn words(tool: AgentTool) -> &'static str {
+    match tool {
+        AgentTool::Ask => {
+            "Put a question to a persona and wait for its answer. Returns JSON with `answer`, `state`, `run` and `thread`."
+        }
+        AgentTool::ListThreads => {
+            "List threads of a persona, the last active first, in pages. Returns JSON with `threads` and `next`."
+        }
+        AgentTool::ReadRun => {
+            "Read what became of a run. Returns JSON with its `state`, and its `answer` if there is one."
+        }
+        AgentTool::ReadThread => {
+            "Read the letters and the runs of a thread, oldest first. Returns JSON with `letters`, `runs`, `more` if there are older ones, and `next` if it was cut."
+        }
+        AgentTool::SearchMail => {
+            "Search the letters of a persona; without words, the newest. Returns JSON with `letters`, each with a `snippet` and its `thread`, and `next`."
+        }
+        AgentTool::ListRuns => {
+            "List runs of a persona, the newest first, in pages. Returns JSON with `runs` and `next`."
+        }
+        AgentTool::ExplainRun => {
+            "Tell what happened in a run and why: its letter, context, model calls, tool calls with the rules that decided on them, errors, mails. Returns JSON with `text`, and `next` if it was cut."
+        }
+        AgentTool::ContextOf => {
+            "Show what the model was told in a turn of a run, and where each part came from. Returns JSON with `text`, and `next` if it was cut."
+        }
+        AgentTool::ListSchedule => {
+            "List what personas do by the clock, and when next. Returns JSON with `schedule` and `next`."
+        }
+        AgentTool::Usage => {
+            "Sum up calls, tokens and cost of the last days. Returns JSON with `sums` and `next`."
         }
     }
+}
 
-    /// Returns what it is for, as agents read it.
-    fn words(self) -> &'static str {
-        match self {
-            Self::Ask => {
-                "Put a question to a persona and wait for its answer. Returns JSON with `answer`, `state`, `run` and `thread`."
-            }
-            Self::ListThreads => {
-                "List threads of a persona, the last active first, in pages. Returns JSON with `threads` and `next`."
-            }
-            Self::ReadRun => {
-                "Read what became of a run. Returns JSON with its `state`, and its `answer` if there is one."
-            }
-            Self::ReadThread => {
-                "Read the letters and the runs of a thread, oldest first. Returns JSON with `letters`, `runs`, `more` if there are older ones, and `next` if it was cut."
-            }
-            Self::SearchMail => {
-                "Search the letters of a persona; without words, the newest. Returns JSON with `letters`, each with a `snippet` and its `thread`, and `next`."
-            }
-            Self::ListRuns => {
-                "List runs of a persona, the newest first, in pages. Returns JSON with `runs` and `next`."
-            }
-            Self::ExplainRun => {
-                "Tell what happened in a run and why: its letter, context, model calls, tool calls with the rules that decided on them, errors, mails. Returns JSON with `text`, and `next` if it was cut."
-            }
-            Self::ContextOf => {
-                "Show what the model was told in a turn of a run, and where each part came from. Returns JSON with `text`, and `next` if it was cut."
-            }
-            Self::ListSchedule => {
-                "List what personas do by the clock, and when next. Returns JSON with `schedule` and `next`."
-            }
-            Self::Usage => {
-                "Sum up calls, tokens and cost of the last days. Returns JSON with `sums` and `next`."
-            }
-        }
-    }
-
-    fn schema(self) -> schemars::Schema {
-        match self {
-            Self::Ask => schemars::schema_for!(AskArgs),
-            Self::ListThreads => schemars::schema_for!(ListThreadsArgs),
-            Self::ReadRun => schemars::schema_for!(ReadRunArgs),
-            Self::ReadThread => schemars::schema_for!(ReadThreadArgs),
-            Self::SearchMail => schemars::schema_for!(SearchMailArgs),
-            Self::ListRuns => schemars::schema_for!(ListRunsArgs),
-            Self::ExplainRun => schemars::schema_for!(ExplainRunArgs),
-            Self::ContextOf => schemars::schema_for!(ContextOfArgs),
-            Self::ListSchedule => schemars::schema_for!(ListScheduleArgs),
-            Self::Usage => schemars::schema_for!(UsageArgs),
-        }
+fn schema(tool: AgentTool) -> schemars::Schema {
+    match tool {
+        AgentTool::Ask => schemars::schema_for!(AskArgs),
+        AgentTool::ListThreads => schemars::schema_for!(ListThreadsArgs),
+        AgentTool::ReadRun => schemars::schema_for!(ReadRunArgs),
+        AgentTool::ReadThread => schemars::schema_for!(ReadThreadArgs),
+        AgentTool::SearchMail => schemars::schema_for!(SearchMailArgs),
+        AgentTool::ListRuns => schemars::schema_for!(ListRunsArgs),
+        AgentTool::ExplainRun => schemars::schema_for!(ExplainRunArgs),
+        AgentTool::ContextOf => schemars::schema_for!(ContextOfArgs),
+        AgentTool::ListSchedule => schemars::schema_for!(ListScheduleArgs),
+        AgentTool::Usage => schemars::schema_for!(UsageArgs),
     }
 }
 
 /// Returns the tool as agents see it.
 pub fn described(tool: AgentTool) -> Tool {
-    let schema = match Value::from(tool.schema()) {
+    let schema = match Value::from(schema(tool)) {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
     };
     let hints = ToolAnnotations::new().read_only(tool != AgentTool::Ask);
-    Tool::new(tool.name(), tool.words(), schema).with_annotations(hints)
+    Tool::new(tool.name(), words(tool), schema).with_annotations(hints)
 }
 
 /// Reads arguments. Errors: what is wrong with them, for the agent.

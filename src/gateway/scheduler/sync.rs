@@ -2,11 +2,11 @@
 
 use super::Scheduler;
 use super::scan::{FOLDER, FileKey, Known, Scan, ScheduleFileText, Stamp, scan};
-use super::schedule_file::timing::Timing;
-use super::schedule_file::{FileError, ParseContext};
 use super::slots::ScheduleInForce;
 use crate::config::{Persona, Personas};
 use crate::domain::{DeliverTo, PersonaId, ResponsibilityId, Timestamp, sha256_hex};
+use crate::schedule_file::timing::Timing;
+use crate::schedule_file::{FileError, ParseContext};
 use crate::store::files::guard::is_guarded;
 use crate::store::{
     FileChange, FileState, MissedSlots, NextSlot, Overslept, Result as StoreResult,

@@ -1,7 +1,7 @@
 //! Computes the due slots of a responsibility and their outcome. Pure.
 
-use super::schedule_file::timing::Timing;
 use crate::domain::{CatchUp, ResponsibilityId, SlotOptions, Timestamp, stable_seed};
+use crate::schedule_file::timing::Timing;
 use crate::store::{MissedSlots, NextSlot};
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! `SKILL.md`: front matter and body, and the rules of agentskills.io.
 
 use crate::config::is_skill_name;
-use crate::scheduler::schedule_file::front::{self, FrontEntry, FrontValue};
+use crate::schedule_file::front::{self, FrontEntry, FrontValue};
 
 const DESCRIPTION_CHARS_MAX: usize = 1024;
 const COMPATIBILITY_CHARS_MAX: usize = 500;

@@ -6,7 +6,7 @@
 
 use super::files::folder::{cannot_use, lock, on_disk, path_error, remove_unfinished, write_new};
 use crate::domain::{Timestamp, sha256_hex};
-use crate::scheduler::schedule_file::{ParseContext, Responsibility, WorkspaceNames, file, prompt};
+use crate::schedule_file::{ParseContext, Responsibility, WorkspaceNames, file, prompt};
 use crate::tools::contract::*;
 use cap_std::fs_utf8::Dir;
 use std::io::{self, ErrorKind, Read};

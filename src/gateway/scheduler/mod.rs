@@ -5,7 +5,6 @@
 //! number of schedulers may tick. Absent on purpose: running anything; a run waits in its row for
 //! `runs`.
 
-pub mod schedule_file;
 pub mod slots;
 mod scan;
 mod dispatch;
@@ -21,13 +20,13 @@ pub use sync::{FileProblem, SyncReport};
 use crate::clock::Clock;
 use crate::config::{Current, Persona, Personas};
 use crate::domain::{MessageId, RunId, Timestamp, Trigger, Trust, sha256_hex};
+use crate::schedule_file::WorkspaceNames;
+use crate::schedule_file::prompt::{self, PromptLetter, PromptVariables, Window};
 use crate::store::{
     Content, InboxItem, NewRun, NewSynthetic, Place, ScheduledPrompt, Store, StoreError,
     StoredResponsibility,
 };
 use heartbeat::Heartbeat;
-use schedule_file::WorkspaceNames;
-use schedule_file::prompt::{self, PromptLetter, PromptVariables, Window};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -188,7 +187,7 @@ impl Scheduler {
         &self,
         persona: &Persona,
         content: &[u8],
-    ) -> Result<schedule_file::Responsibility, String> {
+    ) -> Result<crate::schedule_file::Responsibility, String> {
         scan::examine(persona, &self.names, content)
     }
 

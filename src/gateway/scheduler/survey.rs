@@ -4,10 +4,10 @@
 
 use super::FileProblem;
 use super::scan::{FOLDER, FileKey, Known, ScheduleFileText, scan};
-use super::schedule_file::WorkspaceNames;
-use super::schedule_file::timing::{Timing, local_text};
 use crate::config::Persona;
 use crate::domain::{PersonaId, RunOptions, Timestamp};
+use crate::schedule_file::WorkspaceNames;
+use crate::schedule_file::timing::{Timing, local_text};
 use std::collections::BTreeMap;
 
 /// Result of the check.

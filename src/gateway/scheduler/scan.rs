@@ -4,9 +4,9 @@
 //! changed a moment ago is read again, because a second change in the same tick of the file
 //! system's clock would look equal.
 
-use super::schedule_file::{FileError, ParseContext, Responsibility, WorkspaceNames, file};
 use crate::config::{Persona, answer_schema};
 use crate::domain::{PersonaId, Timestamp};
+use crate::schedule_file::{FileError, ParseContext, Responsibility, WorkspaceNames, file};
 use cap_std::ambient_authority;
 use cap_std::fs_utf8::{Dir, DirEntry, File};
 use std::collections::BTreeMap;

@@ -2,12 +2,12 @@
 //! responsibility separately: an error of one is in the report and in the log, and the others
 //! continue.
 
-use super::schedule_file::timing::Timing;
 use super::slots::{DueSlots, ScheduleInForce};
 use super::sync::in_force;
 use super::{FileProblem, Scheduler, path};
 use crate::config::Persona;
 use crate::domain::{PausedBy, ResponsibilityId, RunId, Timestamp, Trigger};
+use crate::schedule_file::timing::Timing;
 use crate::store::{
     DueSlot, FileChange, FileState, Fired, Firing, NextSlot, Result as StoreResult, SlotWork,
     StoredResponsibility, WaitingSlot, WaitingTurn,
