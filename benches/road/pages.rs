@@ -7,7 +7,6 @@ use crate::history::Serving;
 use attache::config::{HttpListener, ListenAddress};
 use attache::http::{BoundPages, serve};
 use attache::store::{NewWebSession, OverviewFilter, RunFilter, Store};
-use reqwest::Client;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -114,7 +113,10 @@ async fn session(store: &Store, address: SocketAddr) -> String {
 }
 
 async fn page(address: SocketAddr, cookie: &str, (name, path): (&str, &str), many: usize) {
-    let client = Client::builder().no_proxy().build().expect("a client");
+    let client = attache::web::http_client()
+        .no_proxy()
+        .build()
+        .expect("a client");
     let (mut waits, mut bytes) = (Vec::with_capacity(REQUESTS), 0);
     for _ in 0..REQUESTS {
         let began = Instant::now();

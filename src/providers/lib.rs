@@ -4,4 +4,4 @@
 pub mod providers;
 
 pub use attache_base::{clock, crash, domain, text};
-pub use attache_settings::config;
+pub use attache_settings::{config, web};

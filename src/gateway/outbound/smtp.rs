@@ -28,6 +28,7 @@ use crate::config::TransportSettings;
 use crate::config::{MailTls, Smarthost, is_loopback_host};
 use crate::domain::Address;
 use crate::store::{ClaimedDelivery, RecipientState};
+use crate::web::tls_provider;
 use connection::{OutboundConnection, Peer, TlsSetup};
 use fault::{ServerReply, SmtpFault};
 use futures_util::future::{BoxFuture, join_all};
@@ -463,7 +464,7 @@ fn tls_setup(
     };
     let roots = CertificateDer::pem_slice_iter(extra_root_pem.unwrap_or_default());
     let roots = roots.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = tls_provider();
     let verifier = Verifier::new_with_extra_roots(roots, provider.clone()).map_err(failed)?;
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -2,6 +2,7 @@
 
 use crate::config::may_speak_http;
 use crate::text::root_cause;
+use crate::web::http_client;
 use reqwest::{Client, ClientBuilder, Url};
 use std::time::Duration;
 
@@ -10,10 +11,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// Returns the settings of all our clients: they follow no redirect, and use no proxy of the
 /// environment.
 pub fn client() -> ClientBuilder {
-    Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .no_proxy()
-        .connect_timeout(CONNECT_MAX)
+    http_client().no_proxy().connect_timeout(CONNECT_MAX)
 }
 
 /// Builds a client. Errors: the reason why TLS is unavailable.

@@ -6,6 +6,7 @@ use super::address::is_public;
 use super::api_request::{ApiContent, ApiRequest};
 use super::page::{WebPage, is_text};
 use super::target::{UrlRefusal, WebTarget};
+use super::tls::http_client;
 use crate::mutants::is_off;
 use crate::text::root_cause;
 use futures_util::future::{BoxFuture, ready};
@@ -303,8 +304,7 @@ impl WebFetcher {
                 ),
             )
         };
-        let client = Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
+        let client = http_client()
             .pool_max_idle_per_host(0)
             .resolve_to_addrs(&target.host, &addresses);
         let client = match is_off("G16.proxy") {

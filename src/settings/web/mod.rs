@@ -1,5 +1,6 @@
 //! Pages of the web, behind one guard: which URL may be asked, which address may be connected to, and how much is read.
 //!
+//! - `tls`: what every TLS connection is made with
 //! - `address`: addresses that are part of the public internet
 //! - `target`: a URL that may be asked
 //! - `page`: what was fetched, as text
@@ -10,6 +11,7 @@
 //!
 //! Absent on purpose: who may fetch what (`policy`, `runs::label`), and the clients of providers, whose URLs an operator wrote.
 
+mod tls;
 mod address;
 mod target;
 mod page;
@@ -28,3 +30,4 @@ pub use oauth::{ClientAuth, GivenTokens, NoTokens, RegisteredClient, error_word,
 pub use page::WebPage;
 pub use search::{SEARCH_TIMEOUT, SearchHit, SearchService, WebSearcher, search_host};
 pub use target::{UrlRefusal, WebTarget, own_target, private_target};
+pub use tls::{http_client, tls_provider};

@@ -21,7 +21,10 @@ impl Door {
         let site = Site::configured(script, prepare).await;
         Self {
             secret: site.key(&["chat:ada"]).await,
-            client: Client::builder().no_proxy().build().expect("a client"),
+            client: attache::web::http_client()
+                .no_proxy()
+                .build()
+                .expect("a client"),
             site,
         }
     }

@@ -151,7 +151,7 @@ async fn under_tls_the_cookie_is_bound_to_its_host_and_plain_requests_get_nothin
         "{set}"
     );
     assert_eq!(site.get(&login, "/").await.status, 200);
-    let plain = reqwest::Client::builder()
+    let plain = attache::web::http_client()
         .no_proxy()
         .build()
         .expect("a client");

@@ -100,7 +100,7 @@ async fn a_text_that_can_only_be_the_answer_shows_while_it_is_made() {
     .await;
     let body = json!({ "model": "ada", "messages": messages(&["How many?"]), "stream": true });
     let url = format!("{}/v1/chat/completions", door.site.origin());
-    let client = reqwest::Client::builder()
+    let client = attache::web::http_client()
         .no_proxy()
         .build()
         .expect("a client");
@@ -256,7 +256,7 @@ async fn a_stream_ends_with_its_key_and_tells_nothing_later() {
             let (member, asks) = question(path, "How many?");
             let body = json!({ "model": "ada", (member): asks, "stream": true });
             let url = format!("{}{path}", door.site.origin());
-            let client = reqwest::Client::builder().no_proxy().build();
+            let client = attache::web::http_client().no_proxy().build();
             let client = client.expect("a client");
             let request = client.post(url).bearer_auth(&door.secret);
             let request = request.body(body.to_string());

@@ -87,7 +87,7 @@ impl Site {
     }
 
     pub async fn configured(script: &Value, prepare: impl FnOnce(&Workspace)) -> Self {
-        let client = Client::builder();
+        let client = attache::web::http_client();
         Self::over("http", client, script, |workspace| {
             listens(workspace);
             prepare(workspace);
@@ -99,7 +99,7 @@ impl Site {
     pub async fn cutting_after(stall_max: Duration) -> Self {
         let scene = Scene::with(&asks(), listens).await;
         let bound = bound(&scene).await.cutting_after(stall_max);
-        Self::serving("http", Client::builder(), scene, bound)
+        Self::serving("http", attache::web::http_client(), scene, bound)
     }
 
     /// Starts the pages as `attache serve` does: they show what `attache doctor` finds.
@@ -109,7 +109,7 @@ impl Site {
         let examiner = WorkspaceExaminer::of(scene.world.app.workspace.path());
         engine.examined_by(Arc::new(examiner));
         let bound = bound(&scene).await;
-        Self::serving("http", Client::builder(), scene, bound)
+        Self::serving("http", attache::web::http_client(), scene, bound)
     }
 
     /// Starts the pages under TLS, with a certificate of their own that this browser trusts.
@@ -118,7 +118,7 @@ impl Site {
         let made = made.expect("a certificate");
         let pem = made.cert.pem();
         let root = reqwest::Certificate::from_pem(pem.as_bytes()).expect("a certificate");
-        let client = Client::builder().tls_certs_only([root]);
+        let client = attache::web::http_client().tls_certs_only([root]);
         Self::over("https", client, &asks(), |workspace| {
             let (cert, key) = (
                 workspace.path().join("cert.pem"),

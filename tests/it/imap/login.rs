@@ -313,7 +313,7 @@ async fn tls_server(folder: &tempfile::TempDir) -> (Server, PathBuf) {
     let leaf = CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
     let leaf = leaf.signed_by(&key, &authority).expect("a certificate");
     let private = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = attache::web::tls_provider();
     let config =
         ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.expect("versions").with_no_client_auth();

@@ -3,7 +3,7 @@
 use super::{Caller, PATIENCE, Serving, answering};
 use crate::app::Workspace;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use serde_json::json;
@@ -54,7 +54,7 @@ pub async fn under_tls(address: SocketAddr) -> (Caller, Vec<u8>) {
     let mut plain = Caller::of(address).await;
     let said = plain.say("STARTTLS").await;
     assert!(said.starts_with("220"), "{said}");
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    let provider = attache::web::tls_provider();
     let config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .expect("versions")

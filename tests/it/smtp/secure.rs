@@ -96,7 +96,7 @@ impl Authority {
         stream: S,
         roots: RootCertStore,
     ) -> std::io::Result<TlsStream<S>> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = attache::web::tls_provider();
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap();

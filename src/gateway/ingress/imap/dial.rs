@@ -7,6 +7,7 @@ use super::session::ImapSession;
 use super::timeouts::ImapTimeouts;
 use super::token::MailboxTokens;
 use crate::config::{ImapMailbox, MailTls, MailboxLogin};
+use crate::web::tls_provider;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use imap_proto::{Response, Status};
@@ -123,7 +124,7 @@ async fn secure(
 /// Builds a TLS configuration from the system's certificate authorities and that of `ca_file`. Read
 /// for every connection: both may change.
 fn client_config(mailbox: &ImapMailbox) -> io::Result<ClientConfig> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = tls_provider();
     let mut extra = Vec::new();
     if let Some(file) = &mailbox.ca_file {
         let unreadable =

@@ -5,8 +5,8 @@
 
 use crate::clock::Clock;
 use crate::config::TlsFiles;
+use crate::web::tls_provider;
 use rustls::ServerConfig;
-use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::fs::Metadata;
@@ -142,7 +142,7 @@ fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
         return Err(TlsError::NoCertificate(files.certificate.clone()));
     }
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(unreadable(&files.key))?;
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    let provider = tls_provider();
     let builder =
         ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     Ok(Arc::new(
