@@ -142,13 +142,17 @@ CREATE TABLE runs (
   output_tokens INTEGER NOT NULL DEFAULT 0,
   reasoning_tokens INTEGER NOT NULL DEFAULT 0,
   cost_micros INTEGER,               -- NULL is unknown, never zero
-  context_report_json TEXT,
+  context_report_json BLOB,          -- what the steps of its context gave; packed (`store/packing.rs`)
+  -- of that report, for statements: estimated tokens, the budget that they had, whether history was left out
+  context_tokens INTEGER,
+  context_budget_tokens INTEGER,
+  history_is_cut INTEGER NOT NULL DEFAULT 0,
   created_at TEXT NOT NULL,
   started_at TEXT,
   finished_at TEXT,
   behind INTEGER NOT NULL DEFAULT 0, -- 1 while another open run of its thread comes first
   budget_micros INTEGER,
-  limits_json TEXT,                 -- the bounds that it began with, and where each was said
+  limits_json BLOB,                  -- the bounds that it began with, and where each was said; packed
   -- time spent working on it, over all its attempts: `duration_max` counts it, and not the time that a run waits
   worked_ms INTEGER NOT NULL DEFAULT 0,
   -- how often in a row it was in the engine's hands when the engine died, without having come any further
@@ -196,13 +200,16 @@ CREATE TABLE run_turns (
   error_message TEXT,
   started_at TEXT NOT NULL,
   finished_at TEXT,
-  -- beside `context_json`: what was read for it, as the harness wrote it; NULL where nobody wrote it down yet
+  -- beside `context_json`: what was read for it, as the harness wrote it; NULL where it is packed with it
   sources_json TEXT,
+  -- what `sources_json` names and needs, for statements: digests of texts in `contents`, less those that `$.files` of the dictionary
+  -- has, and ids of entries of memory
+  named_json TEXT,
   begun_json TEXT,                  -- of the call's beginning: which attempt, at what working time, after what
   ended_json TEXT,                  -- of its end: at what working time, with what error
   pruned_at TEXT,
-  -- the exact body of the call and its context, compressed together: `request_json` is empty and `context_json` NULL where a row
-  -- has it
+  -- the exact body of the call, its context and its sources, compressed together: `request_json` is empty, `context_json` and
+  -- `sources_json` are NULL where a row has it
   packed BLOB,
   packed_with TEXT,                 -- the dictionary: an earlier request of the run, or a text in `contents`
   redacted_at TEXT,                 -- when an owner erased a text that it held; what is left of it is its digests

@@ -159,7 +159,7 @@ pub(super) const TURNS: &str = "
       AND EXISTS (SELECT 1 FROM run_turns t WHERE t.run_id = r.id AND t.pruned_at IS NULL)
     ORDER BY r.seq LIMIT $3";
 pub(super) const PRUNE_TURNS: &str = "
-    UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, packed = NULL,
+    UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, named_json = NULL, packed = NULL,
       packed_with = NULL, pruned_at = $2
     WHERE run_id IN (SELECT r.id FROM jsonb_each($1) j JOIN runs r ON r.id = j.value
         WHERE r.state IN ('succeeded', 'cancelled')) AND pruned_at IS NULL";
@@ -222,14 +222,14 @@ pub(super) const RUNS_AT_WORK: &str = "
     SELECT (SELECT coalesce(max(seq), 0) FROM runs) AS newest_seq, (SELECT json_group_array(id) FROM runs
       WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')) AS at_work_json";
 /// Digests named by a turn that stays when the turns before `$1` are pruned, of runs after `$2` or
-/// in `$3`; a configuration names its files.
+/// in `$3`; a configuration names its files, and so does a dictionary.
 pub(super) const TEXTS_NAMED: Sql = Sql::pair(
     "
     WITH kept AS (
       SELECT r.id FROM runs r WHERE (r.seq > $2 OR r.id IN (SELECT value FROM jsonb_each($3)))
         AND (r.state NOT IN ('succeeded', 'cancelled') OR r.finished_at IS NULL OR r.finished_at >= $1)
     ), named (sha256) AS (
-      SELECT t.sha256 FROM kept k JOIN turn_texts t ON t.run_id = k.id WHERE t.pruned_at IS NULL
+      SELECT n.value FROM kept k JOIN run_turns t ON t.run_id = k.id, json_each(t.named_json) n WHERE t.pruned_at IS NULL
       UNION SELECT t.begun_json ->> '$.config' FROM kept k JOIN run_turns t ON t.run_id = k.id WHERE t.pruned_at IS NULL
       UNION SELECT t.packed_with FROM kept k JOIN run_turns t ON t.run_id = k.id WHERE t.pruned_at IS NULL
     )
@@ -241,7 +241,7 @@ pub(super) const TEXTS_NAMED: Sql = Sql::pair(
       SELECT r.id FROM runs r WHERE (r.seq > $2 OR r.id IN (SELECT value FROM jsonb_each($3)))
         AND (r.state NOT IN ('succeeded', 'cancelled') OR r.finished_at IS NULL OR r.finished_at >= $1)
     ), named (sha256) AS (
-      SELECT t.sha256 FROM kept k JOIN turn_texts t ON t.run_id = k.id WHERE t.pruned_at IS NULL
+      SELECT n.value FROM kept k JOIN run_turns t ON t.run_id = k.id, json_each(t.named_json) n WHERE t.pruned_at IS NULL
       UNION SELECT t.begun_json ->> '$.config' FROM kept k JOIN run_turns t ON t.run_id = k.id WHERE t.pruned_at IS NULL
       UNION SELECT t.packed_with FROM kept k JOIN run_turns t ON t.run_id = k.id WHERE t.pruned_at IS NULL
     )

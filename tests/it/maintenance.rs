@@ -5,6 +5,7 @@ pub mod backup;
 mod export;
 pub mod gc;
 pub mod workspace;
+mod kept_bytes;
 mod leftovers;
 mod damage;
 pub mod dying;

@@ -38,7 +38,7 @@ const HASHED: &[Hashed] = &[
         says: "a recorded request is not the one that was sent",
         piece: "SELECT max(id) FROM (SELECT id FROM runs WHERE id > $1 ORDER BY id LIMIT 64) AS piece",
         rows: "SELECT t.run_id || ' turn ' || t.turn_index AS id, t.request_sha256 AS sha256, t.request_json, t.request_sha256,
-              t.context_json, t.packed, c.bytes AS dictionary
+              t.context_json, t.sources_json, t.packed, c.bytes AS dictionary
             FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
             WHERE t.run_id > $1 AND t.run_id <= $2 AND t.pruned_at IS NULL ORDER BY t.run_id, t.turn_index, t.attempt",
     },

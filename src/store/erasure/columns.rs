@@ -314,7 +314,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     (
         "run_turns",
         "run_id persona_id request_sha256 provider model state error_class started_at finished_at begun_json pruned_at packed_with \
-         redacted_at",
+         redacted_at named_json",
         Keys,
     ),
     (

@@ -42,8 +42,9 @@ impl Store {
                 turns => turns?,
             };
             let quoting = turns.iter().filter(|turn| {
-                let context = turn.context_json.as_deref().unwrap_or_default();
-                quotations.are_in(&turn.request_json) || quotations.are_in(context)
+                let texts = [&turn.context_json, &turn.sources_json];
+                let mut texts = texts.into_iter().flatten().chain([&turn.request_json]);
+                texts.any(|text| quotations.are_in(text))
             });
             count += quoting.count() as u64;
         }

@@ -13,6 +13,7 @@ use super::redaction::{
 use super::write::{MemoryAuthor, event};
 use crate::domain::{MemoryProposal, PersonaId, RunId, Timestamp};
 use crate::store::db::{Connection, Row, Scope, Sql};
+use crate::store::packing;
 use crate::store::sql::{column_bytes, json_list, to_json};
 use crate::store::{Result, Store};
 use crate::text::shortened;
@@ -46,10 +47,10 @@ const SUMMARIES_OF_SOURCES: &str = "
     SELECT DISTINCT s.id, s.run_id, s.text_sha256 FROM jsonb_each($1) w CROSS JOIN memory_sources o
       CROSS JOIN messages m
       CROSS JOIN thread_memory s WHERE s.thread_id = m.thread_id AND s.from_seq <= m.seq AND s.upto_seq >= m.seq AND m.id = o.message_id AND o.memory_id = w.value";
-/// Runs whose records may hold a text; `is_summarised`: it made one of the summaries `$3`, or its report names one.
+/// Runs whose records may hold a text; `is_summarised`: it made one of the summaries `$3`.
 const RUNS_WITH_RECORDS: &str = "
     SELECT r.id, r.state IN ('succeeded', 'cancelled', 'failed') AS is_over,
-      EXISTS (SELECT 1 FROM jsonb_each($3) s WHERE s.value = r.id OR instr(r.context_report_json, s.value) > 0) AS is_summarised
+      r.context_report_json, EXISTS (SELECT 1 FROM jsonb_each($3) s WHERE s.value = r.id) AS is_summarised
     FROM runs r
     WHERE r.persona_id = $1 AND r.seq >= $2 AND (EXISTS (SELECT 1 FROM run_turns t WHERE t.run_id = r.id AND t.pruned_at IS NULL)
       OR EXISTS (SELECT 1 FROM thread_tool_events e WHERE e.run_id = r.id))
@@ -266,7 +267,12 @@ impl Store {
             .await?
         {
             let (run, is_over): (String, bool) = (row.get("id"), row.get("is_over"));
-            let is_summarised: bool = row.get("is_summarised");
+            // A report that cannot be read may name one.
+            let report = packing::text_of(&row, "context_report_json");
+            let is_named = report.map_or(true, |report| {
+                report.is_some_and(|report| needles.summary_is_in(&report))
+            });
+            let is_summarised = is_named || row.get("is_summarised");
             let steps = self.rows(PAYLOADS, &run).await?;
             let found: Vec<Value> = steps
                 .iter()
@@ -384,6 +390,12 @@ impl Needles {
     fn summaries_and_runs(&self) -> String {
         let summaries = self.summaries.iter();
         json_list(summaries.flat_map(|summary| [summary.id.as_str(), summary.run.as_str()]))
+    }
+
+    /// Reports whether a report names one of the summaries, or the run that made it.
+    fn summary_is_in(&self, report: &str) -> bool {
+        let mut summaries = self.summaries.iter();
+        summaries.any(|summary| report.contains(&summary.id) || report.contains(&summary.run))
     }
 
     fn are_in(&self, run: &str, text: &str) -> bool {

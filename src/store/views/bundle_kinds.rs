@@ -71,9 +71,8 @@ const STEPS: &str = "
     WHERE r.id IN (SELECT value FROM jsonb_each($1))";
 /// Entries of memory that the runs were shown.
 pub const MEMORY: &str = "
-    SELECT * FROM memory WHERE id IN (SELECT e.value FROM run_turns t, json_each(t.sources_json, '$.reads') r,
-        json_each(r.value, '$.entries') e
-      WHERE t.run_id IN (SELECT value FROM jsonb_each($1)) AND t.sources_json IS NOT NULL AND r.value ->> '$.read' = 'memory')";
+    SELECT * FROM memory WHERE id IN (SELECT n.value FROM run_turns t, json_each(t.named_json) n
+      WHERE t.run_id IN (SELECT value FROM jsonb_each($1)) AND t.named_json IS NOT NULL)";
 const OUTPUTS: &str =
     "SELECT * FROM run_outputs WHERE run_id IN (SELECT value FROM jsonb_each($1))";
 const DELIVERIES: &str =
@@ -101,6 +100,14 @@ impl BundleKind {
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let fields = self.fields.split_whitespace();
         fields.map(|field| field.split_once('=').unwrap_or((field, field)))
+    }
+
+    /// Returns the columns whose texts are packed in the table.
+    pub fn packed(&self) -> &'static [&'static str] {
+        match self.table {
+            "runs" => &["context_report_json", "limits_json"],
+            _ => &[],
+        }
     }
 }
 
@@ -230,7 +237,7 @@ mod tests {
     use crate::store::transfer::columns_of_schema;
     use std::collections::BTreeSet;
 
-    /// Columns that stay behind: state of an engine at work, what stands as text in other fields, and the token of an address to
+    /// Columns that stay behind: state of an engine at work, what stands in other fields, and the token of an address to
     /// which reports are believed.
     static LEFT: &[(&str, &[&str])] = &[
         (
@@ -242,9 +249,12 @@ mod tests {
                 "crashes",
                 "crashed_at",
                 "alone",
+                "context_tokens",
+                "context_budget_tokens",
+                "history_is_cut",
             ],
         ),
-        ("turn", &["packed", "packed_with"]),
+        ("turn", &["packed", "packed_with", "named_json"]),
         ("mail", &["epoch", "next_attempt_at", "bounce_token"]),
         ("recipient", &["next_attempt_at"]),
     ];
