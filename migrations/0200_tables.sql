@@ -50,7 +50,8 @@ CREATE TABLE raw_letters (
   persona_id TEXT NOT NULL,
   sha256 TEXT NOT NULL,
   envelope_json TEXT NOT NULL,
-  bytes BLOB NOT NULL,
+  bytes BLOB NOT NULL,              -- as it came; packed (`store/packing.rs`)
+  size_bytes INTEGER NOT NULL,       -- of the letter as it came
   -- the `Received` field that we would have written in front of the letter (RFC 5321 section 4.4); its bytes stay as they came
   trace TEXT,
   -- since when its bytes were thrown away on purpose and are empty: whoever finds bytes that do not fit their hash can tell age
@@ -245,7 +246,8 @@ CREATE TABLE deliveries (
   message_id TEXT NOT NULL REFERENCES messages (id),
   run_id TEXT,
   envelope_from TEXT NOT NULL,      -- empty is the null reverse-path
-  bytes BLOB NOT NULL,             -- frozen: every attempt sends exactly these
+  bytes BLOB NOT NULL,             -- frozen: every attempt sends exactly these; packed (`store/packing.rs`)
+  size_bytes INTEGER NOT NULL,       -- of the mail as it is sent
   state TEXT NOT NULL CHECK (state IN ('queued', 'sending', 'committing', 'done', 'failed', 'held', 'cancelled')),
   epoch INTEGER NOT NULL DEFAULT 0,
   attempts INTEGER NOT NULL DEFAULT 0,

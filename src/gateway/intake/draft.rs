@@ -14,6 +14,7 @@ use crate::gateway::approvals::answer::{AnswerInput, read_answer, rule_of};
 use crate::gateway::judge::{self, Records};
 use crate::mime::{Header, from_first_field};
 use crate::mutants::is_off;
+use crate::store::packing::PackedLetter;
 use crate::store::{
     Account, Content, DomainLimit, MailBounds, NewApprovalAnswer, NewAttachment, NewInbound,
     NewRun, ReplyLimits,
@@ -235,7 +236,7 @@ impl Draft<'_> {
             raw_id: RawLetterId::new(clock.new_id()),
             sha256: sha256_hex(&[&self.bytes]),
             envelope_json: self.envelope_json(),
-            bytes: self.bytes.clone(),
+            bytes: PackedLetter::of(&self.bytes),
             readers: email.list_id.is_none().then(|| place.participants.clone()),
             place,
             decisions: self.decisions_for(trust),

@@ -6,6 +6,7 @@ use crate::domain::sha256_hex;
 use crate::store::Result;
 use crate::store::db::{self, Connection};
 use crate::store::journal::packed::Unpacker;
+use crate::store::packing;
 use crate::store::sqlite::open_error::is_damage;
 use futures_util::TryStreamExt;
 use std::borrow::Cow;
@@ -25,7 +26,7 @@ const HASHED: &[Hashed] = &[
         name: "letter-hash",
         says: "the bytes of a letter are not those that came",
         piece: "SELECT max(id) FROM (SELECT id FROM raw_letters WHERE id > $1 ORDER BY id LIMIT 64) AS piece",
-        rows: "SELECT id, sha256, bytes AS content FROM raw_letters WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
+        rows: "SELECT id, sha256, bytes AS letter FROM raw_letters WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
     },
     Hashed {
         name: "attachment-hash",
@@ -119,8 +120,11 @@ async fn wrong(
         let mut unpacker = Unpacker::default();
         while let Some(row) = rows.try_next().await? {
             let bytes: Cow<'_, [u8]> = match row.has("packed") {
+                // Damaged bytes are not what came, or was sent.
+                _ if row.has("letter") => {
+                    packing::unpack(row.try_get("letter")?).unwrap_or_default()
+                }
                 false => Cow::Borrowed(row.try_get("content")?),
-                // Damaged, so it is not what was sent.
                 true => Cow::Owned(
                     unpacker
                         .read(&row)

@@ -3,6 +3,7 @@
 use crate::domain::{PersonaId, RunId};
 use crate::store::db::{self, Connection, Sql};
 use crate::store::memory::erase::TEXT_COLUMNS;
+use crate::store::packing;
 use crate::store::sql::column_bytes;
 use crate::store::{Result, Store};
 use crate::text::quotations::Quotations;
@@ -70,7 +71,8 @@ async fn quoting_columns(
         let mut count = 0;
         while let Some(row) = rows.try_next().await? {
             let words: &[u8] = row.get("words");
-            count += u64::from(quotations.are_in(&String::from_utf8_lossy(words)));
+            let words = packing::unpack(words).unwrap_or(words.into());
+            count += u64::from(quotations.are_in(&String::from_utf8_lossy(&words)));
         }
         if count > 0 {
             places.insert(format!("{table}.{column}"), count);

@@ -2,6 +2,7 @@
 
 use crate::mime::Header;
 use crate::store::db::{self, Row, Sql};
+use crate::store::packing;
 use crate::store::sql::json_list;
 use crate::store::{Result, Store};
 use crate::text::quotations::Quotations;
@@ -294,7 +295,9 @@ impl Store {
             };
             after = last.get("seq");
             page.retain(|row| {
-                let mail = String::from_utf8_lossy(row.get("bytes"));
+                // What nobody can unpack any more holds no text.
+                let mail = packing::unpack(row.get("bytes")).unwrap_or_default();
+                let mail = String::from_utf8_lossy(mail.as_ref());
                 [row.get("words"), mail.as_ref()]
                     .into_iter()
                     .any(|text| is_named(&names, text) || scope.is_in(text))

@@ -5,6 +5,7 @@ use crate::domain::{
     AttachmentId, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp, Trust,
 };
 use crate::store::db::{ArgumentList, Connection, Scope};
+use crate::store::packing::PackedLetter;
 use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result, Store};
 use serde::{Deserialize, Serialize};
@@ -44,8 +45,8 @@ pub struct NewAttachment {
 /// (`$2` is NULL) takes the thread from the run, and adds its Message-ID to the conversation and
 /// its recipients to the thread.
 pub const INSERT_MESSAGE: &str = "
-    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
-      SELECT $16, $3, $22, $23, $24, $26 WHERE $24 IS NOT NULL;
+    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace, size_bytes)
+      SELECT $16, $3, $22, $23, $24, $26, $28 WHERE $24 IS NOT NULL;
     INSERT INTO message_links (persona_id, rfc_message_id, conversation_id)
       SELECT $3, $5, t.conversation_id FROM runs r JOIN threads t ON t.id = r.thread_id WHERE r.id = $17 AND $2 IS NULL ON CONFLICT DO NOTHING;
     INSERT INTO thread_participants (thread_id, address, joined_after)
@@ -106,7 +107,7 @@ pub struct RawRow<'a> {
     pub envelope_json: &'a str,
     /// Our `Received` field; `None` for our own mail.
     pub trace: Option<&'a str>,
-    pub bytes: &'a [u8],
+    pub bytes: &'a PackedLetter,
 }
 
 pub async fn insert_message(
@@ -148,10 +149,11 @@ pub fn message_values(row: &MessageRow<'_>, now: Timestamp) -> impl ArgumentList
             &content.metadata_json,
             row.raw.as_ref().map(|raw| raw.sha256),
             row.raw.as_ref().map(|raw| raw.envelope_json),
-            row.raw.as_ref().map(|raw| raw.bytes),
+            row.raw.as_ref().map(|raw| raw.bytes.bytes.as_slice()),
             json_list(row.joining.iter()),
             row.raw.as_ref().and_then(|raw| raw.trace),
             row.hops,
+            row.raw.as_ref().map(|raw| raw.bytes.size_bytes()),
         ),
     )
 }

@@ -12,11 +12,12 @@ use super::redaction::{
 };
 use super::write::{MemoryAuthor, event};
 use crate::domain::{MemoryProposal, PersonaId, RunId, Timestamp};
-use crate::store::db::{Connection, Row, Scope, Sql};
-use crate::store::packing;
+use crate::store::db::{self, Connection, Row, Scope, Sql};
+use crate::store::packing::{self, PACKED_COLUMNS};
 use crate::store::sql::{column_bytes, json_list, to_json};
 use crate::store::{Result, Store};
 use crate::text::shortened;
+use futures_util::TryStreamExt;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -314,6 +315,15 @@ impl Store {
         let columns = self.rows(TEXT_COLUMNS, ()).await?;
         for row in &columns {
             let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
+            if PACKED_COLUMNS.contains(&(&table, &column)) {
+                let rows = self.remaining_packed((&table, &column), needles).await?;
+                remains.extend((rows > 0).then_some(RemainingText {
+                    table,
+                    column,
+                    rows,
+                }));
+                continue;
+            }
             let [sqlite, postgres] = column_bytes(&format!("t.\"{column}\""), row.get("is_bytes"));
             let rows_with = |words: &str, needle: &str| {
                 format!(
@@ -335,6 +345,29 @@ impl Store {
             }
         }
         Ok(remains)
+    }
+
+    /// Counts the rows of a packed column in which the text still stands.
+    async fn remaining_packed(
+        &self,
+        (table, column): (&str, &str),
+        needles: &Needles,
+    ) -> Result<u64> {
+        let sql = format!("SELECT {column} AS packed FROM {table} WHERE {column} IS NOT NULL");
+        let mut conn = self.unhurried_reader().await?;
+        let mut count = 0;
+        {
+            let mut rows = db::query(Sql::built(sql)).fetch(&mut conn);
+            while let Some(row) = rows.try_next().await? {
+                let packed: &[u8] = row.try_get("packed")?;
+                let bytes = packing::unpack(packed).unwrap_or(packed.into());
+                let words = String::from_utf8_lossy(&bytes);
+                let is_in = |needle: &String| words.contains(needle.as_str());
+                count += u64::from(needles.texts.iter().any(is_in));
+            }
+        }
+        conn.close().await?;
+        Ok(count)
     }
 }
 

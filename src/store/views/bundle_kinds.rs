@@ -102,10 +102,11 @@ impl BundleKind {
         fields.map(|field| field.split_once('=').unwrap_or((field, field)))
     }
 
-    /// Returns the columns whose texts are packed in the table.
+    /// Returns the columns that are packed in the table.
     pub fn packed(&self) -> &'static [&'static str] {
         match self.table {
             "runs" => &["context_report_json", "limits_json"],
+            "raw_letters" | "deliveries" => &["bytes"],
             _ => &[],
         }
     }
@@ -255,7 +256,11 @@ mod tests {
             ],
         ),
         ("turn", &["packed", "packed_with", "named_json"]),
-        ("mail", &["epoch", "next_attempt_at", "bounce_token"]),
+        ("letter", &["size_bytes"]),
+        (
+            "mail",
+            &["size_bytes", "epoch", "next_attempt_at", "bounce_token"],
+        ),
         ("recipient", &["next_attempt_at"]),
     ];
 

@@ -9,7 +9,7 @@ use crate::store::archive::{ARCHIVE_HEADER, MARK_ARCHIVE};
 use crate::store::db::{self, Cell, Connection, Row, Scope, Sql};
 use crate::store::journal::packed::{Bodies, Unpacker};
 use crate::store::journal::packed_context::{ReportFacts, names_beside};
-use crate::store::packing::{self, REPORTS};
+use crate::store::packing::{self, PackedLetter, REPORTS};
 use crate::store::views::bundle_kinds::{BundleKind, KINDS};
 use crate::store::{Result, Store, StoreError};
 use base64::Engine;
@@ -182,25 +182,36 @@ fn cell(value: &Value) -> Option<Cell> {
 fn pack_cells(kind: &BundleKind, cells: &mut Vec<(&'static str, Cell)>) {
     let mut facts = ReportFacts::default();
     let mut named = None;
+    let mut size = None;
     for (column, cell) in cells.iter_mut() {
-        let Cell::Text(text) = cell else { continue };
-        if *column == "context_report_json" {
-            facts = ReportFacts::of(text);
-        }
-        if *column == "sources_json" {
-            named = Some(names_beside(text, &BTreeSet::new()));
-        }
-        if kind.packed().contains(column) {
-            *cell = Cell::Bytes(REPORTS.pack(text.as_bytes()).into_owned());
+        let is_packed = kind.packed().contains(column);
+        match cell {
+            Cell::Text(text) => {
+                match *column {
+                    "context_report_json" => facts = ReportFacts::of(text),
+                    "sources_json" => named = Some(names_beside(text, &BTreeSet::new())),
+                    _ => {}
+                }
+                if is_packed {
+                    *cell = Cell::Bytes(REPORTS.pack(text.as_bytes()).into_owned());
+                }
+            }
+            Cell::Bytes(bytes) if is_packed => {
+                let letter = PackedLetter::of(bytes);
+                size = Some(letter.size_bytes());
+                *bytes = letter.bytes;
+            }
+            _ => {}
         }
     }
     cells.extend(named.map(|named| ("named_json", Cell::Text(named))));
-    let facts_of_run = [
+    let facts = [
+        ("size_bytes", size),
         ("context_tokens", facts.used_tokens),
         ("context_budget_tokens", facts.budget_tokens),
         ("history_is_cut", facts.history_is_cut.then_some(1)),
     ];
-    for (column, fact) in facts_of_run {
+    for (column, fact) in facts {
         cells.extend(fact.map(|fact| (column, Cell::Integer(fact))));
     }
 }
@@ -208,8 +219,11 @@ fn pack_cells(kind: &BundleKind, cells: &mut Vec<(&'static str, Cell)>) {
 /// Replaces packed columns by their texts.
 fn unpack_cells(kind: &BundleKind, row: &Row, cells: &mut Map<String, Value>) -> Result<()> {
     for column in kind.packed() {
-        let text = packing::text_of(row, column)?;
-        cells.insert((*column).to_owned(), json!(text));
+        let cell = match *column {
+            "bytes" => json!({ "base64": STANDARD.encode(packing::bytes_of(row, column)?) }),
+            column => json!(packing::text_of(row, column)?),
+        };
+        cells.insert((*column).to_owned(), cell);
     }
     Ok(())
 }

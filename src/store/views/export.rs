@@ -195,7 +195,7 @@ impl ExportSnapshot {
             let mail = ExportedMail {
                 message: row.try_get("id")?,
                 direction: row.try_get("direction")?,
-                bytes: row.try_get("bytes")?,
+                bytes: &packing::bytes_of(&row, "bytes")?,
             };
             if let Err(error) = each(count, mail) {
                 return Ok(Err(error));

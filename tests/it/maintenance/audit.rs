@@ -128,8 +128,8 @@ const CONTROLS: &[(&str, &str)] = &[
     ),
     (
         "two-deliveries-of-one-mail",
-        "INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes, state, created_at, finished_at)
-         SELECT 'twin', persona_id, message_id, run_id, envelope_from, bytes, state, created_at, finished_at
+        "INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes, size_bytes, state, created_at, finished_at)
+         SELECT 'twin', persona_id, message_id, run_id, envelope_from, bytes, size_bytes, state, created_at, finished_at
          FROM deliveries LIMIT 1;
          INSERT INTO delivery_recipients (delivery_id, recipient, state, last_reply)
          VALUES ('twin', 'bob@guest.example', 'delivered', '250')",
