@@ -105,8 +105,12 @@ CREATE TABLE attachments (
   size_bytes INTEGER NOT NULL,
   sha256 TEXT NOT NULL,
   content_id TEXT,
-  bytes BLOB NOT NULL,
-  pruned_at TEXT
+  bytes BLOB NOT NULL,              -- empty where a range of the letter gives them
+  pruned_at TEXT,
+  -- the range of the letter, as it came, that gives the bytes; NULL: they are in `bytes`
+  encoding TEXT CHECK (encoding IN ('identity', 'base64', 'quoted_printable')),
+  range_start INTEGER,
+  range_len INTEGER
 ) STRICT;
 CREATE INDEX attachments_by_message ON attachments (message_id);
 

@@ -1,5 +1,6 @@
 //! What keeps an installation healthy for years: the audit, backups, exports, and what may be thrown away.
 
+mod attachment_ranges;
 mod audit;
 pub mod backup;
 mod export;

@@ -12,7 +12,7 @@ use crate::domain::{
 };
 use crate::gateway::approvals::answer::{AnswerInput, read_answer, rule_of};
 use crate::gateway::judge::{self, Records};
-use crate::mime::{Header, from_first_field};
+use crate::mime::{Header, decoded_range, from_first_field};
 use crate::mutants::is_off;
 use crate::store::packing::PackedLetter;
 use crate::store::{
@@ -245,7 +245,7 @@ impl Draft<'_> {
             attachments: email
                 .attachments
                 .iter()
-                .map(|a| new_attachment(a, clock))
+                .map(|a| new_attachment(a, &self.bytes, clock))
                 .collect(),
             calendar: self.calendar_part(persona),
             dedup_key,
@@ -491,7 +491,9 @@ fn new_run(clock: &dyn Clock, rule: &LetterRule) -> NewRun {
     }
 }
 
-fn new_attachment(attachment: &Attachment, clock: &dyn Clock) -> NewAttachment {
+fn new_attachment(attachment: &Attachment, letter: &[u8], clock: &dyn Clock) -> NewAttachment {
+    let gives_it =
+        |range: &_| decoded_range(letter, *range).is_some_and(|bytes| *bytes == *attachment.bytes);
     NewAttachment {
         id: AttachmentId::new(clock.new_id()),
         filename: attachment.filename.clone(),
@@ -500,5 +502,6 @@ fn new_attachment(attachment: &Attachment, clock: &dyn Clock) -> NewAttachment {
         content_id: attachment.content_id.clone(),
         sha256: sha256_hex(&[&attachment.bytes]),
         bytes: attachment.bytes.clone(),
+        range: attachment.range.filter(gives_it),
     }
 }

@@ -6,6 +6,7 @@ use crate::domain::sha256_hex;
 use crate::store::Result;
 use crate::store::db::{self, Connection};
 use crate::store::journal::packed::Unpacker;
+use crate::store::mail::attachment_bytes;
 use crate::store::packing;
 use crate::store::sqlite::open_error::is_damage;
 use futures_util::TryStreamExt;
@@ -32,7 +33,9 @@ const HASHED: &[Hashed] = &[
         name: "attachment-hash",
         says: "the bytes of an attachment are not those that came",
         piece: "SELECT max(id) FROM (SELECT id FROM attachments WHERE id > $1 ORDER BY id LIMIT 64) AS piece",
-        rows: "SELECT id, sha256, bytes AS content FROM attachments WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
+        rows: "SELECT a.id, a.sha256, a.bytes, a.encoding, a.range_start, a.range_len, l.bytes AS letter
+            FROM attachments a JOIN messages m ON m.id = a.message_id LEFT JOIN raw_letters l ON l.id = m.raw_id AND a.encoding IS NOT NULL
+            WHERE a.id > $1 AND a.id <= $2 AND a.pruned_at IS NULL",
     },
     Hashed {
         name: "request-hash",
@@ -121,6 +124,9 @@ async fn wrong(
         while let Some(row) = rows.try_next().await? {
             let bytes: Cow<'_, [u8]> = match row.has("packed") {
                 // Damaged bytes are not what came, or was sent.
+                _ if row.has("encoding") => {
+                    Cow::Owned(attachment_bytes::read(&row).unwrap_or_default())
+                }
                 _ if row.has("letter") => {
                     packing::unpack(row.try_get("letter")?).unwrap_or_default()
                 }

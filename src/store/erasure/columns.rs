@@ -64,7 +64,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     ),
     (
         "attachments",
-        "id message_id persona_id content_type sha256 pruned_at",
+        "id message_id persona_id content_type sha256 pruned_at encoding",
         Keys,
     ),
     (

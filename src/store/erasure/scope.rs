@@ -82,7 +82,7 @@ const MESSAGES_WITH_WORDS: &str = "
     WHERE m.id = w.value AND (m.subject <> '' OR m.text_body <> '' OR coalesce(m.html_body, '') <> '' OR coalesce(m.fresh_text, '') <> ''
       OR m.metadata_json <> '{}'
       OR EXISTS (SELECT 1 FROM raw_letters l WHERE l.id = m.raw_id AND length(l.bytes) > 0)
-      OR EXISTS (SELECT 1 FROM attachments a WHERE a.message_id = m.id AND (length(a.bytes) > 0 OR a.filename <> ''))
+      OR EXISTS (SELECT 1 FROM attachments a WHERE a.message_id = m.id AND (length(a.bytes) > 0 OR a.encoding IS NOT NULL OR a.filename <> ''))
       OR EXISTS (SELECT 1 FROM deliveries d WHERE d.message_id = m.id AND (length(d.bytes) > 0
         OR EXISTS (SELECT 1 FROM delivery_reports p WHERE p.delivery_id = d.id AND p.diagnostic <> '')
         OR EXISTS (SELECT 1 FROM delivery_recipients r WHERE r.delivery_id = d.id AND r.last_reply NOT IN ('', 'erased')))))";

@@ -92,6 +92,7 @@ impl NewInbound {
             + self
                 .attachments
                 .iter()
+                .filter(|attachment| attachment.range.is_none())
                 .map(|attachment| attachment.bytes.len())
                 .sum::<usize>()
     }

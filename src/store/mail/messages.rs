@@ -2,7 +2,7 @@
 //! in `arrivals`.
 
 use crate::domain::{
-    AttachmentId, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp, Trust,
+    AttachmentId, LetterRange, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp, Trust,
 };
 use crate::store::db::{ArgumentList, Connection, Scope};
 use crate::store::packing::PackedLetter;
@@ -39,6 +39,8 @@ pub struct NewAttachment {
     pub content_id: Option<String>,
     pub sha256: String,
     pub bytes: Vec<u8>,
+    /// Range of its letter that gives the bytes; they are not stored again then.
+    pub range: Option<LetterRange>,
 }
 
 /// Inserts a message with its raw bytes, if it has any. A message that a run adds to its own thread
@@ -64,7 +66,8 @@ pub const INSERT_MESSAGE: &str = "
       $13, $14, $15, $16, $17, $18, $19, $20, $21, $27)";
 const INSERT_ATTACHMENT: &str = "
     INSERT INTO attachments (id, message_id, persona_id, filename, declared_name, content_type, size_bytes, sha256,
-      content_id, bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+      content_id, bytes, encoding, range_start, range_len)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 const CONFIRM_ACK: &str = "
     UPDATE messages SET ack_confirmed = 1 WHERE id IN (SELECT value FROM jsonb_each($1))";
 
@@ -176,7 +179,17 @@ pub async fn insert_attachment(
             i64::try_from(attachment.bytes.len()).unwrap_or(i64::MAX),
             &attachment.sha256,
             &attachment.content_id,
-            &attachment.bytes[..],
+            match attachment.range {
+                Some(_) => &[],
+                None => &attachment.bytes[..],
+            },
+            attachment.range.map(|range| range.encoding.as_str()),
+            attachment
+                .range
+                .and_then(|range| i64::try_from(range.start).ok()),
+            attachment
+                .range
+                .and_then(|range| i64::try_from(range.len).ok()),
         ),
     )
     .await?;

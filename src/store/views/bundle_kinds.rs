@@ -33,7 +33,9 @@ const MESSAGES: &str = "
         WHERE r.id IN (SELECT value FROM jsonb_each($1)) AND (p.seq < t.seq OR p.direction = 'outbound'))
     ORDER BY seq DESC LIMIT $2";
 const ATTACHMENTS: &str = "
-    SELECT * FROM attachments WHERE message_id IN
+    SELECT a.*, CASE WHEN a.encoding IS NOT NULL THEN
+      (SELECT l.bytes FROM messages m JOIN raw_letters l ON l.id = m.raw_id WHERE m.id = a.message_id) END AS letter
+    FROM attachments a WHERE a.message_id IN
       (SELECT trigger_message_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1)))";
 /// The runs with the earlier runs of their threads, to which the traces of a history belong.
 const RUNS: &str = "
@@ -257,6 +259,7 @@ mod tests {
         ),
         ("turn", &["packed", "packed_with", "named_json"]),
         ("letter", &["size_bytes"]),
+        ("attachment", &["encoding", "range_start", "range_len"]),
         (
             "mail",
             &["size_bytes", "epoch", "next_attempt_at", "bounce_token"],

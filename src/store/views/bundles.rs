@@ -9,6 +9,7 @@ use crate::store::archive::{ARCHIVE_HEADER, MARK_ARCHIVE};
 use crate::store::db::{self, Cell, Connection, Row, Scope, Sql};
 use crate::store::journal::packed::{Bodies, Unpacker};
 use crate::store::journal::packed_context::{ReportFacts, names_beside};
+use crate::store::mail::attachment_bytes;
 use crate::store::packing::{self, PackedLetter, REPORTS};
 use crate::store::views::bundle_kinds::{BundleKind, KINDS};
 use crate::store::{Result, Store, StoreError};
@@ -218,6 +219,10 @@ fn pack_cells(kind: &BundleKind, cells: &mut Vec<(&'static str, Cell)>) {
 
 /// Replaces packed columns by their texts.
 fn unpack_cells(kind: &BundleKind, row: &Row, cells: &mut Map<String, Value>) -> Result<()> {
+    if kind.name == "attachment" {
+        let bytes = STANDARD.encode(attachment_bytes::read(row)?);
+        cells.insert("bytes".to_owned(), json!({ "base64": bytes }));
+    }
     for column in kind.packed() {
         let cell = match *column {
             "bytes" => json!({ "base64": STANDARD.encode(packing::bytes_of(row, column)?) }),
