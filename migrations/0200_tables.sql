@@ -183,6 +183,7 @@ CREATE INDEX runs_poison ON runs (seq) WHERE crashes >= 2 AND state IN ('queued'
 CREATE INDEX runs_failed ON runs (finished_at) WHERE state = 'failed' AND trigger = 'email';
 CREATE INDEX runs_without_answer ON runs (finished_at) WHERE stop_reason = 'no_answer';
 
+-- With row numbers: a row has a kilobyte or two, of which a table without them would put the end on a page of its own.
 CREATE TABLE run_turns (
   run_id TEXT NOT NULL REFERENCES runs (id),
   turn_index INTEGER NOT NULL,
@@ -219,7 +220,7 @@ CREATE TABLE run_turns (
   packed_with TEXT,                 -- the dictionary: an earlier request of the run, or a text in `contents`
   redacted_at TEXT,                 -- when an owner erased a text that it held; what is left of it is its digests
   PRIMARY KEY (run_id, turn_index, attempt)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE TABLE thread_tool_events (
   id TEXT PRIMARY KEY,
