@@ -50,7 +50,8 @@ CREATE TABLE raw_letters (
   persona_id TEXT NOT NULL,
   sha256 TEXT NOT NULL,
   envelope_json TEXT NOT NULL,
-  bytes BLOB NOT NULL,
+  bytes BLOB NOT NULL,              -- as it came; packed (`store/packing.rs`)
+  size_bytes INTEGER NOT NULL,       -- of the letter as it came
   -- the `Received` field that we would have written in front of the letter (RFC 5321 section 4.4); its bytes stay as they came
   trace TEXT,
   -- since when its bytes were thrown away on purpose and are empty: whoever finds bytes that do not fit their hash can tell age
@@ -104,8 +105,12 @@ CREATE TABLE attachments (
   size_bytes INTEGER NOT NULL,
   sha256 TEXT NOT NULL,
   content_id TEXT,
-  bytes BLOB NOT NULL,
-  pruned_at TEXT
+  bytes BLOB NOT NULL,              -- empty where a range of the letter gives them
+  pruned_at TEXT,
+  -- the range of the letter, as it came, that gives the bytes; NULL: they are in `bytes`
+  encoding TEXT CHECK (encoding IN ('identity', 'base64', 'quoted_printable')),
+  range_start INTEGER,
+  range_len INTEGER
 ) STRICT;
 CREATE INDEX attachments_by_message ON attachments (message_id);
 
@@ -142,13 +147,17 @@ CREATE TABLE runs (
   output_tokens INTEGER NOT NULL DEFAULT 0,
   reasoning_tokens INTEGER NOT NULL DEFAULT 0,
   cost_micros INTEGER,               -- NULL is unknown, never zero
-  context_report_json TEXT,
+  context_report_json BLOB,          -- what the steps of its context gave; packed (`store/packing.rs`)
+  -- of that report, for statements: estimated tokens, the budget that they had, whether history was left out
+  context_tokens INTEGER,
+  context_budget_tokens INTEGER,
+  history_is_cut INTEGER NOT NULL DEFAULT 0,
   created_at TEXT NOT NULL,
   started_at TEXT,
   finished_at TEXT,
   behind INTEGER NOT NULL DEFAULT 0, -- 1 while another open run of its thread comes first
   budget_micros INTEGER,
-  limits_json TEXT,                 -- the bounds that it began with, and where each was said
+  limits_json BLOB,                  -- the bounds that it began with, and where each was said; packed
   -- time spent working on it, over all its attempts: `duration_max` counts it, and not the time that a run waits
   worked_ms INTEGER NOT NULL DEFAULT 0,
   -- how often in a row it was in the engine's hands when the engine died, without having come any further
@@ -174,6 +183,7 @@ CREATE INDEX runs_poison ON runs (seq) WHERE crashes >= 2 AND state IN ('queued'
 CREATE INDEX runs_failed ON runs (finished_at) WHERE state = 'failed' AND trigger = 'email';
 CREATE INDEX runs_without_answer ON runs (finished_at) WHERE stop_reason = 'no_answer';
 
+-- With row numbers: a row has a kilobyte or two, of which a table without them would put the end on a page of its own.
 CREATE TABLE run_turns (
   run_id TEXT NOT NULL REFERENCES runs (id),
   turn_index INTEGER NOT NULL,
@@ -196,18 +206,21 @@ CREATE TABLE run_turns (
   error_message TEXT,
   started_at TEXT NOT NULL,
   finished_at TEXT,
-  -- beside `context_json`: what was read for it, as the harness wrote it; NULL where nobody wrote it down yet
+  -- beside `context_json`: what was read for it, as the harness wrote it; NULL where it is packed with it
   sources_json TEXT,
+  -- what `sources_json` names and needs, for statements: digests of texts in `contents`, less those that `$.files` of the dictionary
+  -- has, and ids of entries of memory
+  named_json TEXT,
   begun_json TEXT,                  -- of the call's beginning: which attempt, at what working time, after what
   ended_json TEXT,                  -- of its end: at what working time, with what error
   pruned_at TEXT,
-  -- the exact body of the call and its context, compressed together: `request_json` is empty and `context_json` NULL where a row
-  -- has it
+  -- the exact body of the call, its context and its sources, compressed together: `request_json` is empty, `context_json` and
+  -- `sources_json` are NULL where a row has it
   packed BLOB,
   packed_with TEXT,                 -- the dictionary: an earlier request of the run, or a text in `contents`
   redacted_at TEXT,                 -- when an owner erased a text that it held; what is left of it is its digests
   PRIMARY KEY (run_id, turn_index, attempt)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE TABLE thread_tool_events (
   id TEXT PRIMARY KEY,
@@ -238,7 +251,8 @@ CREATE TABLE deliveries (
   message_id TEXT NOT NULL REFERENCES messages (id),
   run_id TEXT,
   envelope_from TEXT NOT NULL,      -- empty is the null reverse-path
-  bytes BLOB NOT NULL,             -- frozen: every attempt sends exactly these
+  bytes BLOB NOT NULL,             -- frozen: every attempt sends exactly these; packed (`store/packing.rs`)
+  size_bytes INTEGER NOT NULL,       -- of the mail as it is sent
   state TEXT NOT NULL CHECK (state IN ('queued', 'sending', 'committing', 'done', 'failed', 'held', 'cancelled')),
   epoch INTEGER NOT NULL DEFAULT 0,
   attempts INTEGER NOT NULL DEFAULT 0,

@@ -10,9 +10,14 @@ UPDATE engine SET loop_key = randomblob(32);
 -- Views
 
 -- Texts that the context of a turn was made from, by digest.
+-- Entries of memory are named there, too, by their ids.
 CREATE VIEW turn_texts (run_id, turn_index, attempt, pruned_at, sha256) AS
-  SELECT t.run_id, t.turn_index, t.attempt, t.pruned_at, n.value FROM run_turns t, json_tree(t.sources_json) n
-  WHERE n.type = 'text' AND ((n.path = '$' AND n.key = 'config') OR (n.key = 'sha256' AND n.path GLOB '$.reads*'));
+  SELECT t.run_id, t.turn_index, t.attempt, t.pruned_at, n.value FROM run_turns t, json_each(t.named_json) n
+  WHERE length(n.value) = 64
+  UNION ALL SELECT t.run_id, t.turn_index, t.attempt, t.pruned_at, f.value
+  FROM run_turns t JOIN contents c ON c.sha256 = t.packed_with,
+    json_each(CASE WHEN json_valid(CAST(c.bytes AS TEXT)) THEN CAST(c.bytes AS TEXT) ELSE '{}' END, '$.files') f
+  WHERE t.named_json IS NOT NULL;
 
 -- Who may read which message. A letter: who was there when it came and is known to be one of its readers. An answer: whom it was
 -- written to, and who may read the letter that it answers unless a call of its run read something narrower.

@@ -192,8 +192,8 @@ const FILL: &str = "
       SELECT printf('0000-t-%09d', i / $3), 'bob@guest.example' FROM numbers WHERE i % $3 = 0;
     INSERT INTO message_links (persona_id, rfc_message_id, conversation_id)
       SELECT 'ada', printf('%08x.%d@guest.example', (i * 2654435761) & 4294967295, i), printf('0000-c-%09d', i / $3) FROM numbers;
-    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes)
-      SELECT printf('0000-r-%09d', i), 'ada', printf('%064d', i), '{}', randomblob(400) FROM numbers;
+    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, size_bytes, bytes)
+      SELECT printf('0000-r-%09d', i), 'ada', printf('%064d', i), '{}', 400, randomblob(400) FROM numbers;
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, sender, subject, text_body, received_at, trust,
         raw_id, dedup_key)
       SELECT printf('0000-m-%09d', i), printf('0000-t-%09d', i / $3), 'ada', 'inbound',

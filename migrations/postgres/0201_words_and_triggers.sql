@@ -25,9 +25,14 @@ UPDATE engine SET loop_key = sha256(uuid_send(gen_random_uuid()) || uuid_send(ge
 -- Views
 
 -- Texts that the context of a turn was made from, by digest.
+-- Entries of memory are named there, too, by their ids.
 CREATE VIEW turn_texts (run_id, turn_index, attempt, pruned_at, sha256) AS
-  SELECT t.run_id, t.turn_index, t.attempt, t.pruned_at, n.value FROM run_turns t CROSS JOIN LATERAL json_tree(t.sources_json) n
-  WHERE n.type = 'text' AND ((n.path = '$' AND n.key = 'config') OR (n.key = 'sha256' AND n.path LIKE '$.reads%'));
+  SELECT t.run_id, t.turn_index, t.attempt, t.pruned_at, n.value FROM run_turns t CROSS JOIN LATERAL json_each(t.named_json) n
+  WHERE length(n.value) = 64
+  UNION ALL SELECT t.run_id, t.turn_index, t.attempt, t.pruned_at, f.value
+  FROM run_turns t JOIN contents c ON c.sha256 = t.packed_with CROSS JOIN LATERAL
+    json_each(CASE WHEN json_valid(text_of(c.bytes)) THEN text_of(c.bytes) ELSE '{}' END, '$.files') f
+  WHERE t.named_json IS NOT NULL;
 
 -- Who may read which message: a letter, who was there when it came and is known to be one of its readers. An
 -- answer: whom it was written to, and who may read the letter that it answers unless a call of its run read something narrower.

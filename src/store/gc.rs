@@ -10,6 +10,7 @@
 
 use crate::domain::Timestamp;
 use crate::store::db::{self, Connection, ConnectionSource, Row, Scope, Sql};
+use crate::store::mail::attachment_bytes;
 use crate::store::sql::json_list;
 use crate::store::{Result, Store};
 use std::collections::HashSet;
@@ -51,6 +52,9 @@ impl PrunedKind {
         keys: String,
         now: Timestamp,
     ) -> Result<u64> {
+        if self.prune == PRUNE_LETTERS {
+            attachment_bytes::write_out(conn, &keys).await?;
+        }
         conn.exec(self.prune, (keys, now)).await
     }
 }
@@ -159,12 +163,12 @@ pub(super) const TURNS: &str = "
       AND EXISTS (SELECT 1 FROM run_turns t WHERE t.run_id = r.id AND t.pruned_at IS NULL)
     ORDER BY r.seq LIMIT $3";
 pub(super) const PRUNE_TURNS: &str = "
-    UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, packed = NULL,
+    UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, named_json = NULL, packed = NULL,
       packed_with = NULL, pruned_at = $2
     WHERE run_id IN (SELECT r.id FROM jsonb_each($1) j JOIN runs r ON r.id = j.value
         WHERE r.state IN ('succeeded', 'cancelled')) AND pruned_at IS NULL";
 pub(super) const LETTERS: &str = "
-    SELECT m.seq AS position, m.raw_id AS key, octet_length(l.bytes) AS size_bytes, 1 AS row_count
+    SELECT m.seq AS position, m.id AS key, octet_length(l.bytes) AS size_bytes, 1 AS row_count
     FROM messages m JOIN raw_letters l ON l.id = m.raw_id
     WHERE m.seq > $1 AND m.received_at < $2 AND l.pruned_at IS NULL
       AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.trigger_message_id = m.id
@@ -172,10 +176,11 @@ pub(super) const LETTERS: &str = "
     ORDER BY m.seq LIMIT $3";
 pub(super) const PRUNE_LETTERS: &str = "
     UPDATE raw_letters SET bytes = CAST('' AS BLOB), pruned_at = $2
-    WHERE id IN (SELECT value FROM jsonb_each($1)) AND pruned_at IS NULL";
+    WHERE id IN (SELECT m.raw_id FROM jsonb_each($1) j JOIN messages m ON m.id = j.value) AND pruned_at IS NULL";
 pub(super) const ATTACHMENTS: &str = "
     SELECT m.seq AS position, m.id AS key,
-      (SELECT sum(octet_length(a.bytes)) FROM attachments a WHERE a.message_id = m.id) AS size_bytes,
+      (SELECT sum(CASE WHEN a.encoding IS NOT NULL THEN a.size_bytes ELSE octet_length(a.bytes) END) FROM attachments a
+        WHERE a.message_id = m.id) AS size_bytes,
       (SELECT count(*) FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL) AS row_count
     FROM messages m WHERE m.seq > $1 AND m.received_at < $2
       AND EXISTS (SELECT 1 FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL)
@@ -183,12 +188,12 @@ pub(super) const ATTACHMENTS: &str = "
         AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
     ORDER BY m.seq LIMIT $3";
 pub(super) const PRUNE_ATTACHMENTS: &str = "
-    UPDATE attachments SET bytes = CAST('' AS BLOB), pruned_at = $2
+    UPDATE attachments SET bytes = CAST('' AS BLOB), encoding = NULL, range_start = NULL, range_len = NULL, pruned_at = $2
     WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND pruned_at IS NULL";
 /// Whoever proves nothing can send as much as may come; of what nobody answered a description is enough.
 pub(super) const UNPROVEN: &str = "
     SELECT m.seq AS position, m.id AS key, octet_length(l.bytes)
-        + coalesce((SELECT sum(octet_length(a.bytes)) FROM attachments a
+        + coalesce((SELECT sum(CASE WHEN a.encoding IS NOT NULL THEN a.size_bytes ELSE octet_length(a.bytes) END) FROM attachments a
             WHERE a.message_id = m.id AND a.pruned_at IS NULL), 0) AS size_bytes,
       CASE WHEN l.pruned_at IS NULL THEN 1 ELSE 0 END
         + (SELECT count(*) FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL) AS row_count
@@ -198,7 +203,7 @@ pub(super) const UNPROVEN: &str = "
       AND (l.pruned_at IS NULL OR EXISTS (SELECT 1 FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL))
     ORDER BY m.seq LIMIT $3";
 pub(super) const PRUNE_UNPROVEN: &str = "
-    UPDATE attachments SET bytes = CAST('' AS BLOB), pruned_at = $2
+    UPDATE attachments SET bytes = CAST('' AS BLOB), encoding = NULL, range_start = NULL, range_len = NULL, pruned_at = $2
     WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND pruned_at IS NULL;
     UPDATE raw_letters SET bytes = CAST('' AS BLOB), pruned_at = $2
     WHERE id IN (SELECT m.raw_id FROM jsonb_each($1) j JOIN messages m ON m.id = j.value) AND pruned_at IS NULL";
@@ -222,14 +227,14 @@ pub(super) const RUNS_AT_WORK: &str = "
     SELECT (SELECT coalesce(max(seq), 0) FROM runs) AS newest_seq, (SELECT json_group_array(id) FROM runs
       WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')) AS at_work_json";
 /// Digests named by a turn that stays when the turns before `$1` are pruned, of runs after `$2` or
-/// in `$3`; a configuration names its files.
+/// in `$3`; a configuration names its files, and so does a dictionary.
 pub(super) const TEXTS_NAMED: Sql = Sql::pair(
     "
     WITH kept AS (
       SELECT r.id FROM runs r WHERE (r.seq > $2 OR r.id IN (SELECT value FROM jsonb_each($3)))
         AND (r.state NOT IN ('succeeded', 'cancelled') OR r.finished_at IS NULL OR r.finished_at >= $1)
     ), named (sha256) AS (
-      SELECT t.sha256 FROM kept k JOIN turn_texts t ON t.run_id = k.id WHERE t.pruned_at IS NULL
+      SELECT n.value FROM kept k JOIN run_turns t ON t.run_id = k.id, json_each(t.named_json) n WHERE t.pruned_at IS NULL
       UNION SELECT t.begun_json ->> '$.config' FROM kept k JOIN run_turns t ON t.run_id = k.id WHERE t.pruned_at IS NULL
       UNION SELECT t.packed_with FROM kept k JOIN run_turns t ON t.run_id = k.id WHERE t.pruned_at IS NULL
     )
@@ -241,7 +246,7 @@ pub(super) const TEXTS_NAMED: Sql = Sql::pair(
       SELECT r.id FROM runs r WHERE (r.seq > $2 OR r.id IN (SELECT value FROM jsonb_each($3)))
         AND (r.state NOT IN ('succeeded', 'cancelled') OR r.finished_at IS NULL OR r.finished_at >= $1)
     ), named (sha256) AS (
-      SELECT t.sha256 FROM kept k JOIN turn_texts t ON t.run_id = k.id WHERE t.pruned_at IS NULL
+      SELECT n.value FROM kept k JOIN run_turns t ON t.run_id = k.id, json_each(t.named_json) n WHERE t.pruned_at IS NULL
       UNION SELECT t.begun_json ->> '$.config' FROM kept k JOIN run_turns t ON t.run_id = k.id WHERE t.pruned_at IS NULL
       UNION SELECT t.packed_with FROM kept k JOIN run_turns t ON t.run_id = k.id WHERE t.pruned_at IS NULL
     )

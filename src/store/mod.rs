@@ -12,6 +12,7 @@
 //! - `sqlite`: opening, the one writer, the log, backups. `postgres`: opening, transactions, locks. `nodes`: engines on one
 //!   database.
 //! - `mail`: letters and messages. `threads`: their place, and what may be written there.
+//! - `packing`: bytes of a column, compressed with texts of ours.
 //! - `runs`: the queue of runs. `journal`: their turns, steps, mails and end.
 //! - `search`: the lexical index, and what a search finds.
 //! - `mailboxes`, `deliveries`: mail that is fetched, mail that is sent.
@@ -49,6 +50,7 @@ mod opened;
 mod handle;
 mod nodes;
 pub mod runs;
+pub mod packing;
 mod journal;
 mod threads;
 mod mail;
@@ -226,6 +228,7 @@ pub use webhooks::record::{
 };
 
 pub use budgets::usage::{UsageBy, UsageSince, UsageSum};
+pub use journal::packed::SharedPart;
 pub use journal::turns::{AssembledContext, TurnAnswered, TurnFailed, TurnStarted};
 pub use schedules::waiting::{CATCHING_UP_MAX, WaitingSlot, WaitingTurn, WaitingTurns};
 pub use writes::power_cut::PowerCut;

@@ -1,6 +1,7 @@
 //! Our own mail is signed when it is frozen. mail-auth verifies here; OpenDKIM and Mail::DKIM in `tests/peers/dkim.sh`.
 
 use crate::app::db;
+use crate::app::rows::unpacked;
 use crate::app::{TestApp, Workspace, note};
 use attache::config::load;
 use attache::domain::{Address, Timestamp};
@@ -285,7 +286,7 @@ async fn an_answer_is_signed_when_frozen_and_goes_out_as_frozen() {
         .fetch_one(&mut app.workspace.rows().await)
         .await
         .expect("one delivery");
-    assert_eq!(frozen, mails[0]);
+    assert_eq!(unpacked(&frozen), mails[0]);
 }
 
 #[test]

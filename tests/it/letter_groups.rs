@@ -48,7 +48,7 @@ async fn threads(app: &TestApp) -> Vec<String> {
         || coalesce((SELECT r.state || r.behind FROM runs r WHERE r.trigger_message_id = m.id), '-') || ' '
         || (SELECT group_concat(address) FROM thread_participants p WHERE p.thread_id = m.thread_id) || ' '
         || (SELECT count(*) FROM audit_log a WHERE a.subject_id = m.id) || ' '
-        || (SELECT length(bytes) FROM raw_letters l WHERE l.id = m.raw_id) AS line
+        || (SELECT size_bytes FROM raw_letters l WHERE l.id = m.raw_id) AS line
       FROM messages m ORDER BY m.seq) told GROUP BY thread_id ORDER BY 1";
     let rows = db::query(sql)
         .fetch_all(&mut app.workspace.rows().await)

@@ -1,10 +1,12 @@
 //! What keeps an installation healthy for years: the audit, backups, exports, and what may be thrown away.
 
+mod attachment_ranges;
 mod audit;
 pub mod backup;
 mod export;
 pub mod gc;
 pub mod workspace;
+mod kept_bytes;
 mod leftovers;
 mod damage;
 pub mod dying;

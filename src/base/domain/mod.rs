@@ -48,7 +48,8 @@ pub use id::{
 pub use mail::address::{Address, Mailbox, is_listed};
 pub use mail::command::{CommandLine, CommandRefusal, MailCommand};
 pub use mail::email::{
-    Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, MailboxUid, Quotation, Trust, Via,
+    Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, LetterRange, MailboxUid,
+    Quotation, TransferEncoding, Trust, Via,
 };
 pub use mail::identity::{Coverage, DomainPolicy, Identity};
 pub use mail::label::{Readers, TextLabel};

@@ -145,6 +145,7 @@ pub async fn assemble(
     // What all threads share is kept once.
     let cache_key = state.first.cache_key.take();
     let shared_json = to_json(&state.first)?;
+    let shared = as_of::shared_part(&shared_json, &sources).map_err(json_bug)?;
     state.first.cache_key = cache_key;
     state.first.messages = context.messages();
     state.first.past_messages = context.past_messages();
@@ -161,7 +162,7 @@ pub async fn assemble(
     state.fresh_context = Some(AssembledContext {
         request_json: to_json(&kept)?,
         report_json: to_json(&report)?,
-        shared_json,
+        shared,
         limits_json: bounds::limits_json(&state.spending, &state.settings()),
         sources,
         memory: context.memory,

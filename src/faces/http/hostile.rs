@@ -187,6 +187,7 @@ mod tests {
             content_type: "image/png".to_owned(),
             content_id: Some(id.to_owned()),
             bytes: bytes.to_vec(),
+            range: None,
         };
         let files = [file("a@x", b"\x89PNG\r\n"), file("b@x", b"<svg onload=1>")];
         let html = "<img src=\"CID:a@x\"><img src=cid:b@x><img src='cid:c@x'> é cid:";

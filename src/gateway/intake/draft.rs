@@ -12,8 +12,9 @@ use crate::domain::{
 };
 use crate::gateway::approvals::answer::{AnswerInput, read_answer, rule_of};
 use crate::gateway::judge::{self, Records};
-use crate::mime::{Header, from_first_field};
+use crate::mime::{Header, decoded_range, from_first_field};
 use crate::mutants::is_off;
+use crate::store::packing::PackedLetter;
 use crate::store::{
     Account, Content, DomainLimit, MailBounds, NewApprovalAnswer, NewAttachment, NewInbound,
     NewRun, ReplyLimits,
@@ -235,7 +236,7 @@ impl Draft<'_> {
             raw_id: RawLetterId::new(clock.new_id()),
             sha256: sha256_hex(&[&self.bytes]),
             envelope_json: self.envelope_json(),
-            bytes: self.bytes.clone(),
+            bytes: PackedLetter::of(&self.bytes),
             readers: email.list_id.is_none().then(|| place.participants.clone()),
             place,
             decisions: self.decisions_for(trust),
@@ -244,7 +245,7 @@ impl Draft<'_> {
             attachments: email
                 .attachments
                 .iter()
-                .map(|a| new_attachment(a, clock))
+                .map(|a| new_attachment(a, &self.bytes, clock))
                 .collect(),
             calendar: self.calendar_part(persona),
             dedup_key,
@@ -490,7 +491,9 @@ fn new_run(clock: &dyn Clock, rule: &LetterRule) -> NewRun {
     }
 }
 
-fn new_attachment(attachment: &Attachment, clock: &dyn Clock) -> NewAttachment {
+fn new_attachment(attachment: &Attachment, letter: &[u8], clock: &dyn Clock) -> NewAttachment {
+    let gives_it =
+        |range: &_| decoded_range(letter, *range).is_some_and(|bytes| *bytes == *attachment.bytes);
     NewAttachment {
         id: AttachmentId::new(clock.new_id()),
         filename: attachment.filename.clone(),
@@ -499,5 +502,6 @@ fn new_attachment(attachment: &Attachment, clock: &dyn Clock) -> NewAttachment {
         content_id: attachment.content_id.clone(),
         sha256: sha256_hex(&[&attachment.bytes]),
         bytes: attachment.bytes.clone(),
+        range: attachment.range.filter(gives_it),
     }
 }

@@ -14,15 +14,20 @@ pub(super) enum AttachmentSource {
     File(Attachment),
 }
 
-/// Decodes the listed ones, in order, under names that are unique in this email.
-pub(super) fn build(parts: &[Part<'_>], listed: Vec<AttachmentSource>) -> Vec<Attachment> {
+/// Decodes the listed ones, in order, under names that are unique in this email. `letter`: the bytes that the parts are of, where
+/// ranges of them are asked for; else empty.
+pub(super) fn build(
+    letter: &[u8],
+    parts: &[Part<'_>],
+    listed: Vec<AttachmentSource>,
+) -> Vec<Attachment> {
     let mut names = UniqueFilenames::default();
     let mut built = Vec::with_capacity(listed.len());
     for (number, listed) in (1..).zip(listed) {
         match listed {
             AttachmentSource::Part(index) => {
                 let part = parts.get(index);
-                built.extend(part.map(|part| attachment(parts, part, number, &mut names)));
+                built.extend(part.map(|part| attachment(letter, parts, part, number, &mut names)));
             }
             AttachmentSource::File(file) => {
                 let fallback = format!("attachment-{number}.{}", extension(&file.content_type));
@@ -35,6 +40,7 @@ pub(super) fn build(parts: &[Part<'_>], listed: Vec<AttachmentSource>) -> Vec<At
 }
 
 fn attachment(
+    letter: &[u8],
     parts: &[Part<'_>],
     part: &Part<'_>,
     number: usize,
@@ -56,6 +62,7 @@ fn attachment(
         content_type: part.media.clone(),
         content_id: content_id(part),
         bytes: structure::content(part).into_owned(),
+        range: structure::range_in(letter, part),
     }
 }
 

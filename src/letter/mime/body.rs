@@ -68,7 +68,7 @@ fn inside(parts: &[Part<'_>], limits: &ParseLimits, depth: usize) -> EnclosedLet
         html: read.html,
         own: read.own,
         forwarded: read.forwarded,
-        files: attachments::build(parts, listed.collect()),
+        files: attachments::build(&[], parts, listed.collect()),
     }
 }
 

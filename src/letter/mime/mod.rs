@@ -47,3 +47,4 @@ pub use text::hosts::named_hosts;
 pub use text::html::html_to_text;
 pub use text::quotes::{fresh_text, own_words, split as split_quotes, with_unknown};
 pub use text::text_file::{FileText, NotText, file_text};
+pub use transfer::decoded_range;

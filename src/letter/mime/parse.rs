@@ -54,7 +54,7 @@ pub fn parse_letter(bytes: &[u8], limits: &ParseLimits) -> Result<ParsedLetter, 
     email.html = read.html;
     let own_attachments = read.attachments.len();
     let listed = read.attachments.into_iter().chain(read.inner_attachments);
-    email.attachments = attachments::build(&parts, listed.collect());
+    email.attachments = attachments::build(bytes, &parts, listed.collect());
     email.automatic = automatic::signs(letter);
     email.automatic.is_reaction = parts.iter().any(|part| part.media == automatic::REACTION);
     email.list_id = automatic::list_id(letter);

@@ -9,6 +9,7 @@ use super::headers::fields::{Fields, trim_line_end};
 use super::limits::{ParseError, ParseLimits};
 use super::text::{charsets, flowed};
 use super::transfer;
+use crate::domain::LetterRange;
 use mail_parser::ContentType;
 use std::borrow::Cow;
 
@@ -199,6 +200,24 @@ pub(super) fn delimiter(line: &[u8], boundary: &[u8]) -> Option<bool> {
 pub(super) fn content<'a>(part: &Part<'a>) -> Cow<'a, [u8]> {
     let encoding = part.fields.token("content-transfer-encoding");
     transfer::decoded(encoding.as_deref(), part.body)
+}
+
+/// Returns where the content of a part stands in these bytes of a letter; `None`: the part is of other bytes.
+pub(super) fn range_in(letter: &[u8], part: &Part<'_>) -> Option<LetterRange> {
+    let start = part
+        .body
+        .as_ptr()
+        .addr()
+        .checked_sub(letter.as_ptr().addr())?;
+    let len = part.body.len();
+    // A part of a container's own text lies elsewhere in memory.
+    letter.get(start..start.checked_add(len)?)?;
+    let encoding = part.fields.token("content-transfer-encoding");
+    Some(LetterRange {
+        start,
+        len,
+        encoding: transfer::encoding(encoding.as_deref()),
+    })
 }
 
 /// Returns the text of a part by its declared charset, with the lines that its writer meant.

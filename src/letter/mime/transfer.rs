@@ -1,5 +1,6 @@
 //! Transfer encodings: from bytes to content, and to lines of text.
 
+use crate::domain::{LetterRange, TransferEncoding};
 use mail_parser::decoders::base64::base64_decode;
 use std::borrow::Cow;
 
@@ -90,9 +91,31 @@ pub(super) fn plain_lines(text: &str) -> String {
 /// Decodes bytes by the value of Content-Transfer-Encoding; what cannot be decoded is kept as far
 /// as possible.
 pub(super) fn decoded<'a>(encoding: Option<&str>, body: &'a [u8]) -> Cow<'a, [u8]> {
-    match encoding {
-        Some("base64") => Cow::Owned(base64_decode(body).unwrap_or_else(|| lenient_base64(body))),
-        Some("quoted-printable") => Cow::Owned(quoted_printable(body)),
-        _ => Cow::Borrowed(body),
+    decoded_by(self::encoding(encoding), body)
+}
+
+/// Reads the value of Content-Transfer-Encoding; an unknown one changes nothing.
+pub(super) fn encoding(value: Option<&str>) -> TransferEncoding {
+    match value {
+        Some("base64") => TransferEncoding::Base64,
+        Some("quoted-printable") => TransferEncoding::QuotedPrintable,
+        _ => TransferEncoding::Identity,
     }
+}
+
+fn decoded_by(encoding: TransferEncoding, body: &[u8]) -> Cow<'_, [u8]> {
+    match encoding {
+        TransferEncoding::Base64 => {
+            Cow::Owned(base64_decode(body).unwrap_or_else(|| lenient_base64(body)))
+        }
+        TransferEncoding::QuotedPrintable => Cow::Owned(quoted_printable(body)),
+        TransferEncoding::Identity => Cow::Borrowed(body),
+    }
+}
+
+/// Decodes a range of a letter; `None`: it has no such range. Attachments are stored as ranges: what one gave once it must always
+/// give.
+pub fn decoded_range(letter: &[u8], range: LetterRange) -> Option<Cow<'_, [u8]>> {
+    let end = range.start.checked_add(range.len)?;
+    Some(decoded_by(range.encoding, letter.get(range.start..end)?))
 }

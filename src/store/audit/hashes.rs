@@ -6,6 +6,8 @@ use crate::domain::sha256_hex;
 use crate::store::Result;
 use crate::store::db::{self, Connection};
 use crate::store::journal::packed::Unpacker;
+use crate::store::mail::attachment_bytes;
+use crate::store::packing;
 use crate::store::sqlite::open_error::is_damage;
 use futures_util::TryStreamExt;
 use std::borrow::Cow;
@@ -25,20 +27,22 @@ const HASHED: &[Hashed] = &[
         name: "letter-hash",
         says: "the bytes of a letter are not those that came",
         piece: "SELECT max(id) FROM (SELECT id FROM raw_letters WHERE id > $1 ORDER BY id LIMIT 64) AS piece",
-        rows: "SELECT id, sha256, bytes AS content FROM raw_letters WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
+        rows: "SELECT id, sha256, bytes AS letter FROM raw_letters WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
     },
     Hashed {
         name: "attachment-hash",
         says: "the bytes of an attachment are not those that came",
         piece: "SELECT max(id) FROM (SELECT id FROM attachments WHERE id > $1 ORDER BY id LIMIT 64) AS piece",
-        rows: "SELECT id, sha256, bytes AS content FROM attachments WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
+        rows: "SELECT a.id, a.sha256, a.bytes, a.encoding, a.range_start, a.range_len, l.bytes AS letter
+            FROM attachments a JOIN messages m ON m.id = a.message_id LEFT JOIN raw_letters l ON l.id = m.raw_id AND a.encoding IS NOT NULL
+            WHERE a.id > $1 AND a.id <= $2 AND a.pruned_at IS NULL",
     },
     Hashed {
         name: "request-hash",
         says: "a recorded request is not the one that was sent",
         piece: "SELECT max(id) FROM (SELECT id FROM runs WHERE id > $1 ORDER BY id LIMIT 64) AS piece",
         rows: "SELECT t.run_id || ' turn ' || t.turn_index AS id, t.request_sha256 AS sha256, t.request_json, t.request_sha256,
-              t.context_json, t.packed, c.bytes AS dictionary
+              t.context_json, t.sources_json, t.packed, c.bytes AS dictionary
             FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
             WHERE t.run_id > $1 AND t.run_id <= $2 AND t.pruned_at IS NULL ORDER BY t.run_id, t.turn_index, t.attempt",
     },
@@ -119,8 +123,14 @@ async fn wrong(
         let mut unpacker = Unpacker::default();
         while let Some(row) = rows.try_next().await? {
             let bytes: Cow<'_, [u8]> = match row.has("packed") {
+                // Damaged bytes are not what came, or was sent.
+                _ if row.has("encoding") => {
+                    Cow::Owned(attachment_bytes::read(&row).unwrap_or_default())
+                }
+                _ if row.has("letter") => {
+                    packing::unpack(row.try_get("letter")?).unwrap_or_default()
+                }
                 false => Cow::Borrowed(row.try_get("content")?),
-                // Damaged, so it is not what was sent.
                 true => Cow::Owned(
                     unpacker
                         .read(&row)

@@ -72,7 +72,7 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         hint: "`attache gc` throws them away; if it stays, report it",
         holds: Holds::Always,
         sql: Sql::same("SELECT 'letter ' || id FROM raw_letters WHERE pruned_at IS NOT NULL AND length(bytes) > 0
-            UNION ALL SELECT 'attachment ' || id FROM attachments WHERE pruned_at IS NOT NULL AND length(bytes) > 0
+            UNION ALL SELECT 'attachment ' || id FROM attachments WHERE pruned_at IS NOT NULL AND (length(bytes) > 0 OR encoding IS NOT NULL)
             UNION ALL SELECT 'delivery ' || id FROM deliveries WHERE pruned_at IS NOT NULL AND length(bytes) > 0
             UNION ALL SELECT 'turn of ' || run_id FROM run_turns WHERE pruned_at IS NOT NULL
               AND (length(request_json) > 0 OR response_json IS NOT NULL OR context_json IS NOT NULL OR packed IS NOT NULL)"),

@@ -4,6 +4,7 @@ use crate::domain::{DeliveryId, MessageId, PersonaId, RunId, Timestamp};
 use crate::store::db::{Connection, Scope};
 use crate::store::deliveries::delivery_state::{DeliveryKind, DeliveryState, RecipientState};
 use crate::store::list_page::known;
+use crate::store::packing;
 use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use schemars::JsonSchema;
@@ -66,7 +67,7 @@ pub struct FrozenDelivery {
 }
 
 const LIST: &str = "
-SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
+SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, d.size_bytes, d.state,
        d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at
 FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
 WHERE ($1 IS NULL OR d.persona_id = $1)
@@ -77,20 +78,20 @@ ORDER BY d.seq DESC LIMIT $3";
 const SEQ_OF: &str = "SELECT seq FROM deliveries WHERE id = $1";
 
 const ONE: &str = "
-SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
+SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, d.size_bytes, d.state,
        d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at, d.bytes
 FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
 WHERE d.id = $1";
 
 const OF_RUN: &str = "
-SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
+SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, d.size_bytes, d.state,
        d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at, d.bytes
 FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
 WHERE d.run_id = $1 AND d.persona_id = $2
 ORDER BY d.seq";
 
 const OF_MESSAGE: &str = "
-SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
+SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, d.size_bytes, d.state,
        d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at, d.bytes
 FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
 WHERE d.message_id = $1
@@ -167,7 +168,7 @@ impl Store {
         };
         let mut frozen = FrozenDelivery {
             delivery: row.to()?,
-            bytes: row.try_get("bytes")?,
+            bytes: packing::bytes_of(&row, "bytes")?,
         };
         fill_recipients(&mut conn, [&mut frozen.delivery]).await?;
         Ok(Some(frozen))
@@ -254,7 +255,7 @@ impl PersonaStore {
         for row in conn.rows(OF_RUN, (run, &self.persona)).await? {
             frozen.push(FrozenDelivery {
                 delivery: row.to()?,
-                bytes: row.try_get("bytes")?,
+                bytes: packing::bytes_of(&row, "bytes")?,
             });
         }
         fill_recipients(

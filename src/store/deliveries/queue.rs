@@ -9,6 +9,7 @@ use crate::domain::{Address, DeliveryId, MessageId, PersonaId, RunId, Timestamp,
 use crate::store::db::{ArgumentList, Connection, Row, Scope};
 use crate::store::deliveries::delivery_state::{DeliveryKind, DeliveryState};
 use crate::store::notices::events;
+use crate::store::packing::{self, LETTERS};
 use crate::store::sql::{instant, json_list, persona_id, to_i64};
 use crate::store::{Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -85,8 +86,8 @@ pub struct RecoveredDeliveries {
 /// The persona is the message's, so that a delivery can never belong to another persona.
 pub const INSERT: &str = "
 INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes, state, next_attempt_at, created_at,
-  kind, bounce_token)
-SELECT $1, persona_id, id, $3, $4, $5, 'queued', $6, $6, $8, $9 FROM messages WHERE id = $2;
+  kind, bounce_token, size_bytes)
+SELECT $1, persona_id, id, $3, $4, $5, 'queued', $6, $6, $8, $9, $10 FROM messages WHERE id = $2;
 INSERT INTO delivery_recipients (delivery_id, recipient, state, next_attempt_at)
 SELECT DISTINCT $1, value, 'queued', $6 FROM jsonb_each($7) WHERE EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2);
 SELECT EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2) AS is_queued";
@@ -106,7 +107,7 @@ pub fn delivery_values(delivery: &NewDelivery, now: Timestamp) -> impl ArgumentL
         &delivery.message_id,
         &delivery.run_id,
         &delivery.envelope_from,
-        &delivery.bytes,
+        LETTERS.pack(&delivery.bytes).into_owned(),
         delivery.first_attempt_at(now),
         json_list(delivery.recipients.iter()),
         &delivery.kind,
@@ -114,6 +115,7 @@ pub fn delivery_values(delivery: &NewDelivery, now: Timestamp) -> impl ArgumentL
             .ok()
             .as_ref()
             .and_then(bounce_token),
+        i64::try_from(delivery.bytes.len()).unwrap_or(i64::MAX),
     )
 }
 
@@ -132,7 +134,7 @@ UPDATE deliveries SET state = 'sending', epoch = $1, attempts = attempts + 1
 WHERE seq IN (
   SELECT seq FROM (
     SELECT seq, row_number() OVER due AS place, sum(size) OVER due AS total FROM (
-      SELECT seq, next_attempt_at, length(bytes) AS size FROM deliveries
+      SELECT seq, next_attempt_at, size_bytes AS size FROM deliveries
       WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND next_attempt_at <= $2
         AND (kind = 'notice' OR NOT EXISTS (SELECT 1 FROM halts h WHERE h.persona_id IN ('', deliveries.persona_id)))
       ORDER BY next_attempt_at, seq LIMIT $3
@@ -290,7 +292,7 @@ fn claimed(row: &Row) -> Result<(i64, ClaimedDelivery)> {
         kind: kind(row)?,
         envelope_from: row.try_get("envelope_from")?,
         recipients: Vec::new(),
-        bytes: row.try_get("bytes")?,
+        bytes: packing::bytes_of(row, "bytes")?,
         attempt: row.try_get("attempts")?,
         possible_duplicate: row.try_get("possible_duplicate")?,
         created_at: instant(&created_at)?,

@@ -64,7 +64,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     ),
     (
         "attachments",
-        "id message_id persona_id content_type sha256 pruned_at",
+        "id message_id persona_id content_type sha256 pruned_at encoding",
         Keys,
     ),
     (
@@ -314,7 +314,7 @@ pub static COLUMNS: &[(&str, &str, ErasedColumns)] = &[
     (
         "run_turns",
         "run_id persona_id request_sha256 provider model state error_class started_at finished_at begun_json pruned_at packed_with \
-         redacted_at",
+         redacted_at named_json",
         Keys,
     ),
     (

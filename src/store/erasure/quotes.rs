@@ -4,6 +4,7 @@ use super::scope::{ErasureScope, QuotingMessage};
 use crate::domain::{PersonaId, RunId};
 use crate::mime::{self, ParseLimits};
 use crate::store::db;
+use crate::store::packing;
 use crate::store::sql::persona_id;
 use crate::store::{Result, Store};
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ const ALL_RUNS: &str = "SELECT id, persona_id FROM runs ORDER BY seq";
 const PAYLOADS_OF_RUN: &str =
     "SELECT payload_json FROM thread_tool_events WHERE run_id = $1 ORDER BY step_index";
 const RECORD_OF_RUN: &str = "
-    SELECT coalesce(context_report_json, '') || ' ' || coalesce(error_message, '') AS words FROM runs WHERE id = $1";
+    SELECT context_report_json, coalesce(error_message, '') AS words FROM runs WHERE id = $1";
 const MESSAGE_PAGE: &str = "
     SELECT seq, id, persona_id, thread_id, message_id,
       subject || '\n' || text_body || '\n' || coalesce(html_body, '') AS words
@@ -144,8 +145,14 @@ impl Store {
         scope: &ErasureScope,
     ) -> Result<bool> {
         let steps: Vec<String> = self.all(PAYLOADS_OF_RUN, run).await?;
-        let record: String = self.one(RECORD_OF_RUN, run).await?;
-        if steps.iter().any(|payload| scope.is_in(payload)) || scope.is_in(&record) {
+        let record = self.row(RECORD_OF_RUN, run).await?;
+        // What cannot be read holds no text that anybody could find, and goes with its run.
+        let Ok(report) = packing::text_of(&record, "context_report_json") else {
+            return Ok(true);
+        };
+        let words = [record.get("words"), report.as_deref().unwrap_or_default()];
+        let mut words = words.into_iter().chain(steps.iter().map(String::as_str));
+        if words.any(|words| scope.is_in(words)) {
             return Ok(true);
         }
         let turns = match self.persona(persona).turns_of_run(&RunId::new(run)).await {

@@ -3,6 +3,7 @@
 use crate::domain::{PersonaId, RunId};
 use crate::store::db::{self, Connection, Sql};
 use crate::store::memory::erase::TEXT_COLUMNS;
+use crate::store::packing;
 use crate::store::sql::column_bytes;
 use crate::store::{Result, Store};
 use crate::text::quotations::Quotations;
@@ -42,8 +43,9 @@ impl Store {
                 turns => turns?,
             };
             let quoting = turns.iter().filter(|turn| {
-                let context = turn.context_json.as_deref().unwrap_or_default();
-                quotations.are_in(&turn.request_json) || quotations.are_in(context)
+                let texts = [&turn.context_json, &turn.sources_json];
+                let mut texts = texts.into_iter().flatten().chain([&turn.request_json]);
+                texts.any(|text| quotations.are_in(text))
             });
             count += quoting.count() as u64;
         }
@@ -69,7 +71,8 @@ async fn quoting_columns(
         let mut count = 0;
         while let Some(row) = rows.try_next().await? {
             let words: &[u8] = row.get("words");
-            count += u64::from(quotations.are_in(&String::from_utf8_lossy(words)));
+            let words = packing::unpack(words).unwrap_or(words.into());
+            count += u64::from(quotations.are_in(&String::from_utf8_lossy(&words)));
         }
         if count > 0 {
             places.insert(format!("{table}.{column}"), count);

@@ -38,7 +38,7 @@ const EMPTY_MESSAGES: &str = "
     WHERE id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 /// What was read of an attachment goes by a trigger.
 const EMPTY_ATTACHMENTS: &str = "
-    UPDATE attachments SET bytes = CAST('' AS BLOB), filename = '', declared_name = '', content_id = NULL, pruned_at = coalesce(pruned_at, $2)
+    UPDATE attachments SET bytes = CAST('' AS BLOB), encoding = NULL, range_start = NULL, range_len = NULL, filename = '', declared_name = '', content_id = NULL, pruned_at = coalesce(pruned_at, $2)
     WHERE message_id IN (SELECT value FROM jsonb_each($1))";
 const EMPTY_VECTORS: &str = "
     DELETE FROM letter_vectors WHERE seq IN (SELECT m.seq FROM jsonb_each($1) w CROSS JOIN messages m WHERE m.id = w.value)

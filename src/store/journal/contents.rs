@@ -2,12 +2,12 @@
 //!
 //! A text is stored by the transaction of the first turn that contains it, and only if it is not
 //! stored yet. The role and the order of the texts are in the run loop's note in
-//! `run_turns.sources_json`.
+//! note of its sources (`run_turns.packed`, or `sources_json`).
 
 use crate::config::Snapshot;
 use crate::domain::{RunId, sha256_hex};
 use crate::store::db::{Connection, Row, Sql};
-use crate::store::journal::packed::{DigestedText, Unpacker};
+use crate::store::journal::packed::{SharedText, Unpacker};
 use crate::store::sql::{from_json, json_list};
 use crate::store::threads::past_rows::{
     PastMessage, PastMessageJson, PastStep, PastStepJson, past_message, past_step,
@@ -116,7 +116,7 @@ impl PersonaStore {
                     turn_index: row.get("turn_index"),
                     attempt: row.get("attempt"),
                     request_json,
-                    sources_json: row.get("sources_json"),
+                    sources_json: bodies.sources,
                 });
             }
         }
@@ -197,8 +197,8 @@ impl NewSources {
 
     /// The digests that must be there when the note is, as a JSON array. The files of the configuration came with it.
     /// `shared` is the dictionary of the turn's bodies.
-    pub(in crate::store) fn digests(&self, shared: Option<&DigestedText>) -> String {
-        let shared = shared.map(|shared| shared.sha256.as_str());
+    pub(in crate::store) fn digests(&self, shared: Option<&SharedText>) -> String {
+        let shared = shared.map(|shared| shared.text.sha256.as_str());
         json_list(
             self.texts
                 .keys()
@@ -213,7 +213,7 @@ impl NewSources {
         &self,
         conn: &mut Connection,
         missing_json: &str,
-        shared: Option<&DigestedText>,
+        shared: Option<&SharedText>,
     ) -> Result<()> {
         let missing: Vec<String> = serde_json::from_str(missing_json)
             .map_err(|_| StoreError::Unreadable { what: "contents" })?;
@@ -225,8 +225,8 @@ impl NewSources {
                     insert(conn, &sha256_hex(&[text.as_bytes()]), text).await?;
                 }
                 insert(conn, digest, self.config.index()).await?;
-            } else if let Some(shared) = shared.filter(|shared| shared.sha256 == *digest) {
-                insert(conn, digest, &shared.text).await?;
+            } else if let Some(shared) = shared.filter(|shared| shared.text.sha256 == *digest) {
+                insert(conn, digest, &shared.text.text).await?;
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! - `step`: a call or a result of a tool, as a value.
 //! - `writer`: entries of one transaction, and the end of a run.
-//! - `packed`: bodies of calls, compressed.
+//! - `packed`: bodies of calls, compressed. `packed_context`: columns of a context.
 //! - `turns`: calls of a provider, with their reservation and their cost.
 //! - `contents`: texts of assembled contexts, by their digests.
 //! - `steps`: rows of steps, and open calls that are closed.
@@ -15,6 +15,7 @@
 pub mod step;
 pub mod writer;
 pub mod packed;
+pub mod packed_context;
 pub mod turns;
 pub mod contents;
 pub mod steps;

@@ -1,5 +1,5 @@
-//! Requests of a run, packed: the exact body of a provider call and, where the row has one, its
-//! context, in one zstd frame (RFC 8878).
+//! Requests of a run, packed: the exact body of a provider call and, where the row has them, its
+//! context and the note of its sources, in one zstd frame (RFC 8878).
 //!
 //! The dictionary of a frame is the request before it, which it mostly repeats; for the first
 //! request of a run it is the part that all requests of a persona share, kept once in `contents`.
@@ -7,13 +7,14 @@
 //! unpacked is what was sent.
 //!
 //! Layout: a byte that names the dictionary ([`NO_DICTIONARY`], [`IN_CONTENTS`], or
-//! [`EARLIER_REQUEST`] with the 64 characters of its digest), the lengths of request and context in
-//! bytes, 4 bytes each in little-endian order ([`NO_CONTEXT`]: there is none), the frame.
+//! [`EARLIER_REQUEST`] with the 64 characters of its digest), the lengths of request, context and
+//! sources in bytes, 4 bytes each in little-endian order ([`NONE`]: there are none), the frame.
 
 use crate::domain::sha256_hex;
 use crate::store::db::Row;
+use crate::store::journal::packed_context::PackedContext;
 use crate::store::{Result, StoreError};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,7 +22,7 @@ const NO_DICTIONARY: u8 = 0;
 const IN_CONTENTS: u8 = 1;
 const EARLIER_REQUEST: u8 = 2;
 const DIGEST_CHARS: usize = 64;
-const NO_CONTEXT: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
 /// Level of zstd; its default.
 const LEVEL: i32 = 3;
 /// Requests kept while rows are read. The one before would do: a turn follows the last that was
@@ -55,29 +56,53 @@ pub type SharedKey<'a> = [&'a str; 4];
 
 /// Dictionaries for first requests, each from the first run of its key that this process saw.
 #[derive(Default)]
-pub struct SharedParts(Mutex<HashMap<[String; 4], Arc<DigestedText>>>);
+pub struct SharedParts(Mutex<HashMap<[String; 4], Arc<SharedText>>>);
+
+/// A dictionary in `contents`.
+#[derive(Debug, Clone)]
+pub struct SharedText {
+    pub text: DigestedText,
+    /// Digests of the texts that `$.files` of it names: whoever keeps the dictionary keeps them.
+    pub names: BTreeSet<String>,
+}
+
+/// What a first request, its context and its sources share with those of other runs.
+#[derive(Debug, Clone, Default)]
+pub struct SharedPart {
+    /// JSON; `$.files` has `files`.
+    pub json: String,
+    /// Digests of the texts that are kept with it.
+    pub files: BTreeSet<String>,
+}
 
 /// Texts of a turn, before they are packed.
 pub struct PlainTurn<'a> {
     pub request: &'a str,
     pub context: Option<&'a str>,
+    pub sources: Option<&'a str>,
     /// Request of the turn before.
     pub earlier: Option<&'a DigestedText>,
     /// What the request shares with those of other runs, for a first request.
-    pub shared: Option<(SharedKey<'a>, &'a str)>,
+    pub shared: Option<(SharedKey<'a>, &'a SharedPart)>,
 }
 
 impl SharedParts {
-    fn of(&self, key: SharedKey<'_>, text: &str) -> Arc<DigestedText> {
+    /// Returns the dictionary of the key. One that names other files would keep texts that no run was told any more.
+    fn of(&self, key: SharedKey<'_>, part: &SharedPart) -> Arc<SharedText> {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if parts.len() >= SHARED_MAX {
             parts.clear();
         }
-        let new = || Arc::new(DigestedText::new(text));
-        parts
-            .entry(key.map(str::to_owned))
-            .or_insert_with(new)
-            .clone()
+        let key = key.map(str::to_owned);
+        if let Some(known) = parts.get(&key).filter(|known| known.names == part.files) {
+            return known.clone();
+        }
+        let new = Arc::new(SharedText {
+            text: DigestedText::new(part.json.as_str()),
+            names: part.files.clone(),
+        });
+        parts.insert(key, new.clone());
+        new
     }
 }
 
@@ -87,24 +112,26 @@ pub struct PackedTurn {
     /// `None`: the bodies are stored as they are, because they are not smaller packed.
     pub bytes: Option<Vec<u8>>,
     /// Text in `contents` that the bytes need.
-    pub shared: Option<Arc<DigestedText>>,
+    pub shared: Option<Arc<SharedText>>,
+    pub context: Option<PackedContext>,
 }
 
 impl PackedTurn {
     pub fn of(parts: &SharedParts, turn: &PlainTurn<'_>) -> Self {
         let (dictionary, shared) = match (turn.earlier, turn.shared) {
             (Some(earlier), _) => (Dictionary::Earlier(earlier), None),
-            (None, Some((key, text))) => {
-                let shared = parts.of(key, text);
-                (Dictionary::Shared(shared.text.clone()), Some(shared))
+            (None, Some((key, part))) => {
+                let shared = parts.of(key, part);
+                (Dictionary::Shared(shared.text.text.clone()), Some(shared))
             }
             (None, None) => (Dictionary::None, None),
         };
-        let bodies = (turn.request, turn.context);
+        let bodies = (turn.request, turn.context, turn.sources);
         match pack(bodies, &dictionary) {
-            Ok(bytes) if bytes.len() < bodies.0.len() => Self {
+            Ok(bytes) if bytes.len() < turn.request.len() => Self {
                 bytes: Some(bytes),
                 shared,
+                context: None,
             },
             Ok(_) => Self::default(),
             Err(error) => {
@@ -129,7 +156,7 @@ enum Dictionary<'a> {
 }
 
 fn pack(
-    (request, context): (&str, Option<&str>),
+    (request, context, sources): (&str, Option<&str>, Option<&str>),
     dictionary: &Dictionary<'_>,
 ) -> io::Result<Vec<u8>> {
     let length = |text: &str| u32::try_from(text.len()).map_err(io::Error::other);
@@ -150,8 +177,15 @@ fn pack(
         }
     };
     packed.extend(length(request)?.to_le_bytes());
-    packed.extend(context.map_or(Ok(NO_CONTEXT), length)?.to_le_bytes());
-    let bodies = [request, context.unwrap_or_default()].concat();
+    for text in [context, sources] {
+        packed.extend(text.map_or(Ok(NONE), length)?.to_le_bytes());
+    }
+    let bodies = [
+        request,
+        context.unwrap_or_default(),
+        sources.unwrap_or_default(),
+    ]
+    .concat();
     if bodies.len() > BODIES_BYTES_MAX {
         return Err(io::Error::other("the request is too large to be packed"));
     }
@@ -164,6 +198,8 @@ fn pack(
 pub struct Bodies {
     pub request: Arc<str>,
     pub context: Option<String>,
+    /// Note of the sources.
+    pub sources: Option<String>,
 }
 
 /// Reads the bodies of turns, in the order of their rows (run, turn, attempt): a row may need the one
@@ -175,7 +211,7 @@ pub struct Unpacker {
 }
 
 impl Unpacker {
-    /// Reads a row with the columns `request_json`, `context_json`, `request_sha256`, `packed` and `dictionary`, the bytes in `contents` that `packed_with` names.
+    /// Reads a row with the columns `request_json`, `context_json`, `sources_json`, `request_sha256`, `packed` and `dictionary`, the bytes in `contents` that `packed_with` names.
     ///
     /// Errors: [`StoreError::Unreadable`] when the bytes are damaged or what they need is missing.
     pub fn read(&mut self, row: &Row) -> Result<Bodies> {
@@ -183,6 +219,7 @@ impl Unpacker {
             None => Bodies {
                 request: row.get::<&str>("request_json").into(),
                 context: row.get("context_json"),
+                sources: row.get("sources_json"),
             },
             Some(packed) => self
                 .unpack(packed, row.get("dictionary"), BODIES_BYTES_MAX)
@@ -215,30 +252,37 @@ impl Unpacker {
             }
             _ => return None,
         };
-        let (request, rest) = rest.split_first_chunk()?;
-        let (context, frame) = rest.split_first_chunk()?;
-        let (request, context) = (u32::from_le_bytes(*request), u32::from_le_bytes(*context));
-        let has_context = context != NO_CONTEXT;
-        let context = if has_context { context } else { 0 };
-        let (request, context) = (
-            usize::try_from(request).ok()?,
-            usize::try_from(context).ok()?,
-        );
+        let (request, rest) = length(rest)?;
+        let (context, rest) = length(rest)?;
+        let (sources, frame) = length(rest)?;
+        let before_sources = request? + context.unwrap_or(0);
+        let all = before_sources + sources.unwrap_or(0);
         let size = zstd::zstd_safe::get_frame_content_size(frame).ok()??;
-        if size != (request + context) as u64 || request + context > bytes_max {
+        if size != all as u64 || all > bytes_max {
             return None;
         }
         let mut unpacker = zstd::bulk::Decompressor::with_dictionary(dictionary).ok()?;
-        let bodies = unpacker.decompress(frame, request + context).ok()?;
+        let bodies = unpacker.decompress(frame, all).ok()?;
         let mut bodies = String::from_utf8(bodies).ok()?;
-        if !bodies.is_char_boundary(request) {
+        if !bodies.is_char_boundary(request?) || !bodies.is_char_boundary(before_sources) {
             return None;
         }
-        let context = bodies.split_off(request);
+        let sources = sources.map(|_| bodies.split_off(before_sources));
+        let context = context.map(|_| bodies.split_off(request.unwrap_or(0)));
         Some(Bodies {
             request: bodies.into(),
-            context: has_context.then_some(context),
+            context,
+            sources,
         })
+    }
+}
+
+/// Reads a length; the inner `None`: there is no such text.
+fn length(bytes: &[u8]) -> Option<(Option<usize>, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    match u32::from_le_bytes(*length) {
+        NONE => Some((None, rest)),
+        length => Some((Some(usize::try_from(length).ok()?), rest)),
     }
 }
 
@@ -251,8 +295,8 @@ mod tests {
 
     const MAX: usize = BODIES_BYTES_MAX;
 
-    fn packed(bodies: (&str, Option<&str>), dictionary: &Dictionary<'_>) -> Vec<u8> {
-        pack(bodies, dictionary).expect("zstd")
+    fn packed((request, context): (&str, Option<&str>), dictionary: &Dictionary<'_>) -> Vec<u8> {
+        pack((request, context, None), dictionary).expect("zstd")
     }
 
     fn bodies(request: &str, context: Option<&str>) -> Bodies {
@@ -260,6 +304,23 @@ mod tests {
         Bodies {
             request: request.into(),
             context,
+            sources: None,
+        }
+    }
+
+    #[test]
+    fn a_note_of_sources_comes_back_with_the_rest() {
+        for context in [None, Some(SECOND)] {
+            for sources in [None, Some(""), Some("{\"config\":\"fü\"}")] {
+                let frame = pack((FIRST, context, sources), &Dictionary::None).expect("zstd");
+                let read = Unpacker::default().unpack(&frame, None, MAX);
+                let read = read.expect("readable");
+                assert_eq!(
+                    (read.context.as_deref(), read.sources.as_deref()),
+                    (context, sources)
+                );
+                assert_eq!(read.request.as_ref(), FIRST);
+            }
         }
     }
 

@@ -33,7 +33,7 @@ pub struct JournalSoFar {
 }
 
 const JOURNAL_TURNS: &str = "
-    SELECT t.turn_index, t.attempt, t.state, t.response_json, t.request_json, t.request_sha256, t.context_json, t.packed,
+    SELECT t.turn_index, t.attempt, t.state, t.response_json, t.request_json, t.request_sha256, t.context_json, t.sources_json, t.packed,
       c.bytes AS dictionary, t.provider, t.model
     FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
     WHERE t.run_id = $1 AND t.persona_id = $2 ORDER BY t.turn_index, t.attempt";

@@ -12,9 +12,11 @@ use crate::store::budgets::money::{self, Billing, CallReservation};
 use crate::store::budgets::usage_row::UsageRow;
 use crate::store::db::{self, ArgumentList, Connection, Sql};
 use crate::store::journal::contents::NewSources;
-use crate::store::journal::packed::{DigestedText, PackedTurn, PlainTurn};
+use crate::store::journal::packed::{DigestedText, PackedTurn, PlainTurn, SharedPart, SharedParts};
+use crate::store::journal::packed_context::PackedContext;
 use crate::store::runs::fence::{Frame, fenced};
 use crate::store::sql::to_ms;
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -47,9 +49,8 @@ pub struct AssembledContext {
     /// The normalised first request.
     pub request_json: String,
     pub report_json: String,
-    /// The part of the request that the persona's other requests have, too, as JSON: all but the
-    /// messages.
-    pub shared_json: String,
+    /// What the records of the persona's other runs have, too.
+    pub shared: SharedPart,
     /// The bounds on tokens and money, each with its origin.
     pub limits_json: String,
     pub sources: NewSources,
@@ -90,8 +91,23 @@ pub struct TurnFailed {
 }
 
 impl TurnStarted {
-    /// Returns the texts to be packed.
-    pub(in crate::store) fn plain<'a>(&'a self, persona: &'a PersonaId) -> PlainTurn<'a> {
+    /// Returns its texts as they are stored.
+    pub(in crate::store) fn packed(&self, parts: &SharedParts, persona: &PersonaId) -> PackedTurn {
+        let packed = PackedTurn::of(parts, &self.plain(persona));
+        let none = BTreeSet::new();
+        let known = packed.shared.as_ref().map_or(&none, |shared| &shared.names);
+        let context = self.context.as_ref().map(|context| {
+            let texts = (
+                context.report_json.as_str(),
+                context.limits_json.as_str(),
+                context.sources.json.as_str(),
+            );
+            PackedContext::of(texts, known)
+        });
+        PackedTurn { context, ..packed }
+    }
+
+    fn plain<'a>(&'a self, persona: &'a PersonaId) -> PlainTurn<'a> {
         let context = self.context.as_ref();
         let key = |context: &'a AssembledContext| {
             let config = context.sources.config.sha256();
@@ -100,8 +116,9 @@ impl TurnStarted {
         PlainTurn {
             request: &self.request_json,
             context: context.map(|context| context.request_json.as_str()),
+            sources: context.map(|context| context.sources.json.as_str()),
             earlier: self.earlier.as_ref(),
-            shared: context.map(|context| (key(context), context.shared_json.as_str())),
+            shared: context.map(|context| (key(context), &context.shared)),
         }
     }
 }
@@ -109,10 +126,11 @@ impl TurnStarted {
 /// A returned row means that the run is this engine's, and names the missing contents.
 const START_TURN: &str = "
     INSERT INTO run_turns (run_id, turn_index, attempt, persona_id, request_json, request_sha256, provider, model,
-      state, started_at, context_json, begun_json, sources_json, packed, packed_with)
-      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10, $14, $15, $17, $18);
+      state, started_at, context_json, begun_json, sources_json, packed, packed_with, named_json)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10, $14, $15, $17, $18, $19);
     UPDATE runs SET provider = $7, model = $8, context_report_json = coalesce($11, context_report_json),
-      limits_json = coalesce($13, limits_json)
+      limits_json = coalesce($13, limits_json), context_tokens = coalesce($20, context_tokens),
+      context_budget_tokens = coalesce($21, context_budget_tokens), history_is_cut = coalesce($22, history_is_cut)
     WHERE id = $1 AND ($11 IS NOT NULL OR provider <> $7 OR model <> $8);
     SELECT CASE WHEN $16 IS NOT NULL THEN (SELECT json_group_array(value) FROM jsonb_each($16) AS named
       WHERE NOT EXISTS (SELECT 1 FROM contents c WHERE c.sha256 = named.value)) END AS missing
@@ -159,6 +177,7 @@ pub async fn start(
         START_TURN.into()
     };
     let is_plain = packed.is_plain();
+    let own = packed.context.as_ref();
     let plain_context = context.filter(|_| is_plain);
     let start = db::query(text).bind((
         run,
@@ -175,16 +194,20 @@ pub async fn start(
         &turn.model,
         frame.now,
         plain_context.map(|context| context.request_json.as_str()),
-        context.map(|context| context.report_json.as_str()),
+        own.map(|own| own.report.as_slice()),
         frame.epoch,
-        context.map(|context| context.limits_json.as_str()),
+        own.map(|own| own.limits.as_slice()),
         &turn.begun_json,
-        context.map(|context| context.sources.json.as_str()),
+        plain_context.map(|context| context.sources.json.as_str()),
         sources.map(|sources| sources.digests(packed.shared.as_deref())),
     ));
     let start = start.bind((
         &packed.bytes,
-        packed.shared.as_ref().map(|shared| &shared.sha256),
+        packed.shared.as_ref().map(|shared| &shared.text.sha256),
+        own.map(|own| own.named_json.as_str()),
+        own.and_then(|own| own.facts.used_tokens),
+        own.and_then(|own| own.facts.budget_tokens),
+        own.map(|own| i64::from(own.facts.history_is_cut)),
     ));
     let start = match &turn.reservation {
         Some(reservation) => start.bind(money::reservation_values(

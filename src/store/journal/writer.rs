@@ -83,7 +83,7 @@ impl PersonaStore {
             // Before the transaction: other writers do not wait for it.
             packed: match entry {
                 JournalEntry::TurnStarted(turn) => {
-                    PackedTurn::of(self.store.shared_parts(), &turn.plain(&self.persona))
+                    turn.packed(self.store.shared_parts(), &self.persona)
                 }
                 _ => PackedTurn::default(),
             },

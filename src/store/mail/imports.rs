@@ -27,8 +27,8 @@ const WRITTEN_HERE: &str = "
 /// `$1` is the first number of the second in which the letter came: all of them lie before 0, and
 /// so before every letter that came by itself. Each second has 2^24 numbers.
 const INSERT_IMPORTED: &str = "
-    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
-      VALUES ($16, $4, $20, $21, $22, '');
+    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace, size_bytes)
+      VALUES ($16, $4, $20, $21, $22, '', $24);
     INSERT INTO messages (seq, id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
       recipients_json, subject, text_body, fresh_text, html_body, received_at, raw_id, dedup_key, disposition,
       metadata_json, trust)
@@ -119,8 +119,9 @@ async fn insert(
                 &content.metadata_json,
                 &copy.sha256,
                 &copy.envelope_json,
-                &copy.bytes[..],
+                &copy.bytes.bytes,
                 &content.trust,
+                copy.bytes.size_bytes(),
             ),
         ),
     )

@@ -6,11 +6,11 @@ use crate::store::calendar::record::NewCalendarPart;
 use crate::store::commands::record::NewMailCommand;
 use crate::store::mail::messages::{Content, NewAttachment};
 use crate::store::mail::reports::NewReport;
+use crate::store::packing::PackedLetter;
 use crate::store::runs::queue::NewRun;
 use crate::store::sql::json_list;
 use crate::store::threads::place::Place;
 use crate::store::threads::reply_limits::ReplyLimits;
-use std::sync::Arc;
 
 /// Content of the commit that stores a letter for one persona.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub struct NewInbound {
     pub envelope_json: String,
     /// Our `Received` field, as it would stand before the bytes; it ends with CRLF.
     pub trace: String,
-    pub bytes: Arc<[u8]>,
+    pub bytes: PackedLetter,
     pub place: Place,
     /// Addresses that may read the letter, in [`crate::domain::Address::key`] form: its
     /// authenticated sender and recipients. `None`: every participant of its thread.
@@ -88,10 +88,11 @@ impl NewInbound {
 
     /// Returns the approximate number of stored bytes.
     pub(in crate::store) fn size(&self) -> usize {
-        self.bytes.len()
+        self.bytes.bytes.len()
             + self
                 .attachments
                 .iter()
+                .filter(|attachment| attachment.range.is_none())
                 .map(|attachment| attachment.bytes.len())
                 .sum::<usize>()
     }

@@ -44,9 +44,10 @@ const STORE_LETTERS: Sql = Sql::pair(
     DELETE FROM correspondence WHERE (persona_id, counterparty) IN (
       SELECT value ->> 'persona', value ->> 'counter' FROM jsonb_each($1)
       UNION ALL SELECT value ->> 'persona', 'unverified:' || (value ->> 'counter') FROM jsonb_each($1));
-    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
+    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace, size_bytes)
       SELECT value ->> 'raw', value ->> 'persona', value ->> 'sha256', value ->> 'envelope_json',
-        substr($3, CAST(value ->> '$.bytes[0]' AS BIGINT), CAST(value ->> '$.bytes[1]' AS BIGINT)), value ->> 'trace'
+        substr($3, CAST(value ->> '$.bytes[0]' AS BIGINT), CAST(value ->> '$.bytes[1]' AS BIGINT)), value ->> 'trace',
+        CAST(value ->> 'size_bytes' AS BIGINT)
       FROM jsonb_each($2);
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
         recipients_json, subject, text_body, fresh_text, html_body, received_at, trust, raw_id, dedup_key, ack_confirmed,
@@ -89,9 +90,10 @@ const STORE_LETTERS: Sql = Sql::pair(
     DELETE FROM correspondence WHERE (persona_id, counterparty) IN (
       SELECT value ->> 'persona', value ->> 'counter' FROM jsonb_each($1)
       UNION ALL SELECT value ->> 'persona', 'unverified:' || (value ->> 'counter') FROM jsonb_each($1));
-    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
+    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace, size_bytes)
       SELECT value ->> 'raw', value ->> 'persona', value ->> 'sha256', value ->> 'envelope_json',
-        substr($3::BYTEA, CAST(value ->> '$.bytes[0]' AS BIGINT), CAST(value ->> '$.bytes[1]' AS BIGINT)), value ->> 'trace'
+        substr($3::BYTEA, CAST(value ->> '$.bytes[0]' AS BIGINT), CAST(value ->> '$.bytes[1]' AS BIGINT)), value ->> 'trace',
+        CAST(value ->> 'size_bytes' AS BIGINT)
       FROM jsonb_each($2);
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
         recipients_json, subject, text_body, fresh_text, html_body, received_at, trust, raw_id, dedup_key, ack_confirmed,
@@ -173,6 +175,7 @@ struct LetterColumns<'a> {
     envelope_json: &'a str,
     trace: &'a str,
     bytes: BlobSpan,
+    size_bytes: i64,
 }
 
 /// Bytes and long texts of some letters, bound as one value: in JSON, a text would be copied once
@@ -330,7 +333,8 @@ impl<'a> NewRow<'a> {
             sha256: &copy.sha256,
             envelope_json: &copy.envelope_json,
             trace: &copy.trace,
-            bytes: pieces.add(&copy.bytes),
+            bytes: pieces.add(&copy.bytes.bytes),
+            size_bytes: copy.bytes.size_bytes(),
         }
     }
 }

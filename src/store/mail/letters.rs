@@ -1,6 +1,7 @@
 //! Raw letters as received, for operators and exports.
 
 use crate::domain::MessageId;
+use crate::store::packing;
 use crate::store::{Result, Store, StoreError};
 
 /// Raw bytes of a letter, and our `Received` field for it.
@@ -35,7 +36,7 @@ impl Store {
         let row = row.ok_or_else(|| StoreError::missing("letter", message))?;
         Ok(RawLetter {
             trace: row.get("trace"),
-            bytes: row.get("bytes"),
+            bytes: packing::bytes_of(&row, "bytes")?,
         })
     }
 }

@@ -2,9 +2,10 @@
 //! in `arrivals`.
 
 use crate::domain::{
-    AttachmentId, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp, Trust,
+    AttachmentId, LetterRange, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp, Trust,
 };
 use crate::store::db::{ArgumentList, Connection, Scope};
+use crate::store::packing::PackedLetter;
 use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result, Store};
 use serde::{Deserialize, Serialize};
@@ -38,14 +39,16 @@ pub struct NewAttachment {
     pub content_id: Option<String>,
     pub sha256: String,
     pub bytes: Vec<u8>,
+    /// Range of its letter that gives the bytes; they are not stored again then.
+    pub range: Option<LetterRange>,
 }
 
 /// Inserts a message with its raw bytes, if it has any. A message that a run adds to its own thread
 /// (`$2` is NULL) takes the thread from the run, and adds its Message-ID to the conversation and
 /// its recipients to the thread.
 pub const INSERT_MESSAGE: &str = "
-    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
-      SELECT $16, $3, $22, $23, $24, $26 WHERE $24 IS NOT NULL;
+    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace, size_bytes)
+      SELECT $16, $3, $22, $23, $24, $26, $28 WHERE $24 IS NOT NULL;
     INSERT INTO message_links (persona_id, rfc_message_id, conversation_id)
       SELECT $3, $5, t.conversation_id FROM runs r JOIN threads t ON t.id = r.thread_id WHERE r.id = $17 AND $2 IS NULL ON CONFLICT DO NOTHING;
     INSERT INTO thread_participants (thread_id, address, joined_after)
@@ -63,7 +66,8 @@ pub const INSERT_MESSAGE: &str = "
       $13, $14, $15, $16, $17, $18, $19, $20, $21, $27)";
 const INSERT_ATTACHMENT: &str = "
     INSERT INTO attachments (id, message_id, persona_id, filename, declared_name, content_type, size_bytes, sha256,
-      content_id, bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+      content_id, bytes, encoding, range_start, range_len)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 const CONFIRM_ACK: &str = "
     UPDATE messages SET ack_confirmed = 1 WHERE id IN (SELECT value FROM jsonb_each($1))";
 
@@ -106,7 +110,7 @@ pub struct RawRow<'a> {
     pub envelope_json: &'a str,
     /// Our `Received` field; `None` for our own mail.
     pub trace: Option<&'a str>,
-    pub bytes: &'a [u8],
+    pub bytes: &'a PackedLetter,
 }
 
 pub async fn insert_message(
@@ -148,10 +152,11 @@ pub fn message_values(row: &MessageRow<'_>, now: Timestamp) -> impl ArgumentList
             &content.metadata_json,
             row.raw.as_ref().map(|raw| raw.sha256),
             row.raw.as_ref().map(|raw| raw.envelope_json),
-            row.raw.as_ref().map(|raw| raw.bytes),
+            row.raw.as_ref().map(|raw| raw.bytes.bytes.as_slice()),
             json_list(row.joining.iter()),
             row.raw.as_ref().and_then(|raw| raw.trace),
             row.hops,
+            row.raw.as_ref().map(|raw| raw.bytes.size_bytes()),
         ),
     )
 }
@@ -174,7 +179,17 @@ pub async fn insert_attachment(
             i64::try_from(attachment.bytes.len()).unwrap_or(i64::MAX),
             &attachment.sha256,
             &attachment.content_id,
-            &attachment.bytes[..],
+            match attachment.range {
+                Some(_) => &[],
+                None => &attachment.bytes[..],
+            },
+            attachment.range.map(|range| range.encoding.as_str()),
+            attachment
+                .range
+                .and_then(|range| i64::try_from(range.start).ok()),
+            attachment
+                .range
+                .and_then(|range| i64::try_from(range.len).ok()),
         ),
     )
     .await?;

@@ -11,7 +11,7 @@
 //! - `held`: letters whose sender cannot be verified yet.
 //! - `reports`: reports on our mail.
 //! - `imports`: mail brought from an archive.
-//! - `letters`: raw bytes of a stored letter.
+//! - `letters`: raw bytes of a stored letter. `attachment_bytes`: attachments as ranges of them.
 //! - `inbox`: the newest letters of a persona.
 //!
 //! Not here: the thread of a message (`threads`), its delivery (`deliveries`), the search over letters (`search`).
@@ -28,4 +28,5 @@ pub mod held;
 pub mod reports;
 pub mod imports;
 pub mod letters;
+pub mod attachment_bytes;
 pub mod inbox;

@@ -12,10 +12,12 @@ use super::redaction::{
 };
 use super::write::{MemoryAuthor, event};
 use crate::domain::{MemoryProposal, PersonaId, RunId, Timestamp};
-use crate::store::db::{Connection, Row, Scope, Sql};
+use crate::store::db::{self, Connection, Row, Scope, Sql};
+use crate::store::packing::{self, PACKED_COLUMNS};
 use crate::store::sql::{column_bytes, json_list, to_json};
 use crate::store::{Result, Store};
 use crate::text::shortened;
+use futures_util::TryStreamExt;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -46,10 +48,10 @@ const SUMMARIES_OF_SOURCES: &str = "
     SELECT DISTINCT s.id, s.run_id, s.text_sha256 FROM jsonb_each($1) w CROSS JOIN memory_sources o
       CROSS JOIN messages m
       CROSS JOIN thread_memory s WHERE s.thread_id = m.thread_id AND s.from_seq <= m.seq AND s.upto_seq >= m.seq AND m.id = o.message_id AND o.memory_id = w.value";
-/// Runs whose records may hold a text; `is_summarised`: it made one of the summaries `$3`, or its report names one.
+/// Runs whose records may hold a text; `is_summarised`: it made one of the summaries `$3`.
 const RUNS_WITH_RECORDS: &str = "
     SELECT r.id, r.state IN ('succeeded', 'cancelled', 'failed') AS is_over,
-      EXISTS (SELECT 1 FROM jsonb_each($3) s WHERE s.value = r.id OR instr(r.context_report_json, s.value) > 0) AS is_summarised
+      r.context_report_json, EXISTS (SELECT 1 FROM jsonb_each($3) s WHERE s.value = r.id) AS is_summarised
     FROM runs r
     WHERE r.persona_id = $1 AND r.seq >= $2 AND (EXISTS (SELECT 1 FROM run_turns t WHERE t.run_id = r.id AND t.pruned_at IS NULL)
       OR EXISTS (SELECT 1 FROM thread_tool_events e WHERE e.run_id = r.id))
@@ -266,7 +268,12 @@ impl Store {
             .await?
         {
             let (run, is_over): (String, bool) = (row.get("id"), row.get("is_over"));
-            let is_summarised: bool = row.get("is_summarised");
+            // A report that cannot be read may name one.
+            let report = packing::text_of(&row, "context_report_json");
+            let is_named = report.map_or(true, |report| {
+                report.is_some_and(|report| needles.summary_is_in(&report))
+            });
+            let is_summarised = is_named || row.get("is_summarised");
             let steps = self.rows(PAYLOADS, &run).await?;
             let found: Vec<Value> = steps
                 .iter()
@@ -308,6 +315,15 @@ impl Store {
         let columns = self.rows(TEXT_COLUMNS, ()).await?;
         for row in &columns {
             let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
+            if PACKED_COLUMNS.contains(&(&table, &column)) {
+                let rows = self.remaining_packed((&table, &column), needles).await?;
+                remains.extend((rows > 0).then_some(RemainingText {
+                    table,
+                    column,
+                    rows,
+                }));
+                continue;
+            }
             let [sqlite, postgres] = column_bytes(&format!("t.\"{column}\""), row.get("is_bytes"));
             let rows_with = |words: &str, needle: &str| {
                 format!(
@@ -329,6 +345,29 @@ impl Store {
             }
         }
         Ok(remains)
+    }
+
+    /// Counts the rows of a packed column in which the text still stands.
+    async fn remaining_packed(
+        &self,
+        (table, column): (&str, &str),
+        needles: &Needles,
+    ) -> Result<u64> {
+        let sql = format!("SELECT {column} AS packed FROM {table} WHERE {column} IS NOT NULL");
+        let mut conn = self.unhurried_reader().await?;
+        let mut count = 0;
+        {
+            let mut rows = db::query(Sql::built(sql)).fetch(&mut conn);
+            while let Some(row) = rows.try_next().await? {
+                let packed: &[u8] = row.try_get("packed")?;
+                let bytes = packing::unpack(packed).unwrap_or(packed.into());
+                let words = String::from_utf8_lossy(&bytes);
+                let is_in = |needle: &String| words.contains(needle.as_str());
+                count += u64::from(needles.texts.iter().any(is_in));
+            }
+        }
+        conn.close().await?;
+        Ok(count)
     }
 }
 
@@ -384,6 +423,12 @@ impl Needles {
     fn summaries_and_runs(&self) -> String {
         let summaries = self.summaries.iter();
         json_list(summaries.flat_map(|summary| [summary.id.as_str(), summary.run.as_str()]))
+    }
+
+    /// Reports whether a report names one of the summaries, or the run that made it.
+    fn summary_is_in(&self, report: &str) -> bool {
+        let mut summaries = self.summaries.iter();
+        summaries.any(|summary| report.contains(&summary.id) || report.contains(&summary.run))
     }
 
     fn are_in(&self, run: &str, text: &str) -> bool {

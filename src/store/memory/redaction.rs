@@ -20,12 +20,12 @@ pub const SECURE_DELETE: Sql = Sql::pair("PRAGMA secure_delete = ON", "SELECT 1"
 pub const FAST_DELETE: Sql = Sql::pair("PRAGMA secure_delete = OFF", "SELECT 1");
 const REDACT_TURNS: Sql = Sql::pair(
     "
-    UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, packed = NULL,
+    UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, named_json = NULL, packed = NULL,
       packed_with = NULL, error_message = CASE WHEN error_message IS NULL THEN NULL ELSE '' END,
       ended_json = json_remove(ended_json, '$.error'), pruned_at = coalesce(pruned_at, $2), redacted_at = $2
     WHERE run_id IN (SELECT value FROM jsonb_each($1))",
     "
-    UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, packed = NULL,
+    UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, named_json = NULL, packed = NULL,
       packed_with = NULL, error_message = CASE WHEN error_message IS NULL THEN NULL ELSE '' END,
       ended_json = CAST(CAST(ended_json AS JSONB) - 'error' AS TEXT), pruned_at = coalesce(pruned_at, $2), redacted_at = $2
     WHERE run_id IN (SELECT value FROM jsonb_each($1))",

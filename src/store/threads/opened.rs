@@ -2,6 +2,7 @@
 
 use crate::domain::{Address, MessageId, ThreadId, Timestamp};
 use crate::store::db::{Row, Sql};
+use crate::store::mail::attachment_bytes;
 use crate::store::sql::{from_json, json_list};
 use crate::store::{PersonaStore, Result};
 use serde::Deserialize;
@@ -160,10 +161,16 @@ const THREAD_ATTACHMENTS: Sql = Sql::pair(
         AND x.after_seq < m.trigger_seq AND x.after_seq >= m.seq)
     ORDER BY m.seq DESC, a.id LIMIT $5",
 );
-const ATTACHMENT_BYTES: &str = "SELECT bytes FROM attachments WHERE id = $1 AND persona_id = $2";
+const ATTACHMENT_BYTES: &str = "
+    SELECT a.bytes, CASE WHEN a.pruned_at IS NULL THEN a.encoding END AS encoding, a.range_start, a.range_len, CASE WHEN a.encoding IS NOT NULL THEN
+      (SELECT l.bytes FROM messages m JOIN raw_letters l ON l.id = m.raw_id WHERE m.id = a.message_id) END AS letter
+    FROM attachments a WHERE a.id = $1 AND a.persona_id = $2";
 /// `$3`: the most bytes of one file, `$4`: the most files.
 const MESSAGE_FILES: &str = "
-    SELECT id, filename, content_type, size_bytes, sha256, pruned_at, CASE WHEN size_bytes <= $3 THEN bytes ELSE CAST('' AS BLOB) END AS bytes
+    SELECT id, filename, content_type, size_bytes, sha256, pruned_at, CASE WHEN size_bytes <= $3 THEN bytes ELSE CAST('' AS BLOB) END AS bytes,
+      CASE WHEN size_bytes <= $3 AND pruned_at IS NULL THEN encoding END AS encoding, range_start, range_len,
+      CASE WHEN size_bytes <= $3 AND encoding IS NOT NULL
+        THEN (SELECT l.bytes FROM messages m JOIN raw_letters l ON l.id = m.raw_id WHERE m.id = attachments.message_id) END AS letter
     FROM attachments WHERE message_id = $1 AND persona_id = $2
       AND (lower(content_type) LIKE 'image/%' OR lower(content_type) = 'application/pdf' OR lower(filename) LIKE '%.pdf')
     ORDER BY id LIMIT $4";
@@ -217,7 +224,10 @@ impl PersonaStore {
 
     /// Returns the bytes of an attachment; empty when they were pruned, `None` when there is no such attachment.
     pub async fn attachment_bytes(&self, id: &str) -> Result<Option<Vec<u8>>> {
-        self.maybe(ATTACHMENT_BYTES, (id, &self.persona)).await
+        let row = self
+            .maybe_row(ATTACHMENT_BYTES, (id, &self.persona))
+            .await?;
+        row.map(|row| attachment_bytes::read(&row)).transpose()
     }
 
     /// Returns what a message declares as images and PDF files, in its order: at most `count_max`, with bytes where these are at most
@@ -247,7 +257,7 @@ impl PersonaStore {
                 content_type: row.try_get("content_type")?,
                 size_bytes: size_bytes.unsigned_abs(),
                 sha256: row.try_get("sha256")?,
-                bytes: row.try_get::<Vec<u8>>("bytes")?.into(),
+                bytes: attachment_bytes::read(row)?.into(),
                 pruned_at: row
                     .try_get::<Option<String>>("pruned_at")?
                     .and_then(|at| Timestamp::parse(&at)),

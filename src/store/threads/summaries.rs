@@ -100,9 +100,7 @@ pub struct StoredThreadSummary {
 const QUEUE_SUMMARY: &str = "
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at)
     SELECT $2, r.persona_id, r.thread_id, 'summary', r.trigger_message_id, r.profile, 'queued', $3
-    FROM runs r WHERE r.id = $1
-      AND EXISTS (SELECT 1 FROM json_each(r.context_report_json, '$.entries') e
-        WHERE e.value ->> '$.resolver' = 'thread-history' AND e.value ->> '$.outcome' IN ('trimmed', 'dropped'))
+    FROM runs r WHERE r.id = $1 AND r.history_is_cut = 1
       AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.thread_id = r.thread_id AND o.trigger = 'summary'
         AND o.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
       AND NOT EXISTS (SELECT 1 FROM runs f JOIN messages t ON t.id = f.trigger_message_id

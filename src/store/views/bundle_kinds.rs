@@ -33,7 +33,9 @@ const MESSAGES: &str = "
         WHERE r.id IN (SELECT value FROM jsonb_each($1)) AND (p.seq < t.seq OR p.direction = 'outbound'))
     ORDER BY seq DESC LIMIT $2";
 const ATTACHMENTS: &str = "
-    SELECT * FROM attachments WHERE message_id IN
+    SELECT a.*, CASE WHEN a.encoding IS NOT NULL THEN
+      (SELECT l.bytes FROM messages m JOIN raw_letters l ON l.id = m.raw_id WHERE m.id = a.message_id) END AS letter
+    FROM attachments a WHERE a.message_id IN
       (SELECT trigger_message_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1)))";
 /// The runs with the earlier runs of their threads, to which the traces of a history belong.
 const RUNS: &str = "
@@ -71,9 +73,8 @@ const STEPS: &str = "
     WHERE r.id IN (SELECT value FROM jsonb_each($1))";
 /// Entries of memory that the runs were shown.
 pub const MEMORY: &str = "
-    SELECT * FROM memory WHERE id IN (SELECT e.value FROM run_turns t, json_each(t.sources_json, '$.reads') r,
-        json_each(r.value, '$.entries') e
-      WHERE t.run_id IN (SELECT value FROM jsonb_each($1)) AND t.sources_json IS NOT NULL AND r.value ->> '$.read' = 'memory')";
+    SELECT * FROM memory WHERE id IN (SELECT n.value FROM run_turns t, json_each(t.named_json) n
+      WHERE t.run_id IN (SELECT value FROM jsonb_each($1)) AND t.named_json IS NOT NULL)";
 const OUTPUTS: &str =
     "SELECT * FROM run_outputs WHERE run_id IN (SELECT value FROM jsonb_each($1))";
 const DELIVERIES: &str =
@@ -101,6 +102,15 @@ impl BundleKind {
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let fields = self.fields.split_whitespace();
         fields.map(|field| field.split_once('=').unwrap_or((field, field)))
+    }
+
+    /// Returns the columns that are packed in the table.
+    pub fn packed(&self) -> &'static [&'static str] {
+        match self.table {
+            "runs" => &["context_report_json", "limits_json"],
+            "raw_letters" | "deliveries" => &["bytes"],
+            _ => &[],
+        }
     }
 }
 
@@ -230,7 +240,7 @@ mod tests {
     use crate::store::transfer::columns_of_schema;
     use std::collections::BTreeSet;
 
-    /// Columns that stay behind: state of an engine at work, what stands as text in other fields, and the token of an address to
+    /// Columns that stay behind: state of an engine at work, what stands in other fields, and the token of an address to
     /// which reports are believed.
     static LEFT: &[(&str, &[&str])] = &[
         (
@@ -242,10 +252,18 @@ mod tests {
                 "crashes",
                 "crashed_at",
                 "alone",
+                "context_tokens",
+                "context_budget_tokens",
+                "history_is_cut",
             ],
         ),
-        ("turn", &["packed", "packed_with"]),
-        ("mail", &["epoch", "next_attempt_at", "bounce_token"]),
+        ("turn", &["packed", "packed_with", "named_json"]),
+        ("letter", &["size_bytes"]),
+        ("attachment", &["encoding", "range_start", "range_len"]),
+        (
+            "mail",
+            &["size_bytes", "epoch", "next_attempt_at", "bounce_token"],
+        ),
         ("recipient", &["next_attempt_at"]),
     ];
 

@@ -8,7 +8,10 @@ use crate::domain::RunId;
 use crate::store::archive::{ARCHIVE_HEADER, MARK_ARCHIVE};
 use crate::store::db::{self, Cell, Connection, Row, Scope, Sql};
 use crate::store::journal::packed::{Bodies, Unpacker};
-use crate::store::views::bundle_kinds::KINDS;
+use crate::store::journal::packed_context::{ReportFacts, names_beside};
+use crate::store::mail::attachment_bytes;
+use crate::store::packing::{self, PackedLetter, REPORTS};
+use crate::store::views::bundle_kinds::{BundleKind, KINDS};
 use crate::store::{Result, Store, StoreError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -62,6 +65,7 @@ impl Store {
                 if kind.name == "turn" {
                     put_bodies(&mut cells, unpacker.read(row)?);
                 }
+                unpack_cells(kind, row, &mut cells)?;
                 let fields = kind.fields().filter_map(|(field, column)| {
                     let cell = cells.shift_remove(column)?;
                     (!cell.is_null()).then(|| (field.to_owned(), cell))
@@ -130,14 +134,16 @@ async fn insert(conn: &mut Connection, thing: &BundleThing) -> Result<()> {
     let kind = kind.ok_or_else(strange)?;
     // Names in the statement are our own constants: a name of the file only selects among them.
     let column = |name: &String| kind.fields().find(|(field, _)| field == name);
-    let names: Option<Vec<&str>> = thing
-        .fields
-        .keys()
-        .map(|name| column(name).map(|(_, column)| column))
-        .collect();
-    let names = names
-        .filter(|names| !names.is_empty())
-        .ok_or_else(strange)?;
+    let cells = thing.fields.iter().map(|(name, value)| {
+        let (_, column) = column(name)?;
+        Some((column, cell(value)?))
+    });
+    let mut cells: Vec<(&str, Cell)> = cells.collect::<Option<_>>().ok_or_else(strange)?;
+    if cells.is_empty() {
+        return Err(strange());
+    }
+    pack_cells(kind, &mut cells);
+    let names: Vec<&str> = cells.iter().map(|(column, _)| *column).collect();
     let table = kind.table;
     let places: Vec<String> = (1..=names.len()).map(|place| format!("${place}")).collect();
     let sql = format!(
@@ -146,24 +152,84 @@ async fn insert(conn: &mut Connection, thing: &BundleThing) -> Result<()> {
         places.join(", ")
     );
     let mut query = db::query(Sql::built(sql));
-    for cell in thing.fields.values() {
+    for (_, cell) in cells {
         query = match cell {
-            Value::Null => query.bind(None::<String>),
-            Value::String(text) => query.bind(text.clone()),
-            Value::Number(number) => match number.as_i64() {
-                Some(whole) => query.bind(whole),
-                None => query.bind(number.as_f64()),
-            },
-            Value::Object(_) => {
-                let bytes = cell["base64"]
-                    .as_str()
-                    .and_then(|text| STANDARD.decode(text).ok());
-                query.bind(bytes.ok_or_else(strange)?)
-            }
-            _ => return Err(strange()),
+            Cell::Null => query.bind(None::<String>),
+            Cell::Text(text) => query.bind(text),
+            Cell::Integer(whole) => query.bind(whole),
+            Cell::Real(real) => query.bind(real),
+            Cell::Bytes(bytes) => query.bind(bytes),
         };
     }
     query.exec(conn).await?;
+    Ok(())
+}
+
+/// Reads a value of the file; `None`: no column has such a one.
+fn cell(value: &Value) -> Option<Cell> {
+    Some(match value {
+        Value::Null => Cell::Null,
+        Value::String(text) => Cell::Text(text.clone()),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => Cell::Integer(whole),
+            None => Cell::Real(number.as_f64()?),
+        },
+        Value::Object(_) => Cell::Bytes(STANDARD.decode(value["base64"].as_str()?).ok()?),
+        _ => return None,
+    })
+}
+
+/// Packs what a row has packed, and adds what statements ask of it.
+fn pack_cells(kind: &BundleKind, cells: &mut Vec<(&'static str, Cell)>) {
+    let mut facts = ReportFacts::default();
+    let mut named = None;
+    let mut size = None;
+    for (column, cell) in cells.iter_mut() {
+        let is_packed = kind.packed().contains(column);
+        match cell {
+            Cell::Text(text) => {
+                match *column {
+                    "context_report_json" => facts = ReportFacts::of(text),
+                    "sources_json" => named = Some(names_beside(text, &BTreeSet::new())),
+                    _ => {}
+                }
+                if is_packed {
+                    *cell = Cell::Bytes(REPORTS.pack(text.as_bytes()).into_owned());
+                }
+            }
+            Cell::Bytes(bytes) if is_packed => {
+                let letter = PackedLetter::of(bytes);
+                size = Some(letter.size_bytes());
+                *bytes = letter.bytes;
+            }
+            _ => {}
+        }
+    }
+    cells.extend(named.map(|named| ("named_json", Cell::Text(named))));
+    let facts = [
+        ("size_bytes", size),
+        ("context_tokens", facts.used_tokens),
+        ("context_budget_tokens", facts.budget_tokens),
+        ("history_is_cut", facts.history_is_cut.then_some(1)),
+    ];
+    for (column, fact) in facts {
+        cells.extend(fact.map(|fact| (column, Cell::Integer(fact))));
+    }
+}
+
+/// Replaces packed columns by their texts.
+fn unpack_cells(kind: &BundleKind, row: &Row, cells: &mut Map<String, Value>) -> Result<()> {
+    if kind.name == "attachment" {
+        let bytes = STANDARD.encode(attachment_bytes::read(row)?);
+        cells.insert("bytes".to_owned(), json!({ "base64": bytes }));
+    }
+    for column in kind.packed() {
+        let cell = match *column {
+            "bytes" => json!({ "base64": STANDARD.encode(packing::bytes_of(row, column)?) }),
+            column => json!(packing::text_of(row, column)?),
+        };
+        cells.insert((*column).to_owned(), cell);
+    }
     Ok(())
 }
 
@@ -183,6 +249,7 @@ fn text(thing: &BundleThing, field: &str) -> Option<String> {
 pub fn put_bodies(cells: &mut Map<String, Value>, bodies: Bodies) {
     cells.insert("request_json".to_owned(), json!(bodies.request.as_ref()));
     cells.insert("context_json".to_owned(), json!(bodies.context));
+    cells.insert("sources_json".to_owned(), json!(bodies.sources));
     for column in ["packed", "packed_with", "dictionary"] {
         cells.shift_remove(column);
     }

@@ -37,8 +37,8 @@ pub struct SizedEvent {
 /// `item` is JSON for turns only, so it is looked at before it is read as JSON.
 const EVENT_SIZES: &str = "
     SELECT f.seq, f.kind, f.persona_id, f.thread_id, f.run_id, f.message_id, f.delivery_id, f.approval_id, f.item, f.at,
-      length(w.bytes) AS letter_bytes, u.model, u.input_tokens + u.cache_read_tokens + u.cache_write_tokens AS input_tokens,
-      u.output_tokens, e.tool_name AS tool, length(e.payload_json) AS record_bytes, length(d.bytes) AS mail_bytes,
+      w.size_bytes AS letter_bytes, u.model, u.input_tokens + u.cache_read_tokens + u.cache_write_tokens AS input_tokens,
+      u.output_tokens, e.tool_name AS tool, length(e.payload_json) AS record_bytes, d.size_bytes AS mail_bytes,
       CASE WHEN f.delivery_id IS NOT NULL
         THEN (SELECT count(*) FROM delivery_recipients WHERE delivery_id = f.delivery_id) END AS recipients,
       coalesce(u.error_class, CASE WHEN f.kind = 'run.failed' THEN r.error_class END) AS error_class

@@ -4,6 +4,7 @@
 use crate::domain::PersonaId;
 use crate::store::db::{self, Connection, Sql, raw_sql};
 use crate::store::journal::packed::Unpacker;
+use crate::store::packing;
 use crate::store::persona_tables::{PERSONA_TABLES, PersonaTable};
 use crate::store::postgres::open as server;
 use crate::store::postgres::url::{DatabaseUrl, Session};
@@ -11,7 +12,7 @@ use crate::store::sql::{from_json, persona_id};
 use crate::store::views::bundles::put_bodies;
 use crate::store::{OpenError, Result};
 use futures_util::TryStreamExt;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 use std::borrow::Cow;
@@ -41,16 +42,23 @@ pub(in crate::store) const COLUMNS: Sql = Sql::pair(
 fn bodies_of(table: &str) -> &'static str {
     match table {
         "run_turns" => {
-            ", request_json, request_sha256, context_json, packed,
+            ", request_json, request_sha256, context_json, sources_json, packed,
               (SELECT bytes FROM contents WHERE sha256 = packed_with) AS dictionary"
         }
+        "runs" => ", context_report_json, limits_json",
         _ => "",
     }
 }
 
-/// Nests the bodies of a turn, as far as they are JSON.
+/// Nests texts that were packed, as far as they are JSON.
 fn nest(cells: &mut Map<String, Value>) {
-    for column in ["request_json", "context_json"] {
+    for column in [
+        "request_json",
+        "context_json",
+        "sources_json",
+        "context_report_json",
+        "limits_json",
+    ] {
         if let Some(text) = cells.get_mut(column)
             && let Some(nested) = text
                 .as_str()
@@ -155,7 +163,15 @@ impl ExportSnapshot {
             let mut row_json: Cow<'_, str> = Cow::Borrowed(row.try_get("row_json")?);
             if !bodies.is_empty() {
                 let mut cells: Map<String, Value> = from_json(&row_json, "turn")?;
-                put_bodies(&mut cells, unpacker.read(&row)?);
+                match *table {
+                    "run_turns" => put_bodies(&mut cells, unpacker.read(&row)?),
+                    _ => {
+                        for column in ["context_report_json", "limits_json"] {
+                            let text = packing::text_of(&row, column)?;
+                            cells.insert(column.to_owned(), json!(text));
+                        }
+                    }
+                }
                 nest(&mut cells);
                 row_json = Cow::Owned(Value::Object(cells).to_string());
             }
@@ -179,7 +195,7 @@ impl ExportSnapshot {
             let mail = ExportedMail {
                 message: row.try_get("id")?,
                 direction: row.try_get("direction")?,
-                bytes: row.try_get("bytes")?,
+                bytes: &packing::bytes_of(&row, "bytes")?,
             };
             if let Err(error) = each(count, mail) {
                 return Ok(Err(error));

@@ -5,6 +5,7 @@ use crate::domain::{RunId, Timestamp, TokenUsage};
 use crate::store::db::Row;
 use crate::store::journal::packed::{Bodies, Unpacker};
 use crate::store::journal::step::{Executor, Step, StepKind};
+use crate::store::packing;
 use crate::store::sql::{optional_timestamp, timestamp};
 use crate::store::threads::history::StoredMessage;
 use crate::store::{PersonaStore, Result};
@@ -31,6 +32,8 @@ pub struct StoredTurn {
     pub finished_at: Option<Timestamp>,
     /// The normalised first request, where the call was the first with that context.
     pub context_json: Option<String>,
+    /// Note of what was read for it.
+    pub sources_json: Option<String>,
     /// Begin and end of the call, as the run loop recorded them.
     pub begun_json: Option<String>,
     pub ended_json: Option<String>,
@@ -43,7 +46,7 @@ pub struct StoredTurn {
 const TURNS_OF_RUN: &str = "
     SELECT t.turn_index, t.attempt, t.state, t.request_json, t.request_sha256, t.response_json, t.provider, t.model,
       t.input_tokens, t.cache_read_tokens, t.cache_write_tokens, t.output_tokens, t.reasoning_tokens, t.cost_micros,
-      t.error_class, t.error_message, t.started_at, t.finished_at, t.context_json, t.packed, c.bytes AS dictionary,
+      t.error_class, t.error_message, t.started_at, t.finished_at, t.context_json, t.sources_json, t.packed, c.bytes AS dictionary,
       t.begun_json, t.ended_json, t.pruned_at, t.redacted_at
     FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
     WHERE t.run_id = $1 AND t.persona_id = $2 ORDER BY t.turn_index, t.attempt";
@@ -92,10 +95,10 @@ impl PersonaStore {
 
     /// Returns the report of the run's resolvers, as JSON; `None` before its first turn.
     pub async fn context_report(&self, run: &RunId) -> Result<Option<String>> {
-        Ok(self
-            .maybe(CONTEXT_REPORT, (run, &self.persona))
-            .await?
-            .flatten())
+        let row = self.maybe_row(CONTEXT_REPORT, (run, &self.persona)).await?;
+        row.map_or(Ok(None), |row| {
+            packing::text_of(&row, "context_report_json")
+        })
     }
 }
 
@@ -115,6 +118,7 @@ fn stored_turn(row: &Row, bodies: Bodies) -> Result<StoredTurn> {
         started_at: timestamp(row, "started_at")?,
         finished_at: optional_timestamp(row, "finished_at")?,
         context_json: bodies.context,
+        sources_json: bodies.sources,
         begun_json: row.get("begun_json"),
         ended_json: row.get("ended_json"),
         pruned_at: optional_timestamp(row, "pruned_at")?,

@@ -7,6 +7,7 @@ use crate::domain::{
     TokenUsage, Trigger,
 };
 use crate::store::db::{self, Row};
+use crate::store::packing;
 use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use schemars::JsonSchema;
@@ -144,7 +145,7 @@ from_row!(|row| RunSummary {
     error_class: { word(row, "error_class").and_then(ErrorClass::parse) },
     error_message,
     usage: { row.to()? },
-    limits_json,
+    limits_json: { packing::text_of(row, "limits_json")? },
     created_at,
     started_at,
     finished_at

@@ -64,9 +64,8 @@ pub struct MailStrip {
 }
 
 const CONTEXT_SIZES: &str = "
-    SELECT id, CAST(context_report_json ->> '$.used_tokens' AS BIGINT) AS used,
-      CAST(context_report_json ->> '$.budget_tokens' AS BIGINT) AS budget
-    FROM runs WHERE id IN (SELECT value FROM jsonb_each($1)) AND context_report_json IS NOT NULL";
+    SELECT id, context_tokens AS used, context_budget_tokens AS budget
+    FROM runs WHERE id IN (SELECT value FROM jsonb_each($1)) AND context_tokens IS NOT NULL";
 const TURN_STRIPS: &str = "
     SELECT t.run_id, t.turn_index, t.attempt, t.state, t.model, t.input_tokens, t.cache_read_tokens, t.cache_write_tokens,
       t.output_tokens, t.cost_micros, t.error_class, t.started_at, t.finished_at

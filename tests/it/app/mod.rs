@@ -17,6 +17,7 @@ use attache::domain::{Address, Arrival, Email, Envelope, Letter, Mailbox, Timest
 use attache::gateway::intake_contract::{Accepted, CopyOutcome, Refusal};
 use attache::providers::RequestEncoder;
 use attache::replay::verify::{Outcome, Verified, Verifier};
+use attache::store::packing;
 use attache::store::{OpenError, RunFilter, Store};
 pub use audited::audit;
 use serde_json::{Value, json};
@@ -341,9 +342,15 @@ impl TestApp {
             .fetch_one(&mut rows)
             .await
             .expect("a row");
-        (0..row.len())
-            .map(|i| row.get::<Option<String>>(i))
-            .collect()
+        // A packed column has bytes.
+        let text = |at: usize| {
+            row.try_get::<Option<String>>(at).unwrap_or_else(|_| {
+                let bytes: Vec<u8> = row.get(at);
+                let text = packing::unpack(&bytes).expect("readable").into_owned();
+                Some(String::from_utf8(text).expect("a text"))
+            })
+        };
+        (0..row.len()).map(text).collect()
     }
 
     /// State, stop reason and error class of a run.

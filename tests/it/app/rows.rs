@@ -2,6 +2,7 @@
 //! them later. The only place of the tests that inserts them.
 
 use super::db;
+use attache::store::packing;
 
 /// Inserts a thread with its conversation, unless it is there, and its participants.
 pub async fn thread(
@@ -80,8 +81,8 @@ pub async fn delivery(
     bytes: &[u8],
     at: &str,
 ) {
-    let sql = "INSERT INTO deliveries (id, persona_id, message_id, envelope_from, bytes, state, next_attempt_at, created_at)
-        SELECT $1, persona_id, id, $3, $4, 'queued', $5, $5 FROM messages WHERE id = $2";
+    let sql = "INSERT INTO deliveries (id, persona_id, message_id, envelope_from, bytes, state, next_attempt_at, created_at, size_bytes)
+        SELECT $1, persona_id, id, $3, $4, 'queued', $5, $5, length($4) FROM messages WHERE id = $2";
     let row = db::query(sql).bind(id).bind(message).bind(from);
     let row = row.bind(bytes).bind(at);
     row.execute(&mut *conn).await.expect("a delivery");
@@ -91,6 +92,11 @@ pub async fn delivery(
         let row = db::query(sql).bind(id).bind(recipient);
         row.execute(&mut *conn).await.expect("a recipient");
     }
+}
+
+/// Bytes of a letter or a mail as they were before they were packed.
+pub fn unpacked(bytes: &[u8]) -> Vec<u8> {
+    packing::unpack(bytes).expect("readable").into_owned()
 }
 
 /// Adds an attachment to a message.

@@ -19,14 +19,15 @@ pub async fn unpack(store: &Store, rows: &mut db::Connection) {
     for row in runs.fetch_all(&mut *rows).await.expect("runs") {
         let run: &str = row.get("run_id");
         for turn in of_run(store, rows, run).await {
-            let plain = "UPDATE run_turns SET request_json = $4, context_json = $5, packed = NULL, packed_with = NULL
+            let plain = "UPDATE run_turns SET request_json = $4, context_json = $5, sources_json = $6, packed = NULL, packed_with = NULL
                 WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
             let plain = db::query(plain)
                 .bind(run)
                 .bind(turn.turn_index)
                 .bind(turn.attempt)
                 .bind(turn.request_json)
-                .bind(turn.context_json);
+                .bind(turn.context_json)
+                .bind(turn.sources_json);
             plain.execute(&mut *rows).await.expect("a row");
         }
     }

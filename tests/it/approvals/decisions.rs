@@ -1,6 +1,7 @@
 //! A call that waits: what a yes, a no, an instruction, the clock, a cancellation and a later letter make of it.
 
 use super::scene::{CONTACT, OWNER, Scene, asks, decision};
+use crate::app::rows::unpacked;
 use attache::domain::{ApprovalState, sha256_hex};
 use attache::store::{ApprovalVerdict, DecisionOutcome};
 use serde_json::{Value, json};
@@ -40,7 +41,7 @@ async fn what_an_owner_approves_is_sent_as_it_was_shown_and_once() {
         .clone()
         .expect("bytes");
     assert_eq!(
-        sha256_hex(&[&unhex(&sent)]),
+        sha256_hex(&[&unpacked(&unhex(&sent))]),
         frozen,
         "the bytes that were asked about"
     );

@@ -4,6 +4,7 @@ use super::case::{Letter, Play, PlayedServer, Step};
 use super::effects::{Seen, SeenMail};
 use super::network::Network;
 use crate::app::db;
+use crate::app::rows::unpacked;
 use crate::app::{Workspace, turns};
 use crate::approvals::scene::{Scene, decision};
 use crate::hijack::world::ALL;
@@ -195,7 +196,7 @@ impl Stage {
         let mails = db::query(sql).fetch_all(&mut rows).await.expect("mails");
         seen.mails = mails
             .iter()
-            .map(|row| mail(row.get(0), row.get(1)))
+            .map(|row| mail(&unpacked(row.get(0)), row.get(1)))
             .collect();
         let sql = "SELECT r.id, m.sender FROM runs r JOIN messages m ON m.id = r.trigger_message_id ORDER BY r.created_at";
         let runs = db::query(sql).fetch_all(&mut rows).await.expect("runs");

@@ -4,6 +4,7 @@
 use super::carriers::{EVE, FILES, ORDER, event, file_of};
 use crate::app::Workspace;
 use crate::app::db;
+use crate::app::rows::unpacked;
 use crate::approvals::scene::Scene;
 use crate::hijack::world::ALL;
 use crate::memory::scene::texts_of_entries;
@@ -298,7 +299,7 @@ impl Sinks {
         let sql = "SELECT d.bytes, lower(r.recipient) FROM deliveries d JOIN delivery_recipients r ON r.delivery_id = d.id";
         for row in db::query(sql).fetch_all(&mut rows).await.expect("mails") {
             let (bytes, to): (&[u8], String) = (row.get(0), row.get(1));
-            let mail = crate::app::parse(bytes);
+            let mail = crate::app::parse(&unpacked(bytes));
             let text = format!("{} {} {:?}", mail.subject, mail.text, mail.html);
             if to == EVE {
                 broken.push(format!("a mail to {EVE}: {text}"));

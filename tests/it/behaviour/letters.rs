@@ -183,7 +183,7 @@ async fn attachments_of_one_name_are_two_files_both_in_the_prompt() {
     );
     let run = app.run_of(&letter(head, &body)).await;
     app.drain().await;
-    let sql = "SELECT filename, sha256, bytes, declared_name FROM attachments ORDER BY id";
+    let sql = "SELECT filename, sha256, id, declared_name FROM attachments ORDER BY id";
     let files = db::query(sql)
         .fetch_all(&mut app.workspace.rows().await)
         .await
@@ -194,8 +194,11 @@ async fn attachments_of_one_name_are_two_files_both_in_the_prompt() {
         names[0] != names[1] && names.iter().all(|name| !name.contains('/')),
         "{names:?}"
     );
+    let persona = attache::domain::PersonaId::parse("ada").expect("a persona");
     for row in &files {
-        let digest = attache::domain::sha256_hex(&[row.get::<&[u8]>(2)]);
+        let store = app.engine.store.persona(&persona);
+        let bytes = store.attachment_bytes(row.get(2)).await.expect("read");
+        let digest = attache::domain::sha256_hex(&[&bytes.expect("a file")]);
         assert_eq!(row.get::<&str>(1), digest);
         assert_eq!(row.get::<&str>(3), "../plan.csv");
     }

@@ -2,7 +2,7 @@
 
 use super::workspace::{configs, contexts, correspond, house, meddle};
 use crate::app::TestApp;
-use crate::app::db;
+use crate::app::{db, turns};
 use attache::domain::{RunId, sha256_hex};
 use attache::runs::record::as_of::{AsOf, AsOfError};
 use serde_json::json;
@@ -105,14 +105,11 @@ async fn the_configuration_is_kept_without_secrets_and_loads_again() {
 async fn runs_of_the_time_before_are_said_to_be_old() {
     let app = house().start().await;
     let runs = correspond(&app).await;
+    turns::unpack(&app.engine.store, &mut app.workspace.rows().await).await;
     meddle(&app, "UPDATE run_turns SET sources_json = NULL").await;
     let old = AsOf::of_run(&app.engine.store, &runs[0]).await;
     assert!(matches!(old, Err(AsOfError::NotRecorded(_))));
-    meddle(
-        &app,
-        "UPDATE run_turns SET packed = NULL, packed_with = NULL",
-    )
-    .await;
+    meddle(&app, "UPDATE run_turns SET context_json = NULL").await;
     let none = AsOf::of_run(&app.engine.store, &runs[0]).await;
     assert!(matches!(none, Err(AsOfError::NoContext(_))));
 }

@@ -137,7 +137,7 @@ async fn an_attachment_goes_with_its_old_letter() {
     );
     app.run_of(&eml).await;
     app.drain().await;
-    let sql = "UPDATE attachments SET bytes = CAST('' AS BLOB), pruned_at = '2026-12-01T00:00:00.000Z' WHERE $1 = $1 RETURNING id";
+    let sql = "UPDATE attachments SET bytes = CAST('' AS BLOB), encoding = NULL, pruned_at = '2026-12-01T00:00:00.000Z' WHERE $1 = $1 RETURNING id";
     app.row(sql, "").await;
     let left = app
         .row(

@@ -2,6 +2,7 @@
 
 use super::hostile_model::{self, ENEMY, secrets};
 use crate::app::db;
+use crate::app::rows::unpacked;
 use crate::app::{Workspace, letter};
 use crate::app::{rows, turns};
 use crate::fallback;
@@ -138,7 +139,7 @@ impl Scene {
             .await
             .expect("mails")
         {
-            let mail = crate::app::parse(row.get(0));
+            let mail = crate::app::parse(&unpacked(row.get(0)));
             told.extend(secrets(&mail.text));
         }
         let runs = "SELECT r.id FROM runs r JOIN messages m ON m.id = r.trigger_message_id

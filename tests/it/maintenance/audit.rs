@@ -92,7 +92,7 @@ const CONTROLS: &[(&str, &str)] = &[
     ("letter-without-run", "UPDATE messages SET disposition = 'run' WHERE disposition LIKE 'filed:%'"),
     ("unknown-disposition", "UPDATE messages SET disposition = 'lost' WHERE disposition LIKE 'filed:%'"),
     ("unknown-disposition", "UPDATE messages SET disposition = 'lost' WHERE disposition LIKE 'withheld:%'"),
-    ("letter-without-bytes", "UPDATE messages SET raw_id = NULL WHERE direction = 'inbound'"),
+    ("letter-without-bytes", "UPDATE messages SET raw_id = NULL WHERE direction = 'inbound' AND id NOT IN (SELECT message_id FROM attachments)"),
     (
         "held-letter-at-work",
         "UPDATE runs SET state = 'queued' WHERE seq = {run};
@@ -128,8 +128,8 @@ const CONTROLS: &[(&str, &str)] = &[
     ),
     (
         "two-deliveries-of-one-mail",
-        "INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes, state, created_at, finished_at)
-         SELECT 'twin', persona_id, message_id, run_id, envelope_from, bytes, state, created_at, finished_at
+        "INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes, size_bytes, state, created_at, finished_at)
+         SELECT 'twin', persona_id, message_id, run_id, envelope_from, bytes, size_bytes, state, created_at, finished_at
          FROM deliveries LIMIT 1;
          INSERT INTO delivery_recipients (delivery_id, recipient, state, last_reply)
          VALUES ('twin', 'bob@guest.example', 'delivered', '250')",
@@ -231,8 +231,12 @@ const CONTROLS: &[(&str, &str)] = &[
     ("cursor-before-slot", "UPDATE responsibilities SET cursor_at = '2026-01-01T00:00:00.000Z'"),
     ("run-of-a-gone-engine", "UPDATE runs SET state = 'running', epoch = 0 WHERE seq = {run}"),
     ("run-of-a-gone-engine", "UPDATE runs SET state = 'running', epoch = 99 WHERE seq = {run}"),
-    ("letter-hash", "UPDATE raw_letters SET bytes = CAST(bytes || x'00' AS BLOB)"),
-    ("attachment-hash", "UPDATE attachments SET bytes = x'6c616b66'"),
+    (
+        "letter-hash",
+        "UPDATE raw_letters SET bytes = CAST(bytes || x'00' AS BLOB)
+         WHERE id NOT IN (SELECT m.raw_id FROM messages m JOIN attachments a ON a.message_id = m.id)",
+    ),
+    ("attachment-hash", "UPDATE attachments SET bytes = x'6c616b66', encoding = NULL"),
     ("request-hash", "UPDATE run_turns SET packed = CAST(packed || ' ' AS BLOB) WHERE turn_index = 1"),
     (
         "content-hash",

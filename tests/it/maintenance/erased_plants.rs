@@ -82,7 +82,7 @@ pub static PLANTS: &[Plant] = &[
         "INSERT INTO mail_commands (message_id, persona_id, rfc_message_id, owner, command, argument, sent_at, received_at, answered_at)
          VALUES ({M}, 'ada', 'c1@partner.test', '{C}', 'reset', '@mail_commands.argument@', '{AT}', '{AT}', '{AT}')"),
     plant("runs", "error_message context_report_json",
-        "UPDATE runs SET error_message = '@runs.error_message@', context_report_json = '{\"x\":\"@runs.context_report_json@\"}'
+        "UPDATE runs SET error_message = '@runs.error_message@', context_report_json = CAST('{\"x\":\"@runs.context_report_json@\"}' AS BLOB)
          WHERE id = {R}"),
     plant("run_turns", "request_json context_json response_json error_message sources_json ended_json packed",
         "UPDATE run_turns SET request_json = '{\"x\":\"@run_turns.request_json@\"}', context_json = '{\"x\":\"@run_turns.context_json@\"}',

@@ -3,7 +3,9 @@
 use super::workspace::attache;
 use crate::app::database::is_sqlite_only;
 use crate::app::db;
+use crate::app::rows::unpacked;
 use crate::app::{TestApp, Workspace, proven, proven_note as note};
+use attache::domain::PersonaId;
 use attache::replay::verify::Outcome;
 use serde_json::{Value, json};
 use std::os::unix::process::ExitStatusExt;
@@ -100,6 +102,36 @@ pub async fn lived() -> TestApp {
     app
 }
 
+/// Writes letters, mails and attachments as they were before they were packed, so that words can be looked for in the file.
+async fn plain(app: &TestApp) {
+    let mut rows = app.workspace.rows().await;
+    let persona = PersonaId::parse("ada").expect("a persona");
+    let store = app.engine.store.persona(&persona);
+    let ids = db::query_scalar::<String>("SELECT id FROM attachments").fetch_all(&mut rows);
+    for id in ids.await.expect("attachments") {
+        let bytes = store.attachment_bytes(&id).await.expect("read");
+        let own = "UPDATE attachments SET bytes = $2, encoding = NULL, range_start = NULL, range_len = NULL WHERE id = $1";
+        let own = db::query(own).bind(id).bind(bytes.expect("a file"));
+        own.execute(&mut rows).await.expect("a row");
+    }
+    for (read, write) in [
+        (
+            "SELECT id, bytes FROM raw_letters",
+            "UPDATE raw_letters SET bytes = $2 WHERE id = $1",
+        ),
+        (
+            "SELECT id, bytes FROM deliveries",
+            "UPDATE deliveries SET bytes = $2 WHERE id = $1",
+        ),
+    ] {
+        for row in db::query(read).fetch_all(&mut rows).await.expect("rows") {
+            let (id, bytes): (&str, &[u8]) = (row.get(0), row.get(1));
+            let row = db::query(write).bind(id).bind(unpacked(bytes));
+            row.execute(&mut rows).await.expect("a row");
+        }
+    }
+}
+
 pub async fn stopped(app: TestApp) -> Workspace {
     let TestApp { workspace, engine } = app;
     engine.store.clone().close().await;
@@ -177,7 +209,9 @@ async fn no_byte_of_what_a_person_wrote_is_left_and_other_threads_are_as_they_we
     if is_sqlite_only("bytes of its file") {
         return;
     }
-    let workspace = stopped(lived().await).await;
+    let app = lived().await;
+    plain(&app).await;
+    let workspace = stopped(app).await;
     let before = bobs_thread(&workspace).await;
     assert!(before.len() >= 4, "{before:#?}");
     // The control: the search finds what is there.

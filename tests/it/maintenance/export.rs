@@ -2,6 +2,7 @@
 
 use super::workspace::{attache, script};
 use crate::app::db;
+use crate::app::rows::unpacked;
 use crate::app::{TestApp, Workspace, note};
 use serde_json::Value;
 use std::path::Path;
@@ -103,7 +104,7 @@ async fn an_export_has_all_of_its_persona_and_nothing_of_another() {
         .fetch_one(&mut app.workspace.rows().await)
         .await
         .expect("bytes");
-    assert_eq!(letter, raw);
+    assert_eq!(letter, unpacked(&raw));
 }
 
 #[tokio::test]

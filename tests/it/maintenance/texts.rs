@@ -4,7 +4,7 @@
 use super::gc::{kind, old};
 use super::workspace::attache;
 use crate::app::db;
-use crate::app::{NOTE_DATE, TestApp, Workspace, proven_note as note};
+use crate::app::{NOTE_DATE, TestApp, Workspace, proven_note as note, turns};
 use attache::domain::{Timestamp, sha256_hex};
 use attache::replay::verify::{Outcome, Verified};
 use serde_json::{Value, json};
@@ -130,13 +130,9 @@ async fn with_words_like_digests() -> (TestApp, Timestamp, String) {
     let young = note("q2@guest.example", "", &body).replace(NOTE_DATE, IN_HUNDRED_DAYS);
     let young = app.run_of(&young).await;
     app.drain().await;
-    let row = app
-        .row(
-            "SELECT sources_json FROM run_turns WHERE run_id = $1",
-            &young,
-        )
-        .await;
-    let note = row[0].as_deref().expect("a note");
+    let mut rows = app.workspace.rows().await;
+    let turns = turns::of_run(&app.engine.store, &mut rows, &young).await;
+    let note = turns[0].sources_json.as_deref().expect("a note");
     assert!(
         note.contains(&told) && note.contains(&"z".repeat(64)),
         "the words were searched for: {note}"

@@ -219,7 +219,7 @@ async fn a_run_whose_image_was_pruned_says_so_instead_of_differing() {
 pub async fn its_file_is_missed(app: &TestApp, run: &RunId) {
     let contexts = || AsOf::of_run(&app.engine.store, run);
     assert!(contexts().await.is_ok(), "the control");
-    let prune = "UPDATE attachments SET bytes = CAST('' AS BLOB), pruned_at = $1 RETURNING id";
+    let prune = "UPDATE attachments SET bytes = CAST('' AS BLOB), encoding = NULL, pruned_at = $1 RETURNING id";
     app.row(prune, "2026-11-22T00:00:00.000Z").await;
     let pruned = contexts().await.expect_err("a file is gone");
     assert!(matches!(pruned, AsOfError::Pruned(..)), "{pruned}");

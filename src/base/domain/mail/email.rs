@@ -175,6 +175,40 @@ pub struct Attachment {
     pub content_id: Option<String>,
     /// Decoded content.
     pub bytes: Vec<u8>,
+    /// Where it stands in the letter; `None`: decoding no range of it gives the bytes, as for a file out of a container.
+    pub range: Option<LetterRange>,
+}
+
+/// A range of a letter's bytes that holds the content of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LetterRange {
+    pub start: usize,
+    pub len: usize,
+    pub encoding: TransferEncoding,
+}
+
+/// How the content of a part is written in its letter (RFC 2045 section 6). Names are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransferEncoding {
+    Identity,
+    Base64,
+    QuotedPrintable,
+}
+
+impl TransferEncoding {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Base64 => "base64",
+            Self::QuotedPrintable => "quoted_printable",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Identity, Self::Base64, Self::QuotedPrintable]
+            .into_iter()
+            .find(|encoding| encoding.as_str() == name)
+    }
 }
 
 /// The header facts by which automatic mail is recognised (RFC 3834 section 2, `mail.md` section

@@ -70,6 +70,7 @@ impl SpokenFile {
             content_id: None,
             sha256: self.sha256.clone(),
             bytes: self.bytes.clone(),
+            range: None,
         }
     }
 }

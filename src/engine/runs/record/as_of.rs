@@ -4,6 +4,7 @@
 //! Absent on purpose: folders and clocks. Once loaded, an [`AsOf`] holds values only.
 
 use crate::config::Config;
+use crate::context::resolvers::reads::BaseFolder;
 use crate::context::resolvers::record::{ReadLog, ReadRecord};
 use crate::context::resolvers::recorded::RecordedSources;
 use crate::context::resolvers::{PdfFacts, ResolveError, Subject};
@@ -13,11 +14,16 @@ use crate::context::{
 use crate::domain::{PersonaId, RunId, ThreadId, Timestamp};
 use crate::runs::env::ContextOrder;
 use crate::store::{
-    Assembly, AttachmentInfo, MessageFile, NewSources, RunSummary, Store, StoreError, StoredMessage,
+    Assembly, AttachmentInfo, MessageFile, NewSources, RunSummary, SharedPart, Store, StoreError,
+    StoredMessage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// File of a persona that says who it is.
+const PERSONA_FILE: &str = "PERSONA.md";
 
 /// Record of one assembly of a context; the shape of `run_turns.sources_json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,6 +74,58 @@ pub fn sources(
         texts: seen.texts,
         config: config.snapshot.clone(),
     })
+}
+
+/// Returns what most runs of a persona have in common, as a dictionary for their records: the first request without its messages,
+/// and of the note of sources what tells nothing about a letter. Whoever keeps the dictionary keeps the texts in `files`: so
+/// they are those that an owner changes, now and then, and not the memory of the persona.
+pub fn shared_part(
+    request_json: &str,
+    sources: &NewSources,
+) -> Result<SharedPart, serde_json::Error> {
+    #[derive(Serialize)]
+    struct Shared<'s> {
+        request: &'s RawValue,
+        files: &'s BTreeSet<String>,
+        note: Common<'s>,
+    }
+    #[derive(Serialize)]
+    struct Common<'s> {
+        config: &'s str,
+        reads: Vec<&'s ReadRecord>,
+        entries: Vec<&'s ReportEntry>,
+    }
+    let note: Note = serde_json::from_str(&sources.json)?;
+    // A file of the owner, or nothing: other entries name letters and people.
+    let is_common = |entry: &&ReportEntry| {
+        entry.outcome == EntryOutcome::Empty
+            || ["load-file", "persona", "skills"].contains(&entry.resolver.as_str())
+    };
+    let (mut reads, mut files) = (Vec::new(), BTreeSet::new());
+    for read in &note.reads {
+        let ReadRecord::File {
+            place,
+            path,
+            sha256,
+        } = read
+        else {
+            continue;
+        };
+        if *place == BaseFolder::Workspace || path == PERSONA_FILE {
+            reads.push(read);
+            files.extend(sha256.clone());
+        }
+    }
+    let json = serde_json::to_string(&Shared {
+        request: serde_json::from_str(request_json)?,
+        files: &files,
+        note: Common {
+            config: &note.config,
+            entries: note.report.entries.iter().filter(is_common).collect(),
+            reads,
+        },
+    })?;
+    Ok(SharedPart { json, files })
 }
 
 /// One context of a run, with everything to assemble it again.

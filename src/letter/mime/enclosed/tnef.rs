@@ -171,6 +171,7 @@ fn attachment(name: String, media: &str, content_id: String, bytes: Vec<u8>) -> 
         },
         content_id: (!content_id.is_empty()).then_some(content_id),
         bytes,
+        range: None,
     }
 }
 
