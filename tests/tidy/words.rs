@@ -76,11 +76,19 @@ const HOMES: &[Home] = &[
             "SseClientTransport::start",
         ],
         places: &[
+            // Where all of them begin.
+            "src/settings/web/tls.rs",
+        ],
+        instead: "fetch through `web::WebFetcher`, which looks at every address first",
+    },
+    Home {
+        words: &["http_client"],
+        places: &[
+            "src/settings/web/tls.rs",
+            "src/settings/web/mod.rs",
             // URLs that an operator wrote.
             "src/providers/transport/client.rs",
-            "src/gateway/ingress/imap/token.rs",
-            "src/objects/http.rs",
-            // URLs that a model wrote, behind the guard.
+            // Looks at every address first.
             "src/settings/web/fetcher.rs",
         ],
         instead: "fetch through `web::WebFetcher`, which looks at every address first",
