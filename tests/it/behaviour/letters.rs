@@ -393,16 +393,16 @@ async fn a_mail_to_a_third_party_converses_and_hides_blind_recipients() {
         ),
         ("Key", 0, 0)
     );
-    let sql = "SELECT group_concat(r.recipient, ' '), CAST(max(instr(d.bytes, CAST('bob@guest' AS BLOB))) AS TEXT)
+    let sql = "SELECT group_concat(r.recipient, ' '), max(d.bytes)
         FROM deliveries d JOIN delivery_recipients r ON r.delivery_id = d.id JOIN messages m ON m.id = d.message_id
         WHERE d.run_id = $1 AND m.subject = 'Key'";
     let row = app.row(sql, &run).await;
     let mut envelope: Vec<&str> = row[0].as_deref().expect("recipients").split(' ').collect();
     envelope.sort_unstable();
-    assert_eq!(
-        (envelope, row[1].as_deref()),
-        (vec!["bob@guest.example", "olga@home.test"], Some("0"))
-    );
+    assert_eq!(envelope, ["bob@guest.example", "olga@home.test"]);
+    let mail = row[1].as_deref().expect("a mail");
+    assert!(mail.contains("olga@home.test"), "{mail}");
+    assert!(!mail.contains("bob@guest"), "{mail}");
 
     // The closing words went to Bob by mail, so they belong to the history of his thread.
     let answer = sent

@@ -2,7 +2,7 @@
 
 use super::{HOUR, ada, fail, failing, failing_app, mails};
 use crate::app::db;
-use crate::app::rows;
+use crate::app::rows::{self, unpacked};
 use crate::app::{Workspace, letter, note, parse};
 use attache::store::MessageSearch;
 
@@ -29,7 +29,7 @@ async fn a_notice_has_nothing_of_a_letter_but_a_harmless_subject() {
         .fetch_one(&mut rows)
         .await
         .expect("one notice");
-    let notice = parse(&row.get::<Vec<u8>>("bytes"));
+    let notice = parse(&unpacked(row.get("bytes")));
     let html = notice.html.clone().expect("an HTML part");
     let (stored, facts): (String, String) = (row.get("text_body"), row.get("facts"));
     for text in [&notice.text, &html, &notice.subject, &stored, &facts] {

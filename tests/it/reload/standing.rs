@@ -59,7 +59,8 @@ async fn pages_answer_each_request_by_the_configuration_in_force() {
     house
         .workspace
         .set("configs/gateway.json", "/listeners", origins);
-    assert!(house.reload().await.refused.is_empty());
+    let refused = house.reload().await.refused;
+    assert!(refused.is_empty(), "{refused:?}");
     // On the connection that was open before.
     assert_eq!(status(&mut open, "127.0.0.1:9").await, "200");
     let origins = listeners(json!([]));

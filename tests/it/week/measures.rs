@@ -36,7 +36,7 @@ const TICK_MS: u64 = 10;
 const PAGE_BYTES: u64 = 4096;
 /// Bytes of a letter and its answer that no age takes: their texts, the words of the index, run, steps, links, and the room
 /// that pruned rows leave in their pages.
-const BYTES_FOREVER: u64 = 26 * 1024;
+const BYTES_FOREVER: u64 = 22 * 1024;
 
 /// Time of the processor that an engine takes from the first of some answers to the last.
 #[derive(Default)]
