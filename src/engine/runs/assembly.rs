@@ -2,16 +2,17 @@
 
 use super::checkpoint::{ContextCheckpoint, json_bug, to_json};
 use super::model_call::request_size::tool_tokens;
-use super::state::LoopState;
+use super::state::{LoopState, RunInput};
 use crate::context::resolvers::PdfFacts;
 use crate::context::resolvers::thread_history::message_tokens;
 use crate::context::{Context, ContextReport, EntryOutcome, ReportEntry, SpareTool, SpareTools};
 use crate::domain::{ErrorClass, PdfFiles, TextLabel, sha256_hex};
 use crate::providers::contract::retry;
-use crate::providers::{Block, LoopOwner, Parameter, PdfFile};
+use crate::providers::{Block, Parameter, PdfFile, ToolSpec};
 use crate::runs::budget::bounds;
 use crate::runs::env::{AssembledRun, ContextOrder};
 use crate::runs::error::RunError;
+use crate::runs::model_call::fallback::{Route, RouteState};
 use crate::runs::record::as_of;
 use crate::store::{AssembledContext, MessageFile};
 use crate::text::plural;
@@ -51,29 +52,30 @@ const RARE: [&str; 19] = [
 ];
 
 /// Returns the most input tokens that the present model takes, where that is known.
-pub fn input_tokens_max(state: &LoopState<'_>) -> Option<u64> {
-    let answer = u64::from(state.answer_tokens_max());
-    retry::input_tokens_max(state.window_tokens()?, answer)
+pub fn input_tokens_max(input: &RunInput<'_>, route: &RouteState<'_>) -> Option<u64> {
+    let answer = u64::from(input.answer_tokens_max(route));
+    retry::input_tokens_max(route.window_tokens()?, answer)
 }
 
 /// Returns the tools that may be left out, in the order in which they go: those that this run has called stay, and an agent's.
 pub fn spare_tools(state: &LoopState<'_>) -> SpareTools {
     let mut spare = SpareTools::default();
-    if state.route.loop_owner() == LoopOwner::Agent {
+    if !state.route.present.is_model() {
         return spare;
     }
-    let said = state.said.iter().flat_map(|message| &message.blocks);
-    let called: Vec<&str> = said
+    let called: Vec<&str> = state
+        .conversation
+        .blocks()
         .filter_map(|block| match block {
             Block::ToolCall { name, .. } => Some(name.as_str()),
             _ => None,
         })
         .collect();
     let place = |name: &str, list: &[&str]| list.iter().position(|known| *known == name);
-    for tool in &state.first.tools {
+    for tool in &state.conversation.first.tools {
         // Without these two the run could not do what is asked of it.
         let is_needed = tool.name == PROPOSE_PLAN
-            || (tool.name == "send_email" && state.answers_by_tool_only());
+            || (tool.name == "send_email" && state.input.answers_by_tool_only());
         if is_needed || called.contains(&tool.name.as_str()) {
             continue;
         }
@@ -99,71 +101,82 @@ pub async fn assemble(
     input_tokens_max: Option<u64>,
     note: Option<String>,
 ) -> Result<(), RunError> {
-    read_pdfs(state).await?;
-    let allowed = state.budget().context_tokens_max;
+    read_pdfs(&mut state.input, &state.route.present).await?;
+    let allowed = state.spending.budget.context_tokens_max;
     let (budget_tokens, spare) = match input_tokens_max {
         None => (allowed, SpareTools::default()),
         Some(tokens) => {
             let spare = spare_tools(state);
-            let said: usize = state.said_for_model().iter().map(message_tokens).sum();
-            let fixed = tool_tokens(&state.first.tools).saturating_sub(spare.tokens());
+            let said: usize = state
+                .conversation
+                .for_model()
+                .iter()
+                .map(message_tokens)
+                .sum();
+            let fixed = tool_tokens(&state.conversation.first.tools).saturating_sub(spare.tokens());
             let room = usize::try_from(tokens).unwrap_or(usize::MAX);
             (room.saturating_sub(said + fixed), spare)
         }
     };
-    let config = state.deps.config.clone();
-    let profile = config.profile_of(&state.run.profile, state.run.trigger);
+    let config = state.input.deps.config.clone();
+    let profile = config.profile_of(&state.input.run.profile, state.input.run.trigger);
     let profile = profile.ok_or_else(|| RunError::Fatal {
         class: ErrorClass::Config,
         message: format!(
             "no context profile `{}` in configs/context.json",
-            state.run.profile
+            state.input.run.profile
         ),
     })?;
     let order = ContextOrder {
-        run: state.run,
-        persona: state.persona,
-        subject: &state.subject,
+        run: state.input.run,
+        persona: state.input.persona,
+        subject: &state.input.subject,
         profile: &profile,
         allowed_tokens: allowed,
         budget_tokens,
         spare: &spare,
-        now: state.deps.clock.now(),
+        now: state.input.deps.clock.now(),
     };
     let AssembledRun {
         context,
         mut report,
         unoffered,
         seen,
-    } = state.deps.env.assemble(order).await?;
-    report.note = note_of(state, note, (&context, &unoffered));
-    let sources = as_of::sources(&state.deps.config, &order, seen, &report).map_err(json_bug)?;
+    } = state.input.deps.env.assemble(order).await?;
+    report.note = note_of(state, note, &context, &unoffered);
+    let sources =
+        as_of::sources(&state.input.deps.config, &order, seen, &report).map_err(json_bug)?;
     state.leave_tools(unoffered);
-    report.entries.extend(tools_entry(state, &report));
-    state.first.system = context.system();
-    state.first.messages.clear();
+    report.entries.extend(tools_entry(
+        &state.route,
+        &state.conversation.first.tools,
+        &report,
+    ));
+    state.conversation.first.system = context.system();
+    state.conversation.first.messages.clear();
     // What all threads share is kept once.
-    let cache_key = state.first.cache_key.take();
-    let shared_json = to_json(&state.first)?;
+    let cache_key = state.conversation.first.cache_key.take();
+    let shared_json = to_json(&state.conversation.first)?;
     let shared = as_of::shared_part(&shared_json, &sources).map_err(json_bug)?;
-    state.first.cache_key = cache_key;
-    state.first.messages = context.messages();
-    state.first.past_messages = context.past_messages();
-    let words = context.words(&state.deps.tools);
-    state.label = state.label.clone().having_read(words.clone());
+    state.conversation.first.cache_key = cache_key;
+    state.conversation.first.messages = context.messages();
+    state.conversation.first.past_messages = context.past_messages();
+    let words = context.words(&state.input.deps.tools);
+    state.input.label = state.input.label.clone().having_read(words.clone());
     let kept = ContextCheckpoint {
-        request: state.first.clone(),
-        stubbed: state.stubbed.clone(),
-        unoffered: state.unoffered.clone(),
+        request: state.conversation.first.clone(),
+        stubbed: state.conversation.stubbed.clone(),
+        unoffered: state.input.unoffered.clone(),
         words,
         to_summarise: context.to_summarise.clone(),
     };
-    state.to_summarise = context.to_summarise;
-    state.fresh_context = Some(AssembledContext {
+    state.conversation.to_summarise = context.to_summarise;
+    let settings = state.input.settings(&state.route.present.name);
+    state.outbox.fresh_context = Some(AssembledContext {
         request_json: to_json(&kept)?,
         report_json: to_json(&report)?,
         shared,
-        limits_json: bounds::limits_json(&state.spending, &state.settings()),
+        limits_json: bounds::limits_json(&state.spending.bounds, &settings),
         sources,
         memory: context.memory,
     });
@@ -171,11 +184,14 @@ pub async fn assemble(
 }
 
 /// Returns the row of the tools, which every request has beside the context; `None`: there are none.
-fn tools_entry(state: &LoopState<'_>, report: &ContextReport) -> Option<ReportEntry> {
-    let tools = &state.first.tools;
+fn tools_entry(
+    route: &RouteState<'_>,
+    tools: &[ToolSpec],
+    report: &ContextReport,
+) -> Option<ReportEntry> {
     let json = serde_json::to_string(tools).unwrap_or_default();
     let tokens = tool_tokens(tools);
-    let window = state.window_tokens().filter(|window| *window > 0);
+    let window = route.window_tokens().filter(|window| *window > 0);
     let share = |window: u64| {
         let all = (report.used_tokens + tokens) as u64;
         format!(
@@ -196,13 +212,13 @@ fn tools_entry(state: &LoopState<'_>, report: &ContextReport) -> Option<ReportEn
 }
 
 /// Reads what the PDF files of the letter hold, where the persona sends any and the model that is asked first takes such files.
-async fn read_pdfs(state: &mut LoopState<'_>) -> Result<(), RunError> {
-    let (env, files, route) = (&state.deps.env, &state.subject.files, &state.route);
+async fn read_pdfs(input: &mut RunInput<'_>, route: &Route<'_>) -> Result<(), RunError> {
+    let (env, files) = (&input.deps.env, &input.subject.files);
     if env.is_recorded() || !files.iter().any(MessageFile::is_pdf) {
         return Ok(());
     }
-    let takes = route.provider.capabilities(&route.model).content.pdf;
-    let why = match state.persona.pdf_files {
+    let takes = route.capabilities().content.pdf;
+    let why = match input.persona.pdf_files {
         PdfFiles::Never => Some("the persona's `pdf_files` is `never`".to_owned()),
         _ if !takes => Some(format!(
             "{route} takes no PDF files; `read_attachment` reads its text"
@@ -211,16 +227,16 @@ async fn read_pdfs(state: &mut LoopState<'_>) -> Result<(), RunError> {
     };
     if let Some(why) = why {
         let refused = files.iter().filter(|file| file.is_pdf());
-        state.subject.pdfs = refused
+        input.subject.pdfs = refused
             .map(|file| PdfFacts::refused(file, why.as_str()))
             .collect();
         return Ok(());
     }
     let read = tokio::select! {
-        read = env.read_pdfs(state.run, files) => read?,
-        () = state.cancel.cancelled() => return Err(RunError::Cancelled),
+        read = env.read_pdfs(input.run, files) => read?,
+        () = input.cancel.cancelled() => return Err(RunError::Cancelled),
     };
-    state.subject.pdfs = read;
+    input.subject.pdfs = read;
     Ok(())
 }
 
@@ -228,10 +244,11 @@ async fn read_pdfs(state: &mut LoopState<'_>) -> Result<(), RunError> {
 fn note_of(
     state: &LoopState<'_>,
     why: Option<String>,
-    (context, unoffered): (&Context, &[String]),
+    context: &Context,
+    unoffered: &[String],
 ) -> Option<String> {
     let mut notes: Vec<String> = why
-        .or_else(|| files_shown(state, context))
+        .or_else(|| files_shown(&state.route.present, context))
         .into_iter()
         .collect();
     if !unoffered.is_empty() {
@@ -240,11 +257,12 @@ fn note_of(
             "tools that did not fit the model's window: {names}"
         ));
     }
-    let takes_none = state.limits.no_tools || state.refused_here.contains(&Parameter::Tools);
-    if takes_none && state.first.tools.is_empty() {
+    let takes_none =
+        state.route.limits.no_tools || state.route.refused_here.contains(&Parameter::Tools);
+    if takes_none && state.conversation.first.tools.is_empty() {
         notes.push(format!(
             "{} takes no tools, so it is offered none",
-            state.route
+            state.route.present
         ));
     }
     (!notes.is_empty()).then(|| notes.join("; "))
@@ -252,9 +270,9 @@ fn note_of(
 
 /// Returns a note for the report on the files of the letter: which PDF files the model that is asked first is sent, and that it
 /// takes no images.
-fn files_shown(state: &LoopState<'_>, context: &Context) -> Option<String> {
-    let (route, input) = (&state.route, &context.input);
-    let kinds = route.provider.capabilities(&route.model).content;
+fn files_shown(route: &Route<'_>, context: &Context) -> Option<String> {
+    let input = &context.input;
+    let kinds = route.capabilities().content;
     let mut notes = Vec::new();
     if !input.images.is_empty() && kinds.images.is_none() {
         notes.push(format!(

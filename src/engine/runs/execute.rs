@@ -41,16 +41,16 @@ pub async fn execute(
 ) -> Result<StopReason, RunError> {
     crate::crash::crash_point!("R1");
     let mut state = start::begin(deps, run, cancel).await?;
-    crate::crash::crash_point!("R2", state.fresh_context.is_some());
-    if let Some(rule) = state.unasked {
+    crate::crash::crash_point!("R2", state.outbox.fresh_context.is_some());
+    if let Some(rule) = state.outbox.unasked {
         deps.env.file_unasked(run, rule).await?;
         return Ok(StopReason::RateLimited);
     }
-    if summary::is_summary(&state) && state.to_summarise.is_none() {
+    if summary::is_summary(run) && state.conversation.to_summarise.is_none() {
         return finish(&mut state, "", StopReason::NoReply).await;
     }
-    let said = serve(&mut state).await?;
-    let (text, stop) = structured::hold(&mut state, said).await?;
+    let (text, stop) = serve(&mut state).await?;
+    let (text, stop) = structured::hold(&mut state, text, stop).await?;
     finish(&mut state, &text, stop).await
 }
 
@@ -58,15 +58,17 @@ pub async fn execute(
 async fn serve(state: &mut LoopState<'_>) -> Result<(String, StopReason), RunError> {
     let mut choice = ToolChoice::Auto;
     loop {
-        let response = match state.resumed.take() {
+        let response = match state.conversation.resumed.take() {
             Some(response) => response,
             None => {
-                state.look_at_clock(Moment::Asking);
-                match state.counters.reached(state.budget(), state.elapsed()) {
+                state
+                    .spending
+                    .look_at_clock(&*state.input.deps.provider_health, Moment::Asking);
+                match state.spending.reached() {
                     Some(limit) => return final_turn(state, limit).await,
                     None => match turn::ask(state, choice, None).await {
                         Err(RunError::BudgetExhausted(empty))
-                            if exhausted::ends(state, &empty).await? =>
+                            if exhausted::ends(&state.input, &empty).await? =>
                         {
                             return final_turn(state, StopReason::LimitCost).await;
                         }
@@ -97,11 +99,11 @@ async fn serve(state: &mut LoopState<'_>) -> Result<(String, StopReason), RunErr
             state.append(response, Vec::new());
         } else {
             let is_cut = response.stop == FinishReason::MaxTokens;
-            if let Some(form) = &mut state.form {
+            if let Some(form) = &mut state.input.form {
                 form.is_cut = is_cut;
                 return Ok(answered(response.text()));
             }
-            if is_cut && state.is_bounded_by_program() {
+            if is_cut && state.input.is_bounded_by_program() {
                 return Ok((response.text(), StopReason::LimitOutput));
             }
             if is_cut {
@@ -115,12 +117,13 @@ async fn serve(state: &mut LoopState<'_>) -> Result<(String, StopReason), RunErr
                 });
             }
             let Some((note, next)) = correction(state, &response) else {
-                let text = or_words_before(state, response.text());
+                let text =
+                    or_words_before(&state.conversation, state.outbox.replied, response.text());
                 return Ok(kept_back(state, text));
             };
             choice = next;
             state.append(response, Vec::new());
-            state.said.push(Message::user(note));
+            state.conversation.said.push(Message::user(note));
         }
     }
 }
@@ -131,17 +134,16 @@ async fn complete(
     response: Response,
 ) -> Result<(String, bool), RunError> {
     let beginning = response.text();
-    let has_room = state
-        .counters
-        .reached(state.budget(), state.elapsed())
-        .is_none();
-    state.said.push(Message {
+    let has_room = state.spending.reached().is_none();
+    state.conversation.said.push(Message {
         role: Role::Assistant,
         blocks: response.blocks,
     });
     let (rest, is_cut) = match has_room {
         true => match turn::ask(state, ToolChoice::None, Some(CONTINUE.to_owned())).await {
-            Err(RunError::BudgetExhausted(empty)) if exhausted::ends(state, &empty).await? => {
+            Err(RunError::BudgetExhausted(empty))
+                if exhausted::ends(&state.input, &empty).await? =>
+            {
                 (String::new(), true)
             }
             // The continuation was thinking only: the beginning is still kept.
@@ -162,8 +164,8 @@ async fn final_turn(
     limit: StopReason,
 ) -> Result<(String, StopReason), RunError> {
     match turn::ask(state, ToolChoice::None, Some(counters::final_turn(limit))).await {
-        Err(RunError::BudgetExhausted(empty)) if exhausted::ends(state, &empty).await? => {
-            Ok((exhausted::nothing_left(state), limit))
+        Err(RunError::BudgetExhausted(empty)) if exhausted::ends(&state.input, &empty).await? => {
+            Ok((exhausted::nothing_left(&state.input), limit))
         }
         asked => {
             let text = match asked {
@@ -174,14 +176,20 @@ async fn final_turn(
                 }
                 asked => asked?.text(),
             };
-            if state.writes_letter() {
-                let text = or_words_before(state, text);
+            if state.input.writes_letter() {
+                let text = or_words_before(&state.conversation, state.outbox.replied, text);
                 return Ok((kept_back(state, text).0, limit));
             }
-            if !text.trim().is_empty() || state.replied {
+            if !text.trim().is_empty() || state.outbox.replied {
                 return Ok((text, limit));
             }
-            Ok((partial::honest(&or_words_before(state, text), limit), limit))
+            Ok((
+                partial::honest(
+                    &or_words_before(&state.conversation, state.outbox.replied, text),
+                    limit,
+                ),
+                limit,
+            ))
         }
     }
 }
@@ -199,8 +207,8 @@ async fn finish(
             let message = "the model refused to answer".to_owned();
             (RunState::Failed, Some((ErrorClass::ContentFilter, message)))
         }
-        StopReason::Failed if state.form.is_some() => {
-            (RunState::Failed, structured::failure(state))
+        StopReason::Failed if let Some(form) = &mut state.input.form => {
+            (RunState::Failed, structured::failure(form))
         }
         // No mail says that there is none: the sender's note does, and a notice to the owner.
         _ if text.is_empty() && !is_on_purpose && state.owes_letter() => {
@@ -213,7 +221,7 @@ async fn finish(
             (RunState::Failed, Some((ErrorClass::NoAnswer, message)))
         }
         _ => {
-            let (mail, question) = match summary::is_summary(state) {
+            let (mail, question) = match summary::is_summary(state.input.run) {
                 true => {
                     stop = summary::conclude(state, text, stop).await?;
                     (None, None)
@@ -223,7 +231,7 @@ async fn finish(
             if let Some(mail) = &mail
                 && matches!(mail.outcome, MessageOutcome::Send { .. })
             {
-                state.count_mail(mail);
+                state.outbox.count_mail(mail);
             }
             let undeliverable = mail.as_ref().and_then(|mail| undeliverable(&mail.outcome));
             if mail.as_ref().is_some_and(|mail| {
@@ -235,26 +243,27 @@ async fn finish(
                 stop = StopReason::Failed;
             }
             state
+                .outbox
                 .pending
                 .extend(mail.map(|mail| JournalEntry::Mail(Box::new(mail))));
-            state.pending.extend(question);
+            state.outbox.pending.extend(question);
             match undeliverable {
                 Some((class, message)) => (RunState::Failed, Some((class, message.to_owned()))),
                 None => (RunState::Succeeded, None),
             }
         }
     };
-    summary::queue(state, end);
+    summary::queue(&state.input, &state.route.present, &mut state.outbox, end);
     let end = JournalEntry::Finished(RunFinished {
         state: end,
         stop_reason: stop,
         error,
     });
-    match state.commit(Some(end)).await {
+    match state.outbox.commit(Some(end)).await {
         // There is no room for a draft; everything else is pending again.
         Err(RunError::Store(StoreError::ApprovalsUsedUp)) => {
-            kept::withhold(&mut state.pending);
-            state.commit(None).await?;
+            kept::withhold(&mut state.outbox.pending);
+            state.outbox.commit(None).await?;
         }
         committed => committed?,
     }
@@ -266,12 +275,12 @@ async fn mailed(
     state: &mut LoopState<'_>,
     text: &str,
 ) -> Result<(Option<NewOutbound>, Option<JournalEntry>), RunError> {
-    let deliver_to = &state.run_options.run_options.deliver_to;
+    let deliver_to = &state.input.options().deliver_to;
     let mail = match final_reply(&state.ctx(), deliver_to, text).await {
         Ok(mail) => mail,
         Err(error) => {
             // The cost is committed, whatever becomes of the mail.
-            state.commit(None).await?;
+            state.outbox.commit(None).await?;
             return Err(error);
         }
     };

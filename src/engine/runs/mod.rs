@@ -5,7 +5,8 @@
 //! - `start`, `recovery`, `checkpoint`: begin an attempt, or continue one
 //! - `assembly`: the context; `label`: what its texts permit
 //! - `missing_text`: a standing text is gone, and the run waits for it
-//! - `execute`, `state`: the loop and its state; `stubs`: results that requests leave out
+//! - `execute`, `state`: the loop and its state; `stubs`: results that requests
+//!   leave out
 //! - `model_call`: one call of the model; `agents`: providers that own their loop
 //! - `tool_calls`: permission, execution, results
 //! - `reply`: the answer as a mail; `approvals`: questions to the owner; `hooks`: programs of the owner that are asked

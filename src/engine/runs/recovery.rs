@@ -25,30 +25,33 @@ pub fn resume(
         to_summarise,
     } = from_json(first_json)?;
     state.leave_tools(unoffered);
-    state.label = state.label.clone().having_read(words);
-    (state.first.system, state.first.messages) = (request.system, request.messages);
-    state.first.past_messages = request.past_messages;
-    state.first.cache_key = request.cache_key;
-    state.attach_files();
-    state.stubbed = stubbed;
-    state.to_summarise = to_summarise;
+    state.input.label = state.input.label.clone().having_read(words);
+    (
+        state.conversation.first.system,
+        state.conversation.first.messages,
+    ) = (request.system, request.messages);
+    state.conversation.first.past_messages = request.past_messages;
+    state.conversation.first.cache_key = request.cache_key;
+    state.conversation.attach_files(&state.input.subject.files);
+    state.conversation.stubbed = stubbed;
+    state.conversation.to_summarise = to_summarise;
     if let Some((name, model)) = &journal.answered_by {
-        state.route = state.chain.go_on(state.route.clone(), name, model);
+        state.route.go_on(name, model);
     }
-    state.known_steps.clone_from(&journal.steps);
-    state.approvals.clone_from(&journal.approvals);
-    state.found_calls = journal.calls;
-    state.turn_attempts = journal.attempts.iter().copied().collect();
-    state.mails_sent = journal.mails as usize;
-    state.replied = journal.replied;
-    state.counters.turns = u32::try_from(journal.answers.len()).unwrap_or(u32::MAX);
+    state.conversation.known_steps.clone_from(&journal.steps);
+    state.conversation.approvals.clone_from(&journal.approvals);
+    state.outbox.found_calls = journal.calls;
+    state.outbox.turn_attempts = journal.attempts.iter().copied().collect();
+    state.outbox.mails_sent = journal.mails as usize;
+    state.outbox.replied = journal.replied;
+    state.spending.counters.turns = u32::try_from(journal.answers.len()).unwrap_or(u32::MAX);
     let mut answers = journal.answers.iter().zip(1..).peekable();
     while let Some(((_, json), number)) = answers.next() {
         let response: Response = from_json(json)?;
-        state.counters.usage = state.counters.usage.plus(response.usage);
+        state.spending.counters.usage = state.spending.counters.usage.plus(response.usage);
         if let Some(note) = reply::edit_note(&journal.steps, number) {
             state.append(response, Vec::new());
-            state.said.push(Message::user(note));
+            state.conversation.said.push(Message::user(note));
             continue;
         }
         match answers.peek() {
@@ -56,22 +59,25 @@ pub fn resume(
             // started.
             Some(_) => {
                 let results = dispatch::known_blocks(state, &response);
-                let note = match state.form.as_mut() {
+                let note = match state.input.form.as_mut() {
                     Some(form) => form.replayed(&response),
                     None => corrected(state, &response).map(Message::user),
                 };
                 state.append(response, results);
-                state.said.extend(note);
+                state.conversation.said.extend(note);
             }
             // A refusal ended the run with its own commit: a retry asks again.
             None if response.stop == FinishReason::Refused => {}
             // So did an end without a word.
-            None if state.run.is_retried && is_wordless(&response) && state.writes_letter() => {}
+            None if state.input.run.is_retried
+                && is_wordless(&response)
+                && state.input.writes_letter() => {}
             None if state
+                .input
                 .form
                 .as_mut()
                 .is_some_and(|form| form.is_given_up(&response)) => {}
-            None => state.resumed = Some(response),
+            None => state.conversation.resumed = Some(response),
         }
     }
     Ok(())

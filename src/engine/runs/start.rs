@@ -1,18 +1,20 @@
 //! Start of an attempt: loads the subject of the run; assembles its context, or continues from its
 //! journal.
 
-use super::model_call::fallback::{FallbackChain, Route};
+use super::model_call::fallback::RouteState;
 use super::offered::{self, ToolsOrder};
+use super::record::outbox::Outbox;
 use super::reply::send_limits;
-use super::state::{LoopState, spec};
+use super::said::conversation::RunConversation;
+use super::state::{LoopState, RunInput, specs};
 use super::{assembly, recovery};
 use crate::config::SettingsInForce;
 use crate::context::resolvers::Subject;
 use crate::domain::{DeliverTo, Trigger, sha256_hex};
-use crate::providers::{LoopOwner, Message, Request, ToolChoice};
-use crate::runs::agents::options::AgentState;
+use crate::providers::{Message, Request, ToolChoice};
 use crate::runs::budget::bounds;
 use crate::runs::budget::counters::Counters;
+use crate::runs::budget::run_spending::RunSpending;
 use crate::runs::deps::RunDeps;
 use crate::runs::error::RunError;
 use crate::runs::hooks::of_run;
@@ -20,7 +22,6 @@ use crate::runs::label::RunLabel;
 use crate::runs::model_call::answer_form::AnswerForm;
 use crate::store::{ClaimedRun, JournalSoFar, Sent};
 use crate::tools::{NO_ANSWER, RegisteredTool};
-use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -40,10 +41,7 @@ pub async fn begin<'a>(
 ) -> Result<LoopState<'a>, RunError> {
     let persona = deps.persona(&run.persona)?;
     let run_options = deps.options_of(run).await?;
-    let (route, chain) = match run.trigger {
-        Trigger::Summary => FallbackChain::of_models(deps, persona, &run_options.run_options)?,
-        _ => FallbackChain::of(deps, persona, &run_options.run_options)?,
-    };
+    let route = RouteState::of(deps, run, persona, &run_options.run_options)?;
     let owners = &deps.config.gateway.owners;
     let about = deps.env.trigger_message(run, owners).await?;
     let (sent, mut subject) = (about.sent, Subject::of(run.trigger, about));
@@ -65,60 +63,40 @@ pub async fn begin<'a>(
     let may_be_silent = run.trigger == Trigger::Email
         && form.is_none()
         && run_options.run_options.deliver_to != DeliverTo::Store
-        && route.loop_owner() == LoopOwner::Engine;
+        && route.present.is_model();
     tools.retain(|tool| may_be_silent || tool.name() != NO_ANSWER);
     subject.tools = tools.iter().map(|tool| tool.name().to_owned()).collect();
-    let (spending, budget, settings) = bounds::bounds(deps, run, whose, &route.name);
-    let limits = deps.provider_health.limits(&route.name, &route.model);
+    let (bounds, budget, settings) = bounds::bounds(deps, run, whose, &route.present.name);
+    let limits = route.limits;
+    let first = blank(&settings, &route.present.model, &tools, cache_key(&subject));
     let mut state = LoopState {
-        deps,
-        run,
-        first: blank(&settings, &route, &tools, cache_key(&subject)),
-        tools,
-        label,
-        persona,
-        subject,
-        form,
-        run_options,
+        input: RunInput {
+            deps,
+            run,
+            persona,
+            subject,
+            run_options,
+            form,
+            tools,
+            unoffered: Vec::new(),
+            label,
+            cancel,
+            stream: deps.env.answer_stream(run),
+        },
         route,
-        chain,
-        agent: AgentState::default(),
-        cancel,
-        stream: deps.env.answer_stream(run),
-        fresh_context: None,
-        said: Vec::new(),
-        stubbed: BTreeSet::new(),
-        resumed: None,
-        known_steps: Vec::new(),
-        approvals: Vec::new(),
-        turn_attempts: HashMap::new(),
-        counters: Counters::default(),
-        pending: Vec::new(),
-        mails_sent: 0,
-        replied: false,
-        insists: run.is_retried,
-        to_summarise: None,
-        unasked: None,
-        is_corrected: false,
-        no_letter: None,
-        spending,
-        budget,
-        began: deps.clock.monotonic(),
-        elapsed: run.worked,
-        output_tokens_max: None,
-        without: Vec::new(),
-        refused_here: Vec::new(),
-        limits,
-        learnt_window: limits.window_tokens,
-        unoffered: Vec::new(),
-        blocked_by: Vec::new(),
-        is_config_kept: false,
-        last_request: None,
-        found_calls: 0,
+        conversation: RunConversation::new(first),
+        spending: RunSpending {
+            bounds,
+            budget,
+            counters: Counters::default(),
+            worked_before: run.worked,
+            began: deps.clock.monotonic(),
+            elapsed: run.worked,
+        },
+        outbox: Outbox::new(deps, run, journal.last_request.clone()),
     };
-    state.last_request.clone_from(&journal.last_request);
     // Where nothing but a tool may answer, the refusal is said again.
-    if limits.no_tools && !state.answers_by_tool_only() {
+    if limits.no_tools && !state.input.answers_by_tool_only() {
         state.drop_tools();
     }
     match &journal.first_request_json {
@@ -126,19 +104,25 @@ pub async fn begin<'a>(
         None => first_context(&mut state, sent).await?,
     }
     if run.is_overtaken {
-        state.said.push(Message::user(OVERTAKEN));
+        state.conversation.said.push(Message::user(OVERTAKEN));
     }
     Ok(state)
 }
 
 /// Assembles the context of a run that has asked nothing yet, unless no model is to be asked.
 async fn first_context(state: &mut LoopState<'_>, sent: Sent) -> Result<(), RunError> {
-    if state.run.trigger != Trigger::Summary {
-        state.unasked = send_limits::unasked(&state.ctx(), sent);
+    if state.input.run.trigger != Trigger::Summary {
+        state.outbox.unasked = send_limits::unasked(&state.ctx(), sent);
     }
-    if state.unasked.is_none() {
-        of_run::before(state.deps, state.run, &state.subject, state.cancel).await?;
-        let fitting = assembly::input_tokens_max(state);
+    if state.outbox.unasked.is_none() {
+        of_run::before(
+            state.input.deps,
+            state.input.run,
+            &state.input.subject,
+            state.input.cancel,
+        )
+        .await?;
+        let fitting = assembly::input_tokens_max(&state.input, &state.route);
         assembly::assemble(state, fitting, None).await?;
     }
     Ok(())
@@ -155,17 +139,17 @@ async fn journal_of(deps: &RunDeps, run: &ClaimedRun) -> Result<JournalSoFar, Ru
 /// Returns a request without messages.
 fn blank(
     settings: &SettingsInForce,
-    route: &Route<'_>,
+    model: &str,
     tools: &[Arc<RegisteredTool>],
     cache_key: String,
 ) -> Request {
     Request {
-        model: route.model.clone(),
+        model: model.to_owned(),
         system: Vec::new(),
         messages: Vec::new(),
         past_messages: 0,
         cache_key: Some(cache_key),
-        tools: tools.iter().map(|tool| spec(tool)).collect(),
+        tools: specs(tools),
         tool_choice: ToolChoice::Auto,
         max_output_tokens: settings.max_output_tokens.value,
         temperature: settings.temperature.value,

@@ -150,10 +150,10 @@ impl Toolbox {
             (NextStep::Ended(verdict), _) => verdict,
             (NextStep::Ask(outcome), Some(judged)) => {
                 let outcome = outcome.map(|outcome| *outcome);
-                self.ask(&ctx, (asked, judged), outcome, &mail).await?
+                self.ask(&ctx, asked, judged, outcome, &mail).await?
             }
             (NextStep::Draft(outcome), Some(judged)) => {
-                self.keep_draft(&ctx, (asked, judged), *outcome, &mail)
+                self.keep_draft(&ctx, asked, judged, *outcome, &mail)
                     .await?
             }
             (NextStep::Call | NextStep::Ask(_) | NextStep::Draft(_), _) => {
@@ -195,7 +195,8 @@ impl Toolbox {
     async fn ask(
         &self,
         ctx: &ToolCallContext<'_>,
-        (asked, judged): (Asked<'_>, &JudgedCall),
+        asked: Asked<'_>,
+        judged: &JudgedCall,
         outcome: Option<ToolOutcome>,
         mail: &MailPolicy,
     ) -> Result<ToolVerdict, RunError> {
@@ -209,7 +210,7 @@ impl Toolbox {
                 message: message.to_owned(),
             });
         }
-        let approval = ask::of_call(ctx, (asked, judged), outcome, mail, (false, Duration::ZERO))?;
+        let approval = ask::of_call(ctx, asked, judged, outcome, mail, false, Duration::ZERO)?;
         let entry = JournalEntry::Ask(Box::new(approval));
         match self.store.journal(&self.key, vec![entry]).await {
             Ok(()) => Ok(ToolVerdict::Done(ToolOutcome {
@@ -229,11 +230,12 @@ impl Toolbox {
     async fn keep_draft(
         &self,
         ctx: &ToolCallContext<'_>,
-        call: (Asked<'_>, &JudgedCall),
+        asked: Asked<'_>,
+        judged: &JudgedCall,
         outcome: ToolOutcome,
         mail: &MailPolicy,
     ) -> Result<ToolVerdict, RunError> {
-        let shown = ask::draft_of_call(ctx, call, &outcome, mail)?;
+        let shown = ask::draft_of_call(ctx, asked, judged, &outcome, mail)?;
         let entries = Vec::from(shown.kept.entries());
         match self.store.journal(&self.key, entries).await {
             Ok(()) => Ok(kept::done(outcome)),

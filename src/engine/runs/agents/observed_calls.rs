@@ -3,8 +3,11 @@
 
 use crate::config::Tier;
 use crate::domain::ErrorClass;
-use crate::providers::{AgentOptions, FinishReason, Phase, ProviderError, Response, ToolArgs};
-use crate::runs::state::LoopState;
+use crate::providers::{
+    AgentOptions, FinishReason, Phase, Provider, ProviderError, Response, ToolArgs,
+};
+use crate::runs::budget::run_spending::RunSpending;
+use crate::runs::state::RunInput;
 use crate::runs::tool_calls::verdict;
 use crate::store::{Executor, JournalEntry, NewCall, Step, StepKind, StoreError};
 use crate::text::truncated;
@@ -34,7 +37,11 @@ struct UnfinishedCall {
 }
 
 /// Observed calls of one agent.
-pub struct ObservedCalls {
+pub struct ObservedCalls<'s> {
+    input: &'s RunInput<'s>,
+    provider: &'s dyn Provider,
+    calls_left: u32,
+    failures_left: u32,
     tier: Tier,
     /// Prefix of our own tools in the agent's names, where it may call them.
     ours: Option<String>,
@@ -47,13 +54,23 @@ pub struct ObservedCalls {
     acts: Vec<String>,
 }
 
-impl ObservedCalls {
-    pub fn new(options: &AgentOptions) -> Self {
+impl<'s> ObservedCalls<'s> {
+    pub fn new(
+        input: &'s RunInput<'s>,
+        provider: &'s dyn Provider,
+        spending: &RunSpending,
+        options: &AgentOptions,
+    ) -> Self {
+        let (budget, used) = (&spending.budget, &spending.counters);
         let ours = options
             .tool_server
             .as_ref()
             .map(|server| format!("mcp__{}__", server.name));
         Self {
+            input,
+            provider,
+            calls_left: budget.tool_calls_max.saturating_sub(used.tool_calls),
+            failures_left: budget.tool_failures_max.saturating_sub(used.tool_failures),
             tier: options.tier,
             ours,
             open: Vec::new(),
@@ -67,29 +84,26 @@ impl ObservedCalls {
     /// Records a call that the agent itself refused.
     pub async fn denied(
         &mut self,
-        state: &LoopState<'_>,
         name: &str,
         args: &ToolArgs,
         reason: &str,
     ) -> Result<(), ProviderError> {
-        let id = self.record(state, name, args).await?;
+        let id = self.record(name, args).await?;
         let payload = verdict::failure(name, "denied", reason);
-        self.close(state, id, name.to_owned(), payload).await?;
+        self.close(id, name.to_owned(), payload).await?;
         self.failures += 1;
         Ok(())
     }
 
     /// Returns the bound on failed calls, if the run has reached it in this call.
-    pub fn failed_too_often(&self, state: &LoopState<'_>) -> Option<AgentEnd> {
-        let is_over =
-            state.counters.tool_failures + self.failures >= state.budget().tool_failures_max;
+    pub fn failed_too_often(&self) -> Option<AgentEnd> {
+        let is_over = self.failures >= self.failures_left;
         (is_over && self.failures > 0).then_some(AgentEnd::Limit(FinishReason::LimitToolFailures))
     }
 
     /// Records a call as it is seen; returns why the agent must be stopped, if it must.
     pub async fn called(
         &mut self,
-        state: &LoopState<'_>,
         agent_id: String,
         name: String,
         args: ToolArgs,
@@ -100,7 +114,7 @@ impl ObservedCalls {
             return Ok(None);
         }
         self.count += 1;
-        let is_over = state.counters.tool_calls + self.count > state.budget().tool_calls_max;
+        let is_over = self.count > self.calls_left;
         if self
             .ours
             .as_ref()
@@ -109,15 +123,14 @@ impl ObservedCalls {
             self.open_ours.push(agent_id);
             return Ok(is_over.then_some(AgentEnd::Limit(FinishReason::LimitToolCalls)));
         }
-        let id = self.record(state, &name, &args).await?;
-        let needs = state.route.provider.needs(&name, &args);
+        let id = self.record(&name, &args).await?;
+        let needs = self.provider.needs(&name, &args);
         if needs > self.tier {
             let why = format!(
                 "stopped: the tier `{}` does not allow this call",
                 self.tier.as_str()
             );
             self.close(
-                state,
                 id,
                 name.clone(),
                 verdict::failure(&name, ErrorClass::DisallowedTool.as_str(), &why),
@@ -131,13 +144,8 @@ impl ObservedCalls {
         }
         if is_over {
             let why = "stopped: this run has used up the number of tool calls it may make";
-            self.close(
-                state,
-                id,
-                name.clone(),
-                verdict::failure(&name, "limit", why),
-            )
-            .await?;
+            self.close(id, name.clone(), verdict::failure(&name, "limit", why))
+                .await?;
             return Ok(Some(AgentEnd::Limit(FinishReason::LimitToolCalls)));
         }
         self.open.push(UnfinishedCall { agent_id, id, name });
@@ -153,7 +161,6 @@ impl ObservedCalls {
     /// Records the result of a call.
     pub async fn answered(
         &mut self,
-        state: &LoopState<'_>,
         agent_id: &str,
         content: &str,
         is_error: bool,
@@ -170,23 +177,18 @@ impl ObservedCalls {
         };
         self.failures += u32::from(is_error);
         let UnfinishedCall { id, name, .. } = self.open.swap_remove(at);
-        let content = bounded(content, state);
+        let content = self.bounded(content);
         let payload = match is_error {
             true => verdict::failure(&name, "failed", &content),
             false => json!({ "ok": true, "result": content }).to_string(),
         };
-        self.close(state, id, name, payload).await
+        self.close(id, name, payload).await
     }
 
-    async fn record(
-        &self,
-        state: &LoopState<'_>,
-        name: &str,
-        args: &ToolArgs,
-    ) -> Result<String, ProviderError> {
+    async fn record(&self, name: &str, args: &ToolArgs) -> Result<String, ProviderError> {
         let mut payload_json = verdict::call_payload(args, None, None);
-        if payload_json.len() > state.deps.config.limits.tool_result_bytes_max {
-            let shortened = bounded(&payload_json, state);
+        if payload_json.len() > self.input.deps.config.limits.tool_result_bytes_max {
+            let shortened = self.bounded(&payload_json);
             payload_json = json!({ "args": { "shortened": shortened } }).to_string();
         }
         let call = NewCall {
@@ -194,17 +196,16 @@ impl ObservedCalls {
             tool_name: name.to_owned(),
             payload_json,
         };
-        state
+        self.input
             .deps
             .env
-            .record_call(state.run, call)
+            .record_call(self.input.run, call)
             .await
             .map_err(stored)
     }
 
     async fn close(
         &self,
-        state: &LoopState<'_>,
         id: String,
         name: String,
         payload_json: String,
@@ -216,17 +217,17 @@ impl ObservedCalls {
             tool_call_id: id,
             payload_json,
         };
-        state
+        self.input
             .deps
             .env
-            .journal(state.run, vec![JournalEntry::Step(result)].into())
+            .journal(self.input.run, vec![JournalEntry::Step(result)].into())
             .await
             .map_err(stored)
     }
 
     /// Adds to an error what the agent had done, because then only an operator may decide to do it
     /// again.
-    pub fn blamed(&self, state: &LoopState<'_>, error: ProviderError) -> ProviderError {
+    pub fn blamed(&self, error: ProviderError) -> ProviderError {
         if self.acts.is_empty() || error.class == ErrorClass::Cancelled {
             return error;
         }
@@ -246,26 +247,26 @@ impl ObservedCalls {
             names.join(", "),
             error.message
         );
-        tracing::warn!(run = %state.run.id, acts = self.acts.len(), "an agent failed after it had acted");
+        tracing::warn!(run = %self.input.run.id, acts = self.acts.len(), "an agent failed after it had acted");
         ProviderError {
             acted: true,
             message: truncated(&message, 500),
             ..error
         }
     }
-}
 
-/// Cuts a text to the length of one result.
-fn bounded(text: &str, state: &LoopState<'_>) -> String {
-    let most = state.deps.config.limits.tool_result_bytes_max;
-    if text.len() <= most {
-        return text.to_owned();
+    /// Cuts a text to the length of one result.
+    fn bounded(&self, text: &str) -> String {
+        let most = self.input.deps.config.limits.tool_result_bytes_max;
+        if text.len() <= most {
+            return text.to_owned();
+        }
+        format!(
+            "{}… [cut: {} bytes]",
+            &text[..text.floor_char_boundary(most)],
+            text.len()
+        )
     }
-    format!(
-        "{}… [cut: {} bytes]",
-        &text[..text.floor_char_boundary(most)],
-        text.len()
-    )
 }
 
 /// Returns the error of an agent's call that could not be recorded.

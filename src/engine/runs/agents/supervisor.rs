@@ -14,9 +14,12 @@ use crate::providers::{
     AgentOptions, Block, CallContext, Event, FinishReason, Phase, ProviderError, Response,
     TokenUsage,
 };
+use crate::runs::budget::run_spending::RunSpending;
 use crate::runs::env::file_guards::{self, GuardOrder};
 use crate::runs::error::RunError;
-use crate::runs::state::LoopState;
+use crate::runs::model_call::fallback::Route;
+use crate::runs::record::outbox::Outbox;
+use crate::runs::state::{LoopState, RunInput};
 use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{SessionKey, Unanswered};
 use futures_util::StreamExt;
@@ -43,7 +46,14 @@ pub async fn complete(
     encoded: &str,
     context: CallContext,
 ) -> Result<Response, ProviderError> {
-    let (Some(options), Some(key)) = (state.agent.options.clone(), state.agent.key.clone()) else {
+    let LoopState {
+        input,
+        route,
+        spending,
+        outbox,
+        ..
+    } = state;
+    let (Some(options), Some(key)) = (route.agent.options.clone(), route.agent.key.clone()) else {
         let message = "an agent was called without terms";
         return Err(ProviderError::new(
             ErrorClass::Config,
@@ -54,41 +64,41 @@ pub async fn complete(
     let order = GuardOrder {
         working: options.workspace.clone(),
         writes: options.tier >= Tier::Write,
-        quota: WorkspaceQuota::from(&state.deps.config.limits),
+        quota: WorkspaceQuota::from(&input.deps.config.limits),
     };
-    state
+    input
         .deps
         .env
-        .guard(state.run, state.persona, &order)
+        .guard(input.run, input.persona, &order)
         .await
         .map_err(unguarded)?;
     let asked = context.cancel.clone();
     let stop = asked.child_token();
-    let mut events = state.route.provider.stream(
+    let mut events = route.present.provider.stream(
         encoded,
         CallContext {
             cancel: stop.clone(),
             ..context
         },
     );
-    let mut watch = Watch::new(state, options, key);
-    let end = watch.follow(state, &mut events, &asked).await;
+    let mut watch = Watch::new(input, &route.present, spending, options, key);
+    let end = watch.follow(&mut events, &asked).await;
     // A call that left its tier is dropped at once, unless the agent must be asked to end.
     let is_asked = match &end {
         Ok(AgentEnd::Finished(_)) | Err(_) => false,
-        Ok(AgentEnd::Disallowed(_)) => !state.route.provider.ends_when_dropped(),
+        Ok(AgentEnd::Disallowed(_)) => !route.present.provider.ends_when_dropped(),
         Ok(AgentEnd::Limit(_) | AgentEnd::Changed(_) | AgentEnd::OverQuota(_)) => true,
     };
     if is_asked {
         stop.cancel();
-        watch.listen_on(state, &mut events).await;
+        watch.listen_on(&mut events).await;
     }
     // Kills a process that has not ended by itself.
     drop(events);
-    let released = state
+    let released = input
         .deps
         .env
-        .release(state.run, state.persona, order.quota)
+        .release(input.run, input.persona, order.quota)
         .await;
     let end = match released {
         Ok(changes) if !changes.undone.is_empty() => {
@@ -101,15 +111,16 @@ pub async fn complete(
         },
         Err(error) => Err(unguarded(error)),
     };
-    watch.finish(state, end).await
+    watch.finish(spending, outbox, end).await
 }
 
 /// Observed state of one agent's call.
-struct Watch {
+struct Watch<'s> {
+    input: &'s RunInput<'s>,
     options: AgentOptions,
     session_key: SessionKey,
     session: Option<String>,
-    calls: ObservedCalls,
+    calls: ObservedCalls<'s>,
     /// Answers of models inside this call, and their usage, as far as the agent reports them.
     rounds: u32,
     used: TokenUsage,
@@ -119,14 +130,21 @@ struct Watch {
     model: String,
 }
 
-impl Watch {
-    fn new(state: &LoopState<'_>, options: AgentOptions, session_key: SessionKey) -> Self {
-        let settings = state.deps.config.inference.providers.get(&state.route.name);
+impl<'s> Watch<'s> {
+    fn new(
+        input: &'s RunInput<'s>,
+        route: &Route<'s>,
+        spending: &RunSpending,
+        options: AgentOptions,
+        session_key: SessionKey,
+    ) -> Self {
+        let settings = input.deps.config.inference.providers.get(&route.name);
         let grace = settings
             .and_then(|settings| settings.agent.stop_grace)
             .unwrap_or(process::GRACE);
         Self {
-            calls: ObservedCalls::new(&options),
+            input,
+            calls: ObservedCalls::new(input, route.provider, spending, &options),
             options,
             session_key,
             session: None,
@@ -134,14 +152,13 @@ impl Watch {
             used: TokenUsage::default(),
             grace_period: grace + GRACE_PERIOD,
             text: String::new(),
-            model: state.route.model.clone(),
+            model: route.model.clone(),
         }
     }
 
     /// Handles the agent's events until it ends or must be stopped.
     async fn follow(
         &mut self,
-        state: &LoopState<'_>,
         events: &mut BoxStream<'_, Result<Event, ProviderError>>,
         asked: &CancellationToken,
     ) -> Result<AgentEnd, ProviderError> {
@@ -152,7 +169,7 @@ impl Watch {
             let event = tokio::select! {
                 event = events.next() => event,
                 () = tokio::time::sleep(QUOTA_CHECKED_AFTER) => {
-                    match self.over_quota(state).await {
+                    match self.over_quota().await {
                         Some(message) => return Ok(AgentEnd::OverQuota(message)),
                         None => continue,
                     }
@@ -167,36 +184,32 @@ impl Watch {
                     .finish()
                     .map(|response| AgentEnd::Finished(Box::new(response)));
             };
-            state.stream.see(&event);
+            self.input.stream.see(&event);
             accumulator.push(event.clone())?;
-            if let Some(end) = self.see(state, event).await? {
+            if let Some(end) = self.see(event).await? {
                 return Ok(end);
             }
         }
     }
 
-    async fn see(
-        &mut self,
-        state: &LoopState<'_>,
-        event: Event,
-    ) -> Result<Option<AgentEnd>, ProviderError> {
+    async fn see(&mut self, event: Event) -> Result<Option<AgentEnd>, ProviderError> {
         match event {
             Event::Started { model, .. } => self.model = model,
             Event::TextDelta(text) => self.text.push_str(&text),
-            Event::Session(id) => self.begin_session(state, id).await?,
+            Event::Session(id) => self.begin_session(id).await?,
             Event::ObservedCall { id, name, args } => {
-                return self.calls.called(state, id, name, args).await;
+                return self.calls.called(id, name, args).await;
             }
             Event::ObservedResult {
                 id,
                 content,
                 is_error,
             } => {
-                self.calls.answered(state, &id, &content, is_error).await?;
-                if let Some(message) = self.over_quota(state).await {
+                self.calls.answered(&id, &content, is_error).await?;
+                if let Some(message) = self.over_quota().await {
                     return Ok(Some(AgentEnd::OverQuota(message)));
                 }
-                return Ok(self.calls.failed_too_often(state));
+                return Ok(self.calls.failed_too_often());
             }
             Event::Round { usage, goes_on } => {
                 self.rounds += 1;
@@ -204,22 +217,24 @@ impl Watch {
                 return Ok(self.used_up().filter(|_| goes_on).map(AgentEnd::Limit));
             }
             Event::Denied { name, args, reason } => {
-                self.calls.denied(state, &name, &args, &reason).await?;
-                return Ok(self.calls.failed_too_often(state));
+                self.calls.denied(&name, &args, &reason).await?;
+                return Ok(self.calls.failed_too_often());
             }
-            Event::Notice(notice) => tracing::info!(run = %state.run.id, notice, "the agent says"),
+            Event::Notice(notice) => {
+                tracing::info!(run = %self.input.run.id, notice, "the agent says");
+            }
             Event::ThinkingDelta(_) | Event::ToolCall { .. } | Event::Finished(_) => {}
         }
         Ok(None)
     }
 
     /// Returns what to do where the agent has filled its workspace.
-    async fn over_quota(&self, state: &LoopState<'_>) -> Option<String> {
+    async fn over_quota(&self) -> Option<String> {
         if self.options.tier < Tier::Write {
             return None;
         }
-        let quota = WorkspaceQuota::from(&state.deps.config.limits);
-        file_guards::over_quota(state.persona, quota).await
+        let quota = WorkspaceQuota::from(&self.input.deps.config.limits);
+        file_guards::over_quota(self.input.persona, quota).await
     }
 
     /// Returns the bound of this call that its models have reached.
@@ -231,20 +246,16 @@ impl Watch {
         (self.rounds >= self.options.turns_max).then_some(FinishReason::LimitTurns)
     }
 
-    async fn begin_session(
-        &mut self,
-        state: &LoopState<'_>,
-        id: String,
-    ) -> Result<(), ProviderError> {
+    async fn begin_session(&mut self, id: String) -> Result<(), ProviderError> {
         if !is_session_id(&id) {
-            tracing::warn!(run = %state.run.id, "the agent named its session in a way that cannot be used again");
+            tracing::warn!(run = %self.input.run.id, "the agent named its session in a way that cannot be used again");
             return Ok(());
         }
         if self.session.as_ref() != Some(&id) {
-            state
+            self.input
                 .deps
                 .env
-                .session_seen(state.run, &self.session_key, &id, None)
+                .session_seen(self.input.run, &self.session_key, &id, None)
                 .await
                 .map_err(stored)?;
             self.session = Some(id);
@@ -253,11 +264,7 @@ impl Watch {
     }
 
     /// Handles late events: an agent that was asked to end may still report results of its calls.
-    async fn listen_on(
-        &mut self,
-        state: &LoopState<'_>,
-        events: &mut BoxStream<'_, Result<Event, ProviderError>>,
-    ) {
+    async fn listen_on(&mut self, events: &mut BoxStream<'_, Result<Event, ProviderError>>) {
         let grace_period = self.grace_period;
         let listening = async {
             while let Some(Ok(event)) = events.next().await {
@@ -266,11 +273,7 @@ impl Watch {
                     content,
                     is_error,
                 } = event
-                    && self
-                        .calls
-                        .answered(state, &id, &content, is_error)
-                        .await
-                        .is_err()
+                    && self.calls.answered(&id, &content, is_error).await.is_err()
                 {
                     return;
                 }
@@ -283,7 +286,8 @@ impl Watch {
     /// Closes open calls, updates the counters, and returns the outcome.
     async fn finish(
         mut self,
-        state: &mut LoopState<'_>,
+        spending: &mut RunSpending,
+        outbox: &mut Outbox<'_>,
         end: Result<AgentEnd, ProviderError>,
     ) -> Result<Response, ProviderError> {
         let why = if matches!(end, Ok(AgentEnd::Finished(_))) {
@@ -291,20 +295,21 @@ impl Watch {
         } else {
             STOPPED
         };
-        let closed = state
+        let closed = self
+            .input
             .deps
             .env
-            .close_calls(state.run, why)
+            .close_calls(self.input.run, why)
             .await
             .map_err(stored);
-        state.counters.tool_calls += self.calls.count;
-        state.counters.tool_failures += self.calls.failures;
-        let mails = self.catch_up(state).await;
+        spending.counters.tool_calls += self.calls.count;
+        spending.counters.tool_failures += self.calls.failures;
+        let mails = self.catch_up(outbox).await;
         let end = closed
             .and(mails)
             .and_then(|mails| end.map(|end| (end, mails)));
         match end {
-            Ok((AgentEnd::Finished(response), _)) => self.finished(state, *response).await,
+            Ok((AgentEnd::Finished(response), _)) => self.finished(*response).await,
             Ok((AgentEnd::Limit(stop), _)) => Ok(self.partial(stop)),
             Ok((AgentEnd::Disallowed(name), _)) => {
                 let tier = self.options.tier.as_str();
@@ -333,41 +338,39 @@ impl Watch {
                     ..ProviderError::new(ErrorClass::DisallowedTool, Phase::MidStream, message)
                 })
             }
-            Err(error) => Err(self.calls.blamed(state, error)),
+            Err(error) => Err(self.calls.blamed(error)),
         }
     }
 
     /// Counts the mails that the agent sent through our tools meanwhile as mails of this run.
-    async fn catch_up(&mut self, state: &mut LoopState<'_>) -> Result<(), ProviderError> {
-        let (mails, replied) = state
+    async fn catch_up(&mut self, outbox: &mut Outbox<'_>) -> Result<(), ProviderError> {
+        let (mails, replied) = self
+            .input
             .deps
             .env
-            .mails_so_far(state.run)
+            .mails_so_far(self.input.run)
             .await
             .map_err(stored)?;
         let mails = mails as usize;
-        if mails > state.mails_sent {
+        if mails > outbox.mails_sent {
             self.calls.acted("send_email");
-            state.deps.mail_queued.notify_one();
+            self.input.deps.mail_queued.notify_one();
         }
-        (state.mails_sent, state.replied) = (mails, replied);
+        (outbox.mails_sent, outbox.replied) = (mails, replied);
         Ok(())
     }
 
-    async fn finished(
-        &self,
-        state: &LoopState<'_>,
-        response: Response,
-    ) -> Result<Response, ProviderError> {
+    async fn finished(&self, response: Response) -> Result<Response, ProviderError> {
         if let Some(id) = &self.session {
             let usage = response
                 .session_usage
                 .as_ref()
                 .and_then(|used| serde_json::to_string(used).ok());
-            let kept = state
+            let kept = self
+                .input
                 .deps
                 .env
-                .session_seen(state.run, &self.session_key, id, Some(usage))
+                .session_seen(self.input.run, &self.session_key, id, Some(usage))
                 .await;
             kept.map_err(stored)?;
         }

@@ -27,32 +27,29 @@ const REFUSED_BEFORE: &str = "approval_rejected";
 /// a verdict when there is no question to ask; the call is recorded as refused then.
 pub async fn park(
     state: &mut LoopState<'_>,
-    (asked, judged): (Asked<'_>, JudgedCall),
+    asked: Asked<'_>,
+    judged: JudgedCall,
     outcome: Option<ToolOutcome>,
-    (call, mail): (impl Fn(&JudgedCall) -> Option<JournalEntry>, &MailPolicy),
+    call: impl Fn(&JudgedCall) -> Option<JournalEntry>,
+    mail: &MailPolicy,
 ) -> Result<ToolVerdict, RunError> {
-    let worked = state.worked();
-    let approval = of_call(
-        &state.ctx(),
-        (asked, &judged),
-        outcome,
-        mail,
-        (true, worked),
-    )?;
-    if refused_before(&state.approvals, &approval.fold_sha256).is_some() {
-        state.pending.extend(call(&denied(judged)));
+    let worked = state.spending.worked(&*state.input.deps.clock);
+    let approval = of_call(&state.ctx(), asked, &judged, outcome, mail, true, worked)?;
+    if refused_before(&state.conversation.approvals, &approval.fold_sha256).is_some() {
+        state.outbox.pending.extend(call(&denied(judged)));
         return Ok(refused());
     }
-    let known = state.pending.len();
-    state.pending.extend(call(&judged));
+    let known = state.outbox.pending.len();
+    state.outbox.pending.extend(call(&judged));
     match state
+        .outbox
         .commit(Some(JournalEntry::Ask(Box::new(approval))))
         .await
     {
         Ok(()) => parked(),
         Err(RunError::Store(StoreError::ApprovalsUsedUp)) => {
-            state.pending.truncate(known);
-            state.pending.extend(call(&denied(judged)));
+            state.outbox.pending.truncate(known);
+            state.outbox.pending.extend(call(&denied(judged)));
             Ok(used_up())
         }
         Err(error) => Err(error),
@@ -68,10 +65,12 @@ pub fn denied(mut judged: JudgedCall) -> JudgedCall {
 /// Builds the question about a call; `parks`: its run waits, and has worked for this long.
 pub fn of_call(
     ctx: &ToolCallContext<'_>,
-    (asked, judged): (Asked<'_>, &JudgedCall),
+    asked: Asked<'_>,
+    judged: &JudgedCall,
     outcome: Option<ToolOutcome>,
     mail: &MailPolicy,
-    (parks, worked): (bool, Duration),
+    parks: bool,
+    worked: Duration,
 ) -> Result<NewApproval, RunError> {
     let (draft, asks, result_json) = match outcome {
         None => (None, None, None),
@@ -119,7 +118,8 @@ pub struct FrozenDraft {
 /// Makes the mail of a call a draft. Errors: the mail cannot be composed.
 pub fn draft_of_call(
     ctx: &ToolCallContext<'_>,
-    (asked, judged): (Asked<'_>, &JudgedCall),
+    asked: Asked<'_>,
+    judged: &JudgedCall,
     outcome: &ToolOutcome,
     mail: &MailPolicy,
 ) -> Result<FrozenDraft, RunError> {

@@ -23,24 +23,26 @@ pub fn known(approvals: &[ApprovalOfRun], call: &str) -> Option<ToolVerdict> {
 /// one commit; a later attempt that finds no result finds the draft.
 pub async fn keep(
     state: &mut LoopState<'_>,
-    (asked, judged): (Asked<'_>, JudgedCall),
+    asked: Asked<'_>,
+    judged: JudgedCall,
     outcome: ToolOutcome,
-    (call, mail): (impl Fn(&JudgedCall) -> Option<JournalEntry>, &MailPolicy),
+    call: impl Fn(&JudgedCall) -> Option<JournalEntry>,
+    mail: &MailPolicy,
 ) -> Result<ToolVerdict, RunError> {
     let FrozenDraft { kept, frozen } =
-        ask::draft_of_call(&state.ctx(), (asked, &judged), &outcome, mail)?;
-    let known = state.pending.len();
-    state.pending.extend(call(&judged));
+        ask::draft_of_call(&state.ctx(), asked, &judged, &outcome, mail)?;
+    let known = state.outbox.pending.len();
+    state.outbox.pending.extend(call(&judged));
     let [message, question] = kept.entries();
-    state.pending.push(message);
-    match state.commit(Some(question)).await {
+    state.outbox.pending.push(message);
+    match state.outbox.commit(Some(question)).await {
         Ok(()) => {
-            state.count_mail(&frozen);
+            state.outbox.count_mail(&frozen);
             Ok(done(outcome))
         }
         Err(RunError::Store(StoreError::ApprovalsUsedUp)) => {
-            state.pending.truncate(known);
-            state.pending.extend(call(&ask::denied(judged)));
+            state.outbox.pending.truncate(known);
+            state.outbox.pending.extend(call(&ask::denied(judged)));
             Ok(no_room())
         }
         Err(error) => Err(error),

@@ -12,6 +12,7 @@ use crate::runs::hooks::of_call;
 use crate::runs::hooks::panel::PanelDecision;
 use crate::runs::reply::destination;
 use crate::runs::reply::mail::mail_policy;
+use crate::runs::said::conversation::RunConversation;
 use crate::runs::said::letter::NO_LETTER;
 use crate::runs::state::LoopState;
 use crate::runs::tool_calls::context::ToolCallContext;
@@ -39,19 +40,19 @@ pub async fn judge(
     state: &mut LoopState<'_>,
     mail: NewOutbound,
 ) -> Result<ReplyDecision, RunError> {
-    let agent = asking_agent(state);
+    let agent = asking_agent(&state.ctx());
     if agent.is_none() && !matches!(mail.outcome, MessageOutcome::Send { .. }) {
         return Ok(ReplyDecision::Store(Box::new(mail)));
     }
     let draft = draft_to(&mail, agent.as_ref());
-    let call_id = format!("r{}", state.counters.turns);
-    if let Some(result) = known_result(state, &call_id) {
+    let call_id = format!("r{}", state.spending.counters.turns);
+    if let Some(result) = known_result(&state.conversation, &call_id) {
         return Ok(decided(mail, &result));
     }
-    match state.deps.env.recorded_call(&call_id) {
+    match state.input.deps.env.recorded_call(&call_id) {
         // The recorded attempt ended here, to wait for its owner.
         Some(_) => return Err(StoreError::Closed.into()),
-        None if state.deps.env.is_recorded() => {
+        None if state.input.deps.env.is_recorded() => {
             return Ok(ReplyDecision::Store(Box::new(mail)));
         }
         None => {}
@@ -64,11 +65,11 @@ pub async fn judge(
         PanelDecision::Ask(why) => Some(why),
         PanelDecision::Allow => None,
     };
-    if asks.is_none() && state.no_letter.is_none() && is_plain(state) {
+    if asks.is_none() && state.outbox.no_letter.is_none() && is_plain(&state.ctx()) {
         return Ok(ReplyDecision::Store(Box::new(mail)));
     }
-    let mut judged = judgement(state, &draft).await?;
-    if let Some(fault) = state.no_letter
+    let mut judged = judgement(&state.ctx(), &draft).await?;
+    if let Some(fault) = state.outbox.no_letter
         && !matches!(
             judged.decision.effect,
             PolicyEffect::Deny | PolicyEffect::Hide
@@ -86,11 +87,11 @@ pub async fn judge(
     }
     match judged.decision.effect {
         PolicyEffect::Allow => Ok(ReplyDecision::Store(Box::new(mail))),
-        PolicyEffect::Ask if agent.is_none() && state.deps.env.asks_owner() => {
-            park(state, (&call_id, judged), mail).await
+        PolicyEffect::Ask if agent.is_none() && state.input.deps.env.asks_owner() => {
+            park(state, &call_id, judged, mail).await
         }
-        PolicyEffect::Draft if agent.is_none() && state.deps.env.asks_owner() => {
-            let kept = kept_reply(state, (&call_id, &judged), mail).await?;
+        PolicyEffect::Draft if agent.is_none() && state.input.deps.env.asks_owner() => {
+            let kept = kept_reply(&state.ctx(), &call_id, &judged, mail).await?;
             Ok(ReplyDecision::Draft(Box::new(kept)))
         }
         PolicyEffect::Ask | PolicyEffect::Draft if agent.is_none() => {
@@ -104,32 +105,31 @@ pub async fn judge(
 }
 
 /// Reports whether no mode, rule or label can hold a reply: nothing is computed for most letters.
-fn is_plain(state: &LoopState<'_>) -> bool {
-    state.deps.config.policy.rules.is_empty()
-        && state.persona.rules.is_empty()
-        && state.label.readers.is_everyone()
-        && state.ctx().reply != ReplyMode::Draft
+fn is_plain(ctx: &ToolCallContext<'_>) -> bool {
+    ctx.deps.config.policy.rules.is_empty()
+        && ctx.persona.rules.is_empty()
+        && ctx.label.readers.is_everyone()
+        && ctx.reply != ReplyMode::Draft
 }
 
 /// Returns the address of the agent that asked; `None`: it was somebody else.
-fn asking_agent(state: &LoopState<'_>) -> Option<Address> {
-    let is_question = state.run.trigger == Trigger::Chat;
-    let asked = destination::answered(&state.ctx()).filter(|_| is_question);
+fn asking_agent(ctx: &ToolCallContext<'_>) -> Option<Address> {
+    let is_question = ctx.run.trigger == Trigger::Chat;
+    let asked = destination::answered(ctx).filter(|_| is_question);
     asked.and_then(|question| question.sender)
 }
 
-async fn judgement(state: &LoopState<'_>, draft: &MailDraft) -> Result<JudgedCall, RunError> {
-    let ctx = state.ctx();
-    let policy = ctx.label.limit(mail_policy(&ctx).await?);
-    let facts = facts::so_far(&ctx)
+async fn judgement(ctx: &ToolCallContext<'_>, draft: &MailDraft) -> Result<JudgedCall, RunError> {
+    let policy = ctx.label.limit(mail_policy(ctx).await?);
+    let facts = facts::so_far(ctx)
         .with("class", "transactional")
         .with("effect", vec!["sends_out"]);
     let facts = facts::of_mail(facts, &ctx.label, draft, &policy);
-    let decision = decide(&ctx, REPLY, &facts).await?;
-    let decision = match state.run.trigger {
+    let decision = decide(ctx, REPLY, &facts).await?;
+    let decision = match ctx.run.trigger {
         // An answer at the machine is no mail.
         Trigger::Chat => decision,
-        _ => kept::applied(&ctx, draft, decision),
+        _ => kept::applied(ctx, draft, decision),
     };
     Ok(JudgedCall { decision, facts })
 }
@@ -170,31 +170,32 @@ fn draft_of(mail: &NewOutbound) -> MailDraft {
 
 /// Returns the final text of a run as a draft.
 async fn kept_reply(
-    state: &LoopState<'_>,
-    (call_id, judged): (&str, &JudgedCall),
+    ctx: &ToolCallContext<'_>,
+    call_id: &str,
+    judged: &JudgedCall,
     mail: NewOutbound,
 ) -> Result<KeptDraft, RunError> {
-    let ctx = state.ctx();
-    let policy = mail_policy(&ctx).await?;
+    let policy = mail_policy(ctx).await?;
     let draft = draft_of(&mail);
     let subject = QuestionSubject {
         call_id,
         kind: ApprovalKind::Draft,
         tool: REPLY,
-        canonical: canonical(&ctx, call_id, (&draft, &mail)),
+        canonical: canonical(ctx, call_id, &draft, &mail),
         view: view::of_draft(&draft, (&draft.subject, &mail.footer), &policy),
         result_json: None,
         mail: Some(Box::new(mail)),
         parks: false,
     };
-    Ok(kept::kept(&ctx, &judged.decision, subject))
+    Ok(kept::kept(ctx, &judged.decision, subject))
 }
 
 /// Returns the canonical form of a final text.
 fn canonical(
     ctx: &ToolCallContext<'_>,
     call_id: &str,
-    mail: (&MailDraft, &NewOutbound),
+    draft: &MailDraft,
+    mail: &NewOutbound,
 ) -> CanonicalCall {
     let identity = CallIdentity {
         persona: ctx.persona.id.as_str(),
@@ -202,23 +203,24 @@ fn canonical(
         call: call_id,
         tool: REPLY,
         definition: String::new(),
-        args: json!({ "text": mail.0.body }),
-        mail: Some(mail),
+        args: json!({ "text": draft.body }),
+        mail: Some((draft, mail)),
     };
     identity.canonical()
 }
 
 async fn park(
     state: &mut LoopState<'_>,
-    (call_id, judged): (&str, JudgedCall),
+    call_id: &str,
+    judged: JudgedCall,
     mail: NewOutbound,
 ) -> Result<ReplyDecision, RunError> {
-    let worked = state.worked();
+    let worked = state.spending.worked(&*state.input.deps.clock);
     let ctx = state.ctx();
     let policy = mail_policy(&ctx).await?;
     let draft = draft_of(&mail);
-    let canonical = canonical(&ctx, call_id, (&draft, &mail));
-    if refused_before(&state.approvals, &canonical.fold_sha256).is_some() {
+    let canonical = canonical(&ctx, call_id, &draft, &mail);
+    if refused_before(&state.conversation.approvals, &canonical.fold_sha256).is_some() {
         return Ok(ReplyDecision::Store(Box::new(withheld(
             mail,
             Withheld::NotApproved,
@@ -242,16 +244,17 @@ async fn park(
         tool_call_id: call_id.to_owned(),
         payload_json: json!({ "args": {}, "policy": judged }).to_string(),
     });
-    let known = state.pending.len();
-    state.pending.push(call);
+    let known = state.outbox.pending.len();
+    state.outbox.pending.push(call);
     match state
+        .outbox
         .commit(Some(JournalEntry::Ask(Box::new(approval))))
         .await
     {
         Ok(()) => parked(),
         // There is no room for a question, and without an answer nothing is sent.
         Err(RunError::Store(StoreError::ApprovalsUsedUp)) => {
-            state.pending.truncate(known);
+            state.outbox.pending.truncate(known);
             Ok(ReplyDecision::Store(Box::new(withheld(
                 mail,
                 Withheld::NotApproved,
@@ -268,9 +271,8 @@ fn withheld(mail: NewOutbound, why: Withheld) -> NewOutbound {
     }
 }
 
-fn known_result(state: &LoopState<'_>, call_id: &str) -> Option<Value> {
-    let is_it = |step: &&Step| step.kind == StepKind::Result && step.tool_call_id == call_id;
-    let step = state.known_steps.iter().find(is_it)?;
+fn known_result(conversation: &RunConversation, call_id: &str) -> Option<Value> {
+    let step = conversation.known_step(StepKind::Result, call_id)?;
     serde_json::from_str(&step.payload_json).ok()
 }
 

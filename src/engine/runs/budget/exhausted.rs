@@ -7,7 +7,7 @@ use crate::domain::{
 };
 use crate::runs::deps::{RunDeps, WorkerDeps};
 use crate::runs::error::RunError;
-use crate::runs::state::LoopState;
+use crate::runs::state::RunInput;
 use crate::store::{BudgetExhausted, ClaimedRun, NewNotice, RunFailure, budget_reached};
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ const NOTHING_LEFT: &str =
     "[This question could not be answered to the end: what may be spent on it is used up.]";
 
 /// Returns the answer when not even the final turn can be paid. A letter of this sentence alone is none.
-pub fn nothing_left(state: &LoopState<'_>) -> String {
-    match state.writes_letter() {
+pub fn nothing_left(input: &RunInput<'_>) -> String {
+    match input.writes_letter() {
         true => String::new(),
         false => NOTHING_LEFT.to_owned(),
     }
@@ -28,16 +28,16 @@ pub fn nothing_left(state: &LoopState<'_>) -> String {
 
 /// Reports whether a run that cannot be paid ends now with a partial answer instead of waiting;
 /// emits a notice to the owner.
-pub async fn ends(state: &LoopState<'_>, empty: &BudgetExhausted) -> Result<bool, RunError> {
+pub async fn ends(input: &RunInput<'_>, empty: &BudgetExhausted) -> Result<bool, RunError> {
     if empty.account.scope == BudgetScope::Run {
         return Ok(true);
     }
-    let waits = spending(state.deps, state.run, state.persona).on_budget == OnBudget::Wait;
+    let waits = spending(input.deps, input.run, input.persona).on_budget == OnBudget::Wait;
     if !waits && !empty.held_by_others {
-        state
+        input
             .deps
             .env
-            .emit_notice(notice(state.deps, state.run, empty))
+            .emit_notice(notice(input.deps, input.run, empty))
             .await?;
     }
     Ok(!waits)

@@ -4,16 +4,18 @@
 //! answer ends at the length that the request names. The unused part of a reservation is released
 //! with the answer.
 
-use super::bounds::spending;
+use super::bounds;
 use super::prices::{no_price, rates, what_to_write};
+use super::run_spending::RunSpending;
 use crate::config::Spending;
 use crate::domain::{
     BudgetAccount, BudgetAccountId, BudgetScope, ErrorClass, OnBudget, Rates, TokenUsage,
 };
 use crate::providers::{Request, ToolChoice};
 use crate::runs::error::RunError;
+use crate::runs::model_call::fallback::Route;
 use crate::runs::record::call_record::BlockedBy;
-use crate::runs::state::LoopState;
+use crate::runs::state::{LoopState, RunInput};
 use crate::store::{CallReservation, JournalEntry, StoreError, TurnStarted};
 use std::time::Duration;
 
@@ -27,7 +29,9 @@ const LOOKS_MAX: u32 = 60;
 /// Returns the amounts that a call reserves in each budget account. Errors: class `Config`, when
 /// the price is unknown and a bound on money is configured.
 pub fn reservation(
-    state: &LoopState<'_>,
+    input: &RunInput<'_>,
+    route: &Route<'_>,
+    spending: &RunSpending,
     request: &Request,
     encoded: &str,
     choice: ToolChoice,
@@ -37,16 +41,16 @@ pub fn reservation(
         mut accounts,
         on_budget,
         ..
-    } = spending(state.deps, state.run, state.persona);
+    } = bounds::spending(input.deps, input.run, input.persona);
     let counts = run_cost_micros_max.is_some()
         || accounts
             .iter()
             .any(|account| account.cost_micros_max.is_some());
-    let (micros, tokens) = most(state, request, encoded, counts)?;
+    let (micros, tokens) = most(input, route, spending, request, encoded, counts)?;
     accounts.extend(run_cost_micros_max.map(|bound| BudgetAccount {
         id: BudgetAccountId {
             scope: BudgetScope::Run,
-            owner: state.run.id.to_string(),
+            owner: input.run.id.to_string(),
             period: String::new(),
         },
         cost_micros_max: Some(bound),
@@ -75,13 +79,15 @@ pub fn reservation(
 
 /// Returns the most micro-dollars and tokens that a call may cost.
 fn most(
-    state: &LoopState<'_>,
+    input: &RunInput<'_>,
+    route: &Route<'_>,
+    spending: &RunSpending,
     request: &Request,
     encoded: &str,
     counts: bool,
 ) -> Result<(i64, i64), RunError> {
-    let (config, route) = (&state.deps.config, &state.route);
-    let rates = rates(config, &route.name, &request.model, state.deps.clock.now());
+    let config = &input.deps.config;
+    let rates = rates(config, &route.name, &request.model, input.deps.clock.now());
     let (input, output) = match &request.agent {
         None => (
             (encoded.len() as u64).saturating_add(HIDDEN_TOKENS),
@@ -91,10 +97,10 @@ fn most(
         // price.
         Some(_) => (
             0,
-            state
-                .budget()
+            spending
+                .budget
                 .tokens_max
-                .saturating_sub(state.counters.usage.total_tokens()),
+                .saturating_sub(spending.counters.usage.total_tokens()),
         ),
     };
     let tokens = i64::try_from(input.saturating_add(output)).unwrap_or(i64::MAX);
@@ -147,23 +153,24 @@ pub async fn begin(state: &mut LoopState<'_>, started: TurnStarted) -> Result<()
     let mut beginning = JournalEntry::TurnStarted(Box::new(started));
     loop {
         // Registered before the account is checked, so that no release is missed in between.
-        let given_back = state.deps.given_back.notified();
-        state.pending.push(beginning);
-        let empty = match state.commit(None).await {
+        let given_back = state.input.deps.given_back.notified();
+        state.outbox.pending.push(beginning);
+        let empty = match state.outbox.commit(None).await {
             Err(RunError::Store(StoreError::BudgetExhausted(empty))) => empty,
             done => return done,
         };
-        let begun = state.pending.pop();
+        let begun = state.outbox.pending.pop();
         // Commits before waiting: other calls may wait for what the call before releases.
-        state.commit(None).await?;
+        state.outbox.commit(None).await?;
         looks += 1;
         beginning = match begun {
             Some(again) if empty.held_by_others && looks < LOOKS_MAX => again,
             begun => {
                 if let Some(JournalEntry::TurnStarted(started)) = begun {
-                    state.fresh_context = started.context;
+                    state.outbox.fresh_context = started.context;
                 }
                 state
+                    .outbox
                     .blocked_by
                     .push(BlockedBy::account(empty.account.scope));
                 return Err(RunError::BudgetExhausted(empty));
@@ -171,8 +178,8 @@ pub async fn begin(state: &mut LoopState<'_>, started: TurnStarted) -> Result<()
         };
         tokio::select! {
             () = given_back => {}
-            () = state.deps.provider_health.wait(LOOK_AGAIN) => {}
-            () = state.cancel.cancelled() => return Err(RunError::Cancelled),
+            () = state.input.deps.provider_health.wait(LOOK_AGAIN) => {}
+            () = state.input.cancel.cancelled() => return Err(RunError::Cancelled),
         }
     }
 }

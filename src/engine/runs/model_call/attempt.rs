@@ -3,21 +3,23 @@
 //!
 //! Absent on purpose: what follows from a failure (`turn.rs`).
 
+use super::fallback::RouteState;
 use crate::domain::ErrorClass;
 use crate::providers::contract::accumulate::call_id;
 use crate::providers::contract::thoughts;
 use crate::providers::{
-    self, Block, CallContext, Event, FinishReason, LoopOwner, Parameter, Phase, ProviderError,
-    Response, ToolArgs, ToolChoice,
+    self, Block, CallContext, Event, FinishReason, Parameter, Phase, ProviderError, Response,
+    ToolArgs, ToolChoice,
 };
 use crate::runs::agents::{session, supervisor};
+use crate::runs::budget::run_spending::RunSpending;
 use crate::runs::budget::{cost, reservation};
 use crate::runs::checkpoint::to_json;
 use crate::runs::error::RunError;
 use crate::runs::provider_health::Moment;
 use crate::runs::record::call_record::{CallFailure, Ended, millis};
 use crate::runs::said::text_calls::{self, TextCalls};
-use crate::runs::state::LoopState;
+use crate::runs::state::{LoopState, RunInput};
 use crate::store::{DigestedText, JournalEntry, TurnAnswered, TurnFailed, TurnStarted};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -35,7 +37,7 @@ pub struct Question {
     pub until: Duration,
 }
 
-/// Makes the call on `state.route`. Call ids in the answer are the engine's own. Errors of the inner
+/// Makes the call on `state.route.present`. Call ids in the answer are the engine's own. Errors of the inner
 /// kind are recorded with their usage; a body that cannot be encoded leaves no row, because nothing
 /// was sent.
 pub async fn make(
@@ -43,51 +45,62 @@ pub async fn make(
     question: &Question,
 ) -> Result<Result<Response, ProviderError>, RunError> {
     session::prepare(state).await?;
-    state.leave_out();
+    state.route.leave_out(&*state.input.deps.provider_health);
     let (turn_index, request) = (
-        state.counters.turns,
+        state.spending.counters.turns,
         state.request(question.choice, question.note.clone()),
     );
-    let encoded = match state.route.provider.encode_request(&request) {
+    let encoded = match state.route.present.provider.encode_request(&request) {
         Ok(encoded) => encoded,
         Err(error) => return Ok(Err(error)),
     };
-    let attempt = state.next_attempt(turn_index);
+    let attempt = state.outbox.next_attempt(turn_index);
     let body = DigestedText::new(encoded.as_str());
     let started = TurnStarted {
         turn_index,
         attempt,
         request_json: encoded.clone(),
         request_sha256: body.sha256.clone(),
-        earlier: state.last_request.clone(),
-        provider: state.route.name.clone(),
+        earlier: state.outbox.last_request.clone(),
+        provider: state.route.present.name.clone(),
         model: request.model.clone(),
-        context: state.fresh_context.take(),
+        context: state.outbox.fresh_context.take(),
         reservation: Some(reservation::reservation(
-            state,
+            &state.input,
+            &state.route.present,
+            &state.spending,
             &request,
             &encoded,
             question.choice,
         )?),
-        config: (!state.is_config_kept).then(|| state.deps.config.snapshot.clone()),
+        config: (!state.outbox.is_config_kept).then(|| state.input.deps.config.snapshot.clone()),
         begun_json: Some(to_json(&state.begun())?),
     };
     reservation::begin(state, started).await?;
-    state.blocked_by.clear();
-    (state.is_config_kept, state.last_request) = (true, Some(body));
-    let before = (state.counters.tool_calls, state.counters.tool_failures);
+    state.outbox.blocked_by.clear();
+    (state.outbox.is_config_kept, state.outbox.last_request) = (true, Some(body));
+    let before = (
+        state.spending.counters.tool_calls,
+        state.spending.counters.tool_failures,
+    );
     crate::crash::crash_point!("R3");
     let is_free = request.tools.is_empty() || request.tool_choice == ToolChoice::None;
-    let is_last = is_free && state.form.is_none() && state.route.loop_owner() == LoopOwner::Engine;
-    state.stream.asked(turn_index, attempt, is_last);
+    let is_last = is_free && state.input.form.is_none() && state.route.present.is_model();
+    state.input.stream.asked(turn_index, attempt, is_last);
     let answered = call(state, &encoded, turn_index, question.until).await;
     crate::crash::crash_point!("R5", answered.is_ok());
-    let answered =
-        answered.and_then(|response| usable(state, heard(state, question.choice, response)));
+    let answered = answered.and_then(|response| {
+        usable(
+            &state.input,
+            &state.route,
+            &state.spending,
+            heard(state, question.choice, response),
+        )
+    });
     Ok(match answered {
-        Ok(response) => Ok(accept(state, (turn_index, attempt), before, response)),
+        Ok(response) => Ok(accept(state, turn_index, attempt, before, response)),
         Err(error) => {
-            fail(state, (turn_index, attempt), before, &error);
+            fail(state, turn_index, attempt, before, &error);
             Err(error)
         }
     })
@@ -95,18 +108,19 @@ pub async fn make(
 
 /// Returns the `ended_json` of a call; `before`: tool calls and failed tool calls when it began.
 fn ended(
-    state: &mut LoopState<'_>,
+    input: &RunInput<'_>,
+    spending: &mut RunSpending,
     before: (u32, u32),
     error: Option<&ProviderError>,
 ) -> Option<String> {
-    state.look_at_clock(Moment::Answered);
-    let (calls, failures) = state.deps.provider_health.unwatched();
-    state.counters.tool_calls += calls;
-    state.counters.tool_failures += failures;
+    spending.look_at_clock(&*input.deps.provider_health, Moment::Answered);
+    let (calls, failures) = input.deps.provider_health.unwatched();
+    spending.counters.tool_calls += calls;
+    spending.counters.tool_failures += failures;
     let ended = Ended {
-        worked_ms: millis(state.elapsed()),
-        calls: state.counters.tool_calls - before.0,
-        failures: state.counters.tool_failures - before.1,
+        worked_ms: millis(spending.elapsed),
+        calls: spending.counters.tool_calls - before.0,
+        failures: spending.counters.tool_failures - before.1,
         error: error.map(CallFailure::from),
     };
     // Numbers and texts always have a JSON form.
@@ -119,25 +133,26 @@ async fn call(
     turn_index: u32,
     until: Duration,
 ) -> Result<Response, ProviderError> {
-    let settings = state.settings();
+    let settings = state.input.settings(&state.route.present.name);
     let call_timeout = settings.call_timeout.value;
     let context = CallContext {
-        cancel: state.cancel.clone(),
-        deadline: call_timeout.min(state.left_until(until)),
+        cancel: state.input.cancel.clone(),
+        deadline: call_timeout
+            .min(until.saturating_sub(state.spending.worked(&*state.input.deps.clock))),
         idle: settings.idle_timeout.value,
-        run_id: state.run.id.to_string(),
+        run_id: state.input.run.id.to_string(),
         turn_index,
-        model: state.route.model.clone(),
-        cache_key: state.first.cache_key.clone(),
-        now: state.deps.clock.now(),
+        model: state.route.present.model.clone(),
+        cache_key: state.conversation.first.cache_key.clone(),
+        now: state.input.deps.clock.now(),
         capture: None,
     };
-    match state.route.loop_owner() {
-        LoopOwner::Engine => {
-            let see = |event: &Event| state.stream.see(event);
-            providers::complete_seen(state.route.provider, encoded, context, see).await
+    match state.route.present.is_model() {
+        true => {
+            let see = |event: &Event| state.input.stream.see(event);
+            providers::complete_seen(state.route.present.provider, encoded, context, see).await
         }
-        LoopOwner::Agent => supervisor::complete(state, encoded, context).await,
+        false => supervisor::complete(state, encoded, context).await,
     }
 }
 
@@ -145,17 +160,19 @@ async fn call(
 fn heard(state: &LoopState<'_>, choice: ToolChoice, response: Response) -> Response {
     let mut response = thoughts::separated(response);
     let may_call = choice == ToolChoice::Auto
-        && !state.first.tools.is_empty()
-        && !state.without(Parameter::Tools)
-        && state.route.loop_owner() == LoopOwner::Engine;
+        && !state.conversation.first.tools.is_empty()
+        && !state.route.without.contains(&Parameter::Tools)
+        && state.route.present.is_model();
     if !may_call || response.calls().next().is_some() {
         return response;
     }
     let fits = |name: &str, args: &Map<String, Value>| {
-        let tool = state.tools.iter().find(|tool| tool.name() == name);
-        tool.is_some_and(|tool| tool.check_args(args).is_ok())
+        state
+            .input
+            .tool(name)
+            .is_some_and(|tool| tool.check_args(args).is_ok())
     };
-    match text_calls::read(&response.text(), state.writes_letter(), &fits) {
+    match text_calls::read(&response.text(), state.input.writes_letter(), &fits) {
         TextCalls::None => {}
         TextCalls::Unreadable => response.stop = FinishReason::MalformedCall,
         TextCalls::Calls { words, calls } => {
@@ -182,10 +199,15 @@ fn heard(state: &LoopState<'_>, choice: ToolChoice, response: Response) -> Respo
 }
 
 /// Turns an answer without usable content into an error that carries its cost.
-fn usable(state: &LoopState<'_>, response: Response) -> Result<Response, ProviderError> {
+fn usable(
+    input: &RunInput<'_>,
+    route: &RouteState<'_>,
+    spending: &RunSpending,
+    response: Response,
+) -> Result<Response, ProviderError> {
     let (calls, calls_max) = (
         response.calls().count(),
-        state.budget().tool_calls_max as usize,
+        spending.budget.tool_calls_max as usize,
     );
     let calls_max = calls_max.max(CALLS_PER_ANSWER_MAX);
     if calls > calls_max {
@@ -204,16 +226,18 @@ fn usable(state: &LoopState<'_>, response: Response) -> Result<Response, Provide
             "the answer did not fit the window",
         )),
         // All output tokens went into thinking. With a tool call the run can go on.
-        FinishReason::MaxTokens if is_empty && !state.is_bounded_by_program() => Some((
+        FinishReason::MaxTokens if is_empty && !input.is_bounded_by_program() => Some((
             ErrorClass::OutputLimit,
             "the answer came to its length limit before its first word",
         )),
-        FinishReason::Refused if state.takes_refusals_elsewhere() => {
+        FinishReason::Refused if route.takes_refusals_elsewhere(&input.deps.config.inference) => {
             Some((ErrorClass::ContentFilter, "the model refused to answer"))
         }
         // A fault of the provider on the first turn (cold starts do it); after tool calls the model
         // has nothing to add.
-        FinishReason::EndTurn | FinishReason::Other(_) if is_empty && state.counters.turns == 0 => {
+        FinishReason::EndTurn | FinishReason::Other(_)
+            if is_empty && spending.counters.turns == 0 =>
+        {
             Some((
                 ErrorClass::Protocol,
                 "the model answered with nothing at all",
@@ -237,10 +261,18 @@ fn usable(state: &LoopState<'_>, response: Response) -> Result<Response, Provide
 /// providers.
 fn accept(
     state: &mut LoopState<'_>,
-    (turn_index, attempt): (u32, u32),
+    turn_index: u32,
+    attempt: u32,
     before: (u32, u32),
     mut response: Response,
 ) -> Response {
+    let LoopState {
+        input,
+        route,
+        spending,
+        outbox,
+        ..
+    } = state;
     let mut position = 0;
     for block in &mut response.blocks {
         if let Block::ToolCall { id, .. } = block {
@@ -256,49 +288,59 @@ fn accept(
             ..
         } = block
         {
-            origin.model.clone_from(&state.route.model);
+            origin.model.clone_from(&route.present.model);
         }
     }
-    let (usage, lines) = cost::priced(state.deps, &state.route, &response);
-    let ended_json = ended(state, before, None);
-    state.counters.usage = state.counters.usage.plus(usage);
-    state.counters.turns += 1;
+    let (usage, lines) = cost::priced(input.deps, &route.present, &response);
+    let ended_json = ended(input, spending, before, None);
+    spending.counters.usage = spending.counters.usage.plus(usage);
+    spending.counters.turns += 1;
     // A response that was folded from typed blocks always has a JSON form.
     let response_json = serde_json::to_string(&response).unwrap_or_default();
-    state.pending.push(JournalEntry::TurnAnswered(TurnAnswered {
-        turn_index,
-        attempt,
-        response_json,
-        usage,
-        lines,
-        worked: state.elapsed(),
-        ended_json,
-    }));
+    outbox
+        .pending
+        .push(JournalEntry::TurnAnswered(TurnAnswered {
+            turn_index,
+            attempt,
+            response_json,
+            usage,
+            lines,
+            worked: spending.elapsed,
+            ended_json,
+        }));
     response
 }
 
 fn fail(
     state: &mut LoopState<'_>,
-    (turn_index, attempt): (u32, u32),
+    turn_index: u32,
+    attempt: u32,
     before: (u32, u32),
     error: &ProviderError,
 ) {
-    let ended_json = ended(state, before, Some(error));
+    let LoopState {
+        input,
+        route,
+        spending,
+        outbox,
+        ..
+    } = state;
+    let ended_json = ended(input, spending, before, Some(error));
     let used = error
         .used
         .as_deref()
-        .map(|used| cost::priced_failure(state.deps, &state.route, *used));
+        .map(|used| cost::priced_failure(input.deps, &route.present, *used));
     if let Some((usage, _)) = &used {
-        state.counters.usage = state.counters.usage.plus(*usage);
+        spending.counters.usage = spending.counters.usage.plus(*usage);
     }
-    state.pending.push(JournalEntry::TurnFailed(TurnFailed {
+    outbox.pending.push(JournalEntry::TurnFailed(TurnFailed {
         turn_index,
         attempt,
         class: error.class,
         message: error.message.clone(),
         used,
         billing: cost::billing(error),
-        worked: state.elapsed(),
+        worked: spending.elapsed,
         ended_json,
     }));
 }

@@ -1,10 +1,14 @@
-//! Route of calls: a provider and one of its models, and the chain of fallbacks.
+//! Route of calls: a provider and one of its models, what is known of that model, and the chain of fallbacks.
 
-use crate::config::{ModelChoice, Persona};
-use crate::domain::{ErrorClass, RunOptions};
-use crate::providers::{LoopOwner, Phase, Provider, ProviderError, Structured};
+use crate::config::{Inference, ModelChoice, Persona};
+use crate::domain::{ErrorClass, RunId, RunOptions, Trigger};
+use crate::providers::{Capabilities, LoopOwner, Parameter, Phase, Provider, ProviderError};
+use crate::runs::agents::options::AgentState;
 use crate::runs::deps::RunDeps;
 use crate::runs::error::RunError;
+use crate::runs::provider_health::ProviderHealth;
+use crate::runs::record::call_record::ModelLimits;
+use crate::store::ClaimedRun;
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
@@ -55,34 +59,42 @@ impl<'a> Route<'a> {
         })
     }
 
-    pub fn loop_owner(&self) -> LoopOwner {
-        self.provider.capabilities(&self.model).loop_owner
+    pub fn capabilities(&self) -> Capabilities {
+        self.provider.capabilities(&self.model)
     }
 
-    /// Returns the provider's support for answers by a schema.
-    pub fn structured(&self) -> Structured {
-        self.provider.capabilities(&self.model).structured
+    /// Reports whether the engine itself asks the model; else an agent does.
+    pub fn is_model(&self) -> bool {
+        self.capabilities().loop_owner == LoopOwner::Engine
     }
 
     /// Returns the window of the model in tokens, input and output together, where it is known
     /// without a request.
     pub fn window_tokens(&self) -> Option<u64> {
-        let own = self.provider.capabilities(&self.model).window_tokens;
+        let own = self.capabilities().window_tokens;
         own.into_iter().chain(self.configured_window).min()
     }
 }
 
-impl Route<'_> {
-    /// Reports whether the engine itself asks the model; else an agent does.
-    pub fn is_model(&self) -> bool {
-        self.provider.capabilities(&self.model).loop_owner == LoopOwner::Engine
-    }
-}
-
-/// Remaining routes of a run, and the errors of the failed ones.
-pub struct FallbackChain<'a> {
+/// Route of the next call, the routes after it, and what its model does not take.
+pub struct RouteState<'a> {
+    pub present: Route<'a>,
     untried: VecDeque<Route<'a>>,
     failed: Vec<FailedRoute>,
+    pub agent: AgentState,
+    /// What was known of the first model when the attempt began.
+    pub limits: ModelLimits,
+    /// Window of the present model as an error named it, in this run or before.
+    pub learnt_window: Option<u64>,
+    /// `true`: the next call is made even where its provider is paused.
+    pub insists: bool,
+    /// Raised output limit, where an answer of this route needed more than is configured.
+    pub output_tokens_max: Option<u32>,
+    /// Parameters that the last request left out.
+    pub without: Vec<Parameter>,
+    /// Parts of requests that a provider refused in this run and that other runs may send: kinds of files, which are described
+    /// in words from then on, and tools until an answer without them has come.
+    pub refused_here: Vec<Parameter>,
 }
 
 struct FailedRoute {
@@ -91,81 +103,61 @@ struct FailedRoute {
     retry_in: Option<Duration>,
 }
 
-impl<'a> FallbackChain<'a> {
+impl<'a> RouteState<'a> {
     /// Returns the route of the run's options, the persona's own, or that of
-    /// `configs/inference.json`, and the persona's fallbacks. Errors: class `Config`.
+    /// `configs/inference.json`, and the persona's fallbacks. A summary goes to no agent: one would go on with the session of
+    /// the thread. Errors: class `Config`.
     pub fn of(
         deps: &'a RunDeps,
+        run: &ClaimedRun,
         persona: &Persona,
         options: &RunOptions,
-    ) -> Result<(Route<'a>, Self), RunError> {
-        Self::among(deps, (persona, options), |_| true)
-    }
-
-    /// Returns the routes of [`FallbackChain::of`] that lead to no agent: one would go on with the session of the thread.
-    /// Errors: class `Config`.
-    pub fn of_models(
-        deps: &'a RunDeps,
-        persona: &Persona,
-        options: &RunOptions,
-    ) -> Result<(Route<'a>, Self), RunError> {
-        Self::among(deps, (persona, options), Route::is_model)
-    }
-
-    fn among(
-        deps: &'a RunDeps,
-        (persona, options): (&Persona, &RunOptions),
-        is_usable: impl Fn(&Route<'a>) -> bool,
-    ) -> Result<(Route<'a>, Self), RunError> {
-        let mut routes = VecDeque::new();
+    ) -> Result<Self, RunError> {
+        let mut untried = VecDeque::new();
         for choice in deps.config.inference.choices_under(options, persona) {
-            routes.push_back(Route::to(deps, choice)?);
+            untried.push_back(Route::to(deps, choice)?);
         }
-        routes.retain(is_usable);
+        untried.retain(|route| run.trigger != Trigger::Summary || route.is_model());
         let nowhere = || RunError::Fatal {
             class: ErrorClass::Config,
             message: "no provider is configured that can do this".to_owned(),
         };
-        let first = routes.pop_front().ok_or_else(nowhere)?;
-        Ok((
-            first,
-            Self {
-                untried: routes,
-                failed: Vec::new(),
-            },
-        ))
+        let present = untried.pop_front().ok_or_else(nowhere)?;
+        let limits = deps.provider_health.limits(&present.name, &present.model);
+        Ok(Self {
+            present,
+            untried,
+            failed: Vec::new(),
+            agent: AgentState::default(),
+            limits,
+            learnt_window: limits.window_tokens,
+            insists: run.is_retried,
+            output_tokens_max: None,
+            without: Vec::new(),
+            refused_here: Vec::new(),
+        })
     }
 
-    /// Returns the route that last answered an earlier attempt of the run, when the chain still has
+    /// Goes on with the route that last answered an earlier attempt of the run, when the chain still has
     /// it; the others stay as fallbacks.
-    pub fn go_on(&mut self, route: Route<'a>, name: &str, model: &str) -> Route<'a> {
+    pub fn go_on(&mut self, name: &str, model: &str) {
         let is_it = |route: &Route<'_>| route.name == name && route.model == model;
-        match self
-            .untried
-            .iter()
-            .position(is_it)
-            .and_then(|at| self.untried.remove(at))
-        {
-            Some(found) => {
-                self.untried.push_front(route);
-                found
-            }
-            None => route,
+        let at = self.untried.iter().position(is_it);
+        if let Some(found) = at.and_then(|at| self.untried.remove(at)) {
+            let first = std::mem::replace(&mut self.present, found);
+            self.untried.push_front(first);
         }
     }
 
-    pub fn has_more(&self) -> bool {
-        !self.untried.is_empty()
+    /// Reports whether a refusal goes to a fallback.
+    pub fn takes_refusals_elsewhere(&self, inference: &Inference) -> bool {
+        inference.fallback_on_refusal && !self.untried.is_empty()
     }
 
-    /// Returns the route to ask after this failure at `route`: the next one; after an overflow the
+    /// Returns the place of the route to ask after this failure: the next one; after an overflow the
     /// next one whose window may be larger.
-    pub fn next(&self, route: &Route<'_>, error: &ProviderError) -> Option<&Route<'a>> {
-        self.place(route, error).and_then(|at| self.untried.get(at))
-    }
-
-    fn place(&self, route: &Route<'_>, error: &ProviderError) -> Option<usize> {
-        let window = error.window_tokens.or(route.window_tokens());
+    pub fn next(&self, error: &ProviderError) -> Option<usize> {
+        let window = error.window_tokens.or(self.present.window_tokens());
         // An unknown window may be larger: one call finds out.
         let is_larger = |other: &Route<'_>| {
             other
@@ -178,39 +170,59 @@ impl<'a> FallbackChain<'a> {
         }
     }
 
-    /// Takes [`Self::next`], and records the failure of `route`.
-    pub fn fail_over(
+    /// Leaves a failed provider for [`Self::next`], for the rest of the run. Reports whether there was one.
+    pub fn fall_back(
         &mut self,
-        route: &Route<'a>,
+        run: &RunId,
         error: ProviderError,
         retry_in: Option<Duration>,
-    ) -> Option<Route<'a>> {
-        let next = self
-            .place(route, &error)
-            .and_then(|at| self.untried.remove(at));
+    ) -> bool {
+        let next = self.next(&error).and_then(|at| self.untried.remove(at));
+        if let Some(to) = &next {
+            tracing::warn!(%run, from = %self.present, %to, class = %error.class, error = error.message, "falling back to another provider");
+        }
         self.failed.push(FailedRoute {
-            route: route.to_string(),
+            route: self.present.to_string(),
             error,
             retry_in,
         });
-        next
+        let Some(next) = next else {
+            return false;
+        };
+        self.present = next;
+        self.output_tokens_max = None;
+        self.learnt_window = None;
+        self.refused_here.retain(|kind| *kind != Parameter::Tools);
+        true
     }
 
-    /// Returns the run's error when `route` was the last one: the first provider's error, the
+    /// Returns the window of the present model in tokens, as far as it is known.
+    pub fn window_tokens(&self) -> Option<u64> {
+        let known = self.present.window_tokens().into_iter();
+        known.chain(self.learnt_window).min()
+    }
+
+    /// Sets the parameters that the next requests leave out. A failure is judged by those of its
+    /// own request, whatever other runs learn meanwhile.
+    pub fn leave_out(&mut self, provider_health: &dyn ProviderHealth) {
+        self.without = provider_health.without(&self.present.name, &self.present.model);
+        for kind in &self.refused_here {
+            if !self.without.contains(kind) {
+                self.without.push(*kind);
+            }
+        }
+    }
+
+    /// Returns the run's error when the present route was the last one: the first provider's error, the
     /// others listed, and the shortest wait that any of them asked for. A content filter, a
     /// disallowed tool, the budget or an agent that has acted come before all of them.
-    pub fn verdict(
-        &mut self,
-        route: &Route<'_>,
-        error: ProviderError,
-        retry_in: Option<Duration>,
-    ) -> RunError {
+    pub fn verdict(&mut self, error: ProviderError, retry_in: Option<Duration>) -> RunError {
         let is_final = matches!(
             error.class,
             ErrorClass::ContentFilter | ErrorClass::DisallowedTool | ErrorClass::Budget
         ) || error.acted;
         let last = FailedRoute {
-            route: route.to_string(),
+            route: self.present.to_string(),
             error,
             retry_in,
         };

@@ -4,7 +4,7 @@
 //!
 //! The number of repairs is read from the journal, so that a crash neither forgets nor repeats one.
 
-use super::answer_form::{REPAIRS_MAX, canonical, note, shown};
+use super::answer_form::{AnswerForm, REPAIRS_MAX, canonical, note, shown};
 use super::turn;
 use crate::domain::{ErrorClass, StopReason, sha256_hex};
 use crate::providers::{FinishReason, Message, ToolChoice};
@@ -17,14 +17,15 @@ use crate::store::{JournalEntry, NewOutput};
 /// that people read; a run whose answer never fits stops with [`StopReason::Failed`].
 pub async fn hold(
     state: &mut LoopState<'_>,
-    (mut text, stop): (String, StopReason),
+    mut text: String,
+    stop: StopReason,
 ) -> Result<(String, StopReason), RunError> {
-    if state.form.is_none() || stop == StopReason::Refused {
+    if state.input.form.is_none() || stop == StopReason::Refused {
         return Ok((text, stop));
     }
     loop {
-        let spent = state.counters.reached(state.budget(), state.elapsed());
-        let Some(form) = state.form.as_mut() else {
+        let spent = state.spending.reached();
+        let Some(form) = state.input.form.as_mut() else {
             return Ok((text, stop));
         };
         let fault = match form.read(&text, form.is_cut) {
@@ -35,7 +36,7 @@ pub async fn hold(
                     json: canonical(&value),
                     repairs: form.repairs,
                 };
-                state.pending.push(JournalEntry::Output(output));
+                state.outbox.pending.push(JournalEntry::Output(output));
                 let stop = if stop == StopReason::NoReply {
                     StopReason::Answered
                 } else {
@@ -54,20 +55,25 @@ pub async fn hold(
             return Ok((text, StopReason::Failed));
         }
         form.repairs += 1;
-        state.said.push(Message::assistant(text.clone()));
+        state
+            .conversation
+            .said
+            .push(Message::assistant(text.clone()));
         let asked = turn::ask(state, ToolChoice::None, Some(note(&fault))).await;
         if let Err(RunError::BudgetExhausted(empty)) = &asked
-            && exhausted::ends(state, empty).await?
+            && exhausted::ends(&state.input, empty).await?
         {
             state
+                .input
                 .form
                 .iter_mut()
                 .for_each(|form| form.give_up(&fault, "and the money leaves no repair"));
             return Ok((text, StopReason::Failed));
         }
         let answer = asked?;
-        state.said.push(Message::user(note(&fault)));
+        state.conversation.said.push(Message::user(note(&fault)));
         state
+            .input
             .form
             .iter_mut()
             .for_each(|form| form.is_cut = answer.stop == FinishReason::MaxTokens);
@@ -76,7 +82,7 @@ pub async fn hold(
 }
 
 /// Returns the error of a run whose answer never fitted.
-pub fn failure(state: &mut LoopState<'_>) -> Option<(ErrorClass, String)> {
-    let failure = state.form.as_mut()?.failure.take()?;
+pub fn failure(form: &mut AnswerForm) -> Option<(ErrorClass, String)> {
+    let failure = form.failure.take()?;
     Some((ErrorClass::OutputInvalid, failure))
 }

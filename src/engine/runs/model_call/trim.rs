@@ -8,6 +8,7 @@ use super::request_size;
 use crate::context::resolvers::thread_history::message_tokens;
 use crate::runs::assembly::{assemble, spare_tools};
 use crate::runs::error::RunError;
+use crate::runs::said::conversation::RunConversation;
 use crate::runs::state::LoopState;
 use crate::runs::stubs::stubs;
 
@@ -18,21 +19,22 @@ pub async fn to_fit(
     target_tokens: u64,
     why: &str,
 ) -> Result<bool, RunError> {
-    let whole = |state: &LoopState<'_>| {
-        let said: usize = state.said_for_model().iter().map(message_tokens).sum();
-        request_size::tokens(&state.first) + said as u64
+    let whole = |conversation: &RunConversation| {
+        let said: usize = conversation.for_model().iter().map(message_tokens).sum();
+        request_size::tokens(&conversation.first) + said as u64
     };
-    let before = whole(state);
+    let before = whole(&state.conversation);
     let rare: usize = spare_tools(state).rare.iter().map(|tool| tool.tokens).sum();
-    for id in stubs(&state.said) {
-        if whole(state).saturating_sub(rare as u64) <= target_tokens {
+    for id in stubs(&state.conversation.said) {
+        if whole(&state.conversation).saturating_sub(rare as u64) <= target_tokens {
             break;
         }
-        state.stubbed.insert(id);
+        state.conversation.stubbed.insert(id);
     }
     let mut note = format!("made shorter, about {before} to {target_tokens} tokens: {why}");
-    if !state.stubbed.is_empty() {
+    if !state.conversation.stubbed.is_empty() {
         let ids = state
+            .conversation
             .stubbed
             .iter()
             .map(String::as_str)
@@ -41,7 +43,7 @@ pub async fn to_fit(
         note.push_str(&format!("; left out the results of {ids}"));
     }
     assemble(state, Some(target_tokens), Some(note)).await?;
-    let after = whole(state);
-    tracing::warn!(run = %state.run.id, before, after, target_tokens, "the input was too long and is made shorter");
+    let after = whole(&state.conversation);
+    tracing::warn!(run = %state.input.run.id, before, after, target_tokens, "the input was too long and is made shorter");
     Ok(after < before)
 }

@@ -2,6 +2,7 @@
 //! failures, this module executes the decision.
 
 use super::attempt::{self, Question};
+use super::fallback::RouteState;
 use super::{request_size, trim};
 use crate::domain::{ErrorClass, stable_seed};
 use crate::providers::contract::retry::longer_output_tokens;
@@ -13,7 +14,9 @@ use crate::runs::agents::session;
 use crate::runs::assembly;
 use crate::runs::error::RunError;
 use crate::runs::record::call_record::{BlockedBy, CallFailure};
-use crate::runs::state::LoopState;
+use crate::runs::record::outbox::Outbox;
+use crate::runs::said::conversation::RunConversation;
+use crate::runs::state::{LoopState, RunInput};
 use std::time::Duration;
 
 /// Time for the final turn of a run that is out of time.
@@ -38,9 +41,9 @@ pub async fn ask(
     choice: ToolChoice,
     note: Option<String>,
 ) -> Result<Response, RunError> {
-    let mut until = state.budget().duration_max;
+    let mut until = state.spending.budget.duration_max;
     if choice == ToolChoice::None {
-        until = until.max(state.elapsed() + FINAL_TURN_DURATION_MAX);
+        until = until.max(state.spending.elapsed + FINAL_TURN_DURATION_MAX);
     }
     let question = Question {
         choice,
@@ -51,44 +54,44 @@ pub async fn ask(
     loop {
         let error = match call_or_rest(state, &question, &mut tries).await? {
             Ok(response) => {
-                learn_tools(state);
+                learn_tools(&state.input, &mut state.route);
                 return Ok(response);
             }
-            Err(error) => with_remedy(state, tries.of_more_room(error)),
+            Err(error) => with_remedy(&state.input, &state.conversation, tries.of_more_room(error)),
         };
         if session::starts_anew(state, &error).await? {
             continue;
         }
         tries.calls = tries.calls.saturating_add(1);
         match decide(state, &question, &mut tries, &error).await? {
-            RetryDecision::RetryNow(wait) => pause(state, wait).await?,
+            RetryDecision::RetryNow(wait) => pause(&state.input, &mut state.outbox, wait).await?,
             RetryDecision::TrimAndRetry { .. } => {}
             RetryDecision::Lengthen { max_output_tokens } => {
-                tracing::info!(run = %state.run.id, route = %state.route, max_output_tokens, "the answer gets more room");
-                state.lengthen(max_output_tokens);
+                tracing::info!(run = %state.input.run.id, route = %state.route.present, max_output_tokens, "the answer gets more room");
+                state.route.output_tokens_max = Some(max_output_tokens);
                 tries.lengthened = Some(error);
             }
             // One damaged file says nothing about the next run's.
             RetryDecision::Downgrade(kind @ (Parameter::Images | Parameter::Pdf)) => {
                 tries.calls -= 1;
-                tracing::info!(run = %state.run.id, route = %state.route, ?kind, "a file was refused; described in words from now on");
-                state.refused_here.push(kind);
+                tracing::info!(run = %state.input.run.id, route = %state.route.present, ?kind, "a file was refused; described in words from now on");
+                state.route.refused_here.push(kind);
             }
             RetryDecision::Downgrade(kind @ Parameter::Tools) => {
                 tries.calls -= 1;
-                tracing::warn!(run = %state.run.id, route = %state.route, "the model takes no tools; asked without any");
-                state.refused_here.push(kind);
+                tracing::warn!(run = %state.input.run.id, route = %state.route.present, "the model takes no tools; asked without any");
+                state.route.refused_here.push(kind);
                 // The prompts speak of tools that are offered.
                 state.drop_tools();
-                let fitting = assembly::input_tokens_max(state);
+                let fitting = assembly::input_tokens_max(&state.input, &state.route);
                 assembly::assemble(state, fitting, None).await?;
             }
             RetryDecision::Downgrade(parameter) => {
                 tries.calls -= 1;
-                tracing::info!(run = %state.run.id, route = %state.route, ?parameter, "refused; left out from now on");
-                state.deps.provider_health.refused(
-                    &state.route.name,
-                    &state.route.model,
+                tracing::info!(run = %state.input.run.id, route = %state.route.present, ?parameter, "refused; left out from now on");
+                state.input.deps.provider_health.refused(
+                    &state.route.present.name,
+                    &state.route.present.model,
                     parameter,
                 );
             }
@@ -97,35 +100,43 @@ pub async fn ask(
                 state.fall_back(error, retry_in);
                 tries = Tries::default();
             }
-            RetryDecision::Reschedule(wait) => return Err(give_up(state, error, Some(wait)).await?),
-            RetryDecision::Fail => return Err(give_up(state, error, None).await?),
+            RetryDecision::Reschedule(wait) => {
+                return Err(give_up(&mut state.route, &mut state.outbox, error, Some(wait)).await?);
+            }
+            RetryDecision::Fail => {
+                return Err(give_up(&mut state.route, &mut state.outbox, error, None).await?);
+            }
         }
     }
 }
 
 /// Records that the model takes no tools, once it has answered without them: then it was not something else that it refused.
-fn learn_tools(state: &mut LoopState<'_>) {
-    if !state.refused_here.contains(&Parameter::Tools) {
+fn learn_tools(input: &RunInput<'_>, route: &mut RouteState<'_>) {
+    if !route.refused_here.contains(&Parameter::Tools) {
         return;
     }
-    state.refused_here.retain(|kind| *kind != Parameter::Tools);
-    let (name, model) = (&state.route.name, &state.route.model);
-    let provider_health = &state.deps.provider_health;
+    route.refused_here.retain(|kind| *kind != Parameter::Tools);
+    let (name, model) = (&route.present.name, &route.present.model);
+    let provider_health = &input.deps.provider_health;
     provider_health.refused(name, model, Parameter::Tools);
 }
 
 /// Adds to a refusal of tools what an operator can do, where the engine itself can do nothing.
-fn with_remedy(state: &LoopState<'_>, error: ProviderError) -> ProviderError {
+fn with_remedy(
+    input: &RunInput<'_>,
+    conversation: &RunConversation,
+    error: ProviderError,
+) -> ProviderError {
     let words = error.message.to_lowercase();
     let speaks_of_tools = ["tool", "function"].iter().any(|word| words.contains(word));
     let remedy = match error.refused {
-        Some(Parameter::Tools) if state.answers_by_tool_only() => {
+        Some(Parameter::Tools) if input.answers_by_tool_only() => {
             "the model takes no tools, and by `tool_only` nothing else answers: write `\"reply\": \"final\"` and `\"tools\": []` in \
              persona.json, or choose another model"
         }
         None if error.class == ErrorClass::BadRequest
             && speaks_of_tools
-            && !state.first.tools.is_empty() =>
+            && !conversation.first.tools.is_empty() =>
         {
             "if the model takes no tools, write `\"tools\": []` in persona.json"
         }
@@ -160,11 +171,11 @@ async fn call_or_rest(
     question: &Question,
     tries: &mut Tries,
 ) -> Result<Result<Response, ProviderError>, RunError> {
-    let provider_health = &state.deps.provider_health;
-    let name = state.route.name.clone();
-    if let Err(resting) = provider_health.admit(&name, std::mem::take(&mut state.insists)) {
+    let provider_health = &state.input.deps.provider_health;
+    let name = state.route.present.name.clone();
+    if let Err(resting) = provider_health.admit(&name, std::mem::take(&mut state.route.insists)) {
         tries.calls = u32::MAX;
-        state.blocked_by.push(BlockedBy::Rest {
+        state.outbox.blocked_by.push(BlockedBy::Rest {
             provider: name,
             error: CallFailure::from(&resting),
         });
@@ -194,11 +205,14 @@ async fn decide(
             if let Some(window) = error
                 .window_tokens
                 .filter(|tokens| *tokens >= WINDOW_TOKENS_MIN)
-                && state.window_tokens().is_none_or(|known| window < known)
+                && state
+                    .route
+                    .window_tokens()
+                    .is_none_or(|known| window < known)
             {
-                state.learnt_window = Some(window);
-                let (name, model) = (&state.route.name, &state.route.model);
-                let provider_health = &state.deps.provider_health;
+                state.route.learnt_window = Some(window);
+                let (name, model) = (&state.route.present.name, &state.route.present.model);
+                let provider_health = &state.input.deps.provider_health;
                 provider_health.has_window(name, model, window);
             }
             match trim::to_fit(state, target_tokens, &error.message).await? {
@@ -217,30 +231,37 @@ fn decision(
     error: &ProviderError,
     with_fallback: bool,
 ) -> RetryDecision {
-    let inference = &state.deps.config.inference;
+    let inference = &state.input.deps.config.inference;
     let request = state.request(question.choice, question.note.clone());
     let size = Size {
         used_tokens: request_size::tokens(&request),
         max_output_tokens: u64::from(request.max_output_tokens),
         longer_output_tokens: longer(state, &request, tries),
-        window_tokens: state.window_tokens(),
+        window_tokens: state.route.window_tokens(),
     };
     let mut without = request.without.clone();
     // A letter that is answered by a tool alone is not answered without tools.
-    without.extend(state.answers_by_tool_only().then_some(Parameter::Tools));
+    without.extend(
+        state
+            .input
+            .answers_by_tool_only()
+            .then_some(Parameter::Tools),
+    );
     let tried = PriorAttempts {
         calls: tries.calls,
         trimmed: tries.trimmed,
         without: &without,
-        has_fallback: with_fallback && state.chain.next(&state.route, error).is_some(),
+        has_fallback: with_fallback && state.route.next(error).is_some(),
     };
+    let turn_index = state.spending.counters.turns;
+    let attempts = state.outbox.turn_attempts.get(&turn_index);
+    let attempts = attempts.copied().unwrap_or(0);
     let retry_policy = RetryLimits {
         attempts_max: inference.call_attempts_max,
         inline_wait_max: inference.inline_wait_max,
-        left: question.until.saturating_sub(state.elapsed()),
+        left: question.until.saturating_sub(state.spending.elapsed),
         fallback_on_refusal: inference.fallback_on_refusal,
-        jitter_seed: u64::from(state.attempts_of(state.counters.turns))
-            ^ stable_seed(state.run.id.as_str()),
+        jitter_seed: u64::from(attempts) ^ stable_seed(state.input.run.id.as_str()),
     };
     retry_decision(error, tried, retry_policy, size)
 }
@@ -248,17 +269,21 @@ fn decision(
 /// Returns a higher output limit: once in a turn, within the window and the run's remaining tokens.
 /// An agent has none.
 fn longer(state: &LoopState<'_>, request: &Request, tries: &Tries) -> Option<u32> {
-    let is_bounded = request.agent.is_some() || state.is_bounded_by_program();
+    let is_bounded = request.agent.is_some() || state.input.is_bounded_by_program();
     if is_bounded || tries.lengthened.is_some() {
         return None;
     }
     let used = request_size::tokens(request);
     let of_run = state
-        .budget()
+        .spending
+        .budget
         .tokens_max
-        .saturating_sub(state.counters.usage.total_tokens());
+        .saturating_sub(state.spending.counters.usage.total_tokens());
     // Less a tenth, because we only estimate.
-    let window = state.window_tokens().map(|window| window - window / 10);
+    let window = state
+        .route
+        .window_tokens()
+        .map(|window| window - window / 10);
     let left = window
         .map_or(of_run, |window| window.min(of_run))
         .saturating_sub(used);
@@ -281,23 +306,28 @@ fn wait_without_fallback(
 /// Returns the error of a run whose last provider failed: parked for the shortest wait that any of
 /// them asked for, or failed.
 async fn give_up(
-    state: &mut LoopState<'_>,
+    route: &mut RouteState<'_>,
+    outbox: &mut Outbox<'_>,
     error: ProviderError,
     retry_in: Option<Duration>,
 ) -> Result<RunError, RunError> {
-    state.commit(None).await?;
+    outbox.commit(None).await?;
     if error.class == ErrorClass::Cancelled {
         return Ok(RunError::Cancelled);
     }
-    Ok(state.chain.verdict(&state.route, error, retry_in))
+    Ok(route.verdict(error, retry_in))
 }
 
 /// Commits, then waits: other calls may need what the failed call releases, and a crash must not
 /// lose it.
-async fn pause(state: &mut LoopState<'_>, wait: Duration) -> Result<(), RunError> {
-    state.commit(None).await?;
+async fn pause(
+    input: &RunInput<'_>,
+    outbox: &mut Outbox<'_>,
+    wait: Duration,
+) -> Result<(), RunError> {
+    outbox.commit(None).await?;
     tokio::select! {
-        () = state.deps.provider_health.wait(wait) => Ok(()),
-        () = state.cancel.cancelled() => Err(RunError::Cancelled),
+        () = input.deps.provider_health.wait(wait) => Ok(()),
+        () = input.cancel.cancelled() => Err(RunError::Cancelled),
     }
 }

@@ -2,44 +2,48 @@
 //!
 //! Absent on purpose: what a letter is (`said::letter`).
 
+use crate::context::resolvers::Subject;
 use crate::domain::{StopReason, Trigger};
 use crate::providers::{Block, Response, Role, ToolChoice};
 use crate::runs::agents::partial;
+use crate::runs::said::conversation::RunConversation;
 use crate::runs::said::letter::{self, LastText};
-use crate::runs::state::LoopState;
+use crate::runs::state::{LoopState, RunInput};
 
 /// Returns what the model is told about a last text that is none, and what it may do then. Once in a run.
 pub fn correction(
     state: &mut LoopState<'_>,
     response: &Response,
 ) -> Option<(&'static str, ToolChoice)> {
-    if state.is_corrected || !state.owes_letter() {
+    if state.conversation.is_corrected || !state.owes_letter() {
         return None;
     }
-    let text = or_words_before(state, response.text());
-    let found = match letter::read(&text, asked(state)) {
+    let text = or_words_before(&state.conversation, state.outbox.replied, response.text());
+    let found = match letter::read(&text, asked(&state.input.subject)) {
         LastText::Letter(_) => None,
         LastText::NoLetter(fault) => Some((fault.note(), ToolChoice::Auto)),
-        LastText::Nothing if may_be_silent(state) => None,
+        LastText::Nothing if may_be_silent(&state.input, &state.conversation) => None,
         LastText::Nothing => Some((letter::NUDGE, ToolChoice::None)),
     };
-    state.is_corrected |= found.is_some();
+    state.conversation.is_corrected |= found.is_some();
     found
 }
 
 /// Returns the last text of a run without what is round it, and how the run ended with it. What is no letter is kept for the
 /// owner.
 pub fn kept_back(state: &mut LoopState<'_>, text: String) -> (String, StopReason) {
-    if !state.writes_letter() {
+    if !state.input.writes_letter() {
         return answered(text);
     }
-    match letter::read(&text, asked(state)) {
+    match letter::read(&text, asked(&state.input.subject)) {
         LastText::Letter(letter) => (letter, StopReason::Answered),
         LastText::NoLetter(fault) => {
-            state.no_letter = Some(fault);
+            state.outbox.no_letter = Some(fault);
             (text, StopReason::Answered)
         }
-        LastText::Nothing if !state.owes_letter() || may_be_silent(state) => {
+        LastText::Nothing
+            if !state.owes_letter() || may_be_silent(&state.input, &state.conversation) =>
+        {
             (String::new(), StopReason::NoReply)
         }
         LastText::Nothing => (String::new(), StopReason::Failed),
@@ -52,7 +56,7 @@ pub fn at_limit(
     text: String,
     limit: StopReason,
 ) -> (String, StopReason) {
-    if !state.writes_letter() {
+    if !state.input.writes_letter() {
         return (partial::honest(&text, limit), limit);
     }
     match kept_back(state, text) {
@@ -62,14 +66,14 @@ pub fn at_limit(
 }
 
 /// Returns the text that a run answers.
-fn asked<'s>(state: &'s LoopState<'_>) -> &'s str {
-    let message = &state.subject.message;
+fn asked(subject: &Subject) -> &str {
+    let message = &subject.message;
     message.fresh_text.as_deref().unwrap_or(&message.text_body)
 }
 
 /// Reports whether a duty may end without a word: its calls did what was to be done. Who wrote a letter waits for an answer.
-fn may_be_silent(state: &LoopState<'_>) -> bool {
-    let last = state
+fn may_be_silent(input: &RunInput<'_>, conversation: &RunConversation) -> bool {
+    let last = conversation
         .said
         .iter()
         .rev()
@@ -80,7 +84,7 @@ fn may_be_silent(state: &LoopState<'_>) -> bool {
             .iter()
             .any(|block| matches!(block, Block::ToolResult { is_error: true, .. }))
     });
-    state.run.trigger != Trigger::Email && !has_failed
+    input.run.trigger != Trigger::Email && !has_failed
 }
 
 /// Tools by which a model notes something down.
@@ -89,11 +93,11 @@ const NOTE_TAKING: [&str; 4] = ["remember", "update_memory", "correct", "forget"
 /// Returns the text beside the last call, when the end has none: models write their answer, call a tool to note something down,
 /// and take the turn for over. Beside any other call stands what the model is about to do, and not what it did. A sender who has
 /// an answer already gets no second one.
-pub fn or_words_before(state: &LoopState<'_>, text: String) -> String {
-    if !text.trim().is_empty() || state.replied {
+pub fn or_words_before(conversation: &RunConversation, replied: bool, text: String) -> String {
+    if !text.trim().is_empty() || replied {
         return text;
     }
-    for message in state.said.iter().rev() {
+    for message in conversation.said.iter().rev() {
         for block in &message.blocks {
             match block {
                 Block::ToolResult { is_error: true, .. } => return text,

@@ -8,32 +8,39 @@ use crate::context::resolvers::summary::request::problems;
 use crate::domain::{RunState, StopReason, Trigger};
 use crate::providers::{Block, FinishReason, Message, Role, ToolChoice};
 use crate::runs::error::RunError;
+use crate::runs::model_call::fallback::Route;
 use crate::runs::model_call::turn;
-use crate::runs::state::LoopState;
-use crate::store::{JournalEntry, NewThreadSummary};
+use crate::runs::record::outbox::Outbox;
+use crate::runs::said::conversation::RunConversation;
+use crate::runs::state::{LoopState, RunInput};
+use crate::store::{ClaimedRun, JournalEntry, NewThreadSummary};
 
 /// Most problems that the model is told, and that are kept.
 const PROBLEMS_MAX: usize = 40;
 
 /// Reports whether the run summarises a thread.
-pub fn is_summary(state: &LoopState<'_>) -> bool {
-    state.run.trigger == Trigger::Summary
+pub fn is_summary(run: &ClaimedRun) -> bool {
+    run.trigger == Trigger::Summary
 }
 
 /// Queues the run that summarises the thread, with the end of a run whose context has room for a summary. Its history may have
 /// fitted: the store looks at the report.
-pub fn queue(state: &mut LoopState<'_>, end: RunState) {
-    let config = &state.deps.config;
-    let profile = config.context.get(&state.run.profile);
+pub fn queue(input: &RunInput<'_>, route: &Route<'_>, outbox: &mut Outbox<'_>, end: RunState) {
+    let config = &input.deps.config;
+    let profile = config.context.get(&input.run.profile);
     let is_wanted = profile.is_some_and(ContextProfile::has_summaries);
-    if end == RunState::Succeeded && is_wanted && !is_summary(state) && is_asked_by_us(state) {
-        state.pending.push(JournalEntry::QueueSummary);
+    if end == RunState::Succeeded
+        && is_wanted
+        && !is_summary(input.run)
+        && is_asked_by_us(input, route)
+    {
+        outbox.pending.push(JournalEntry::QueueSummary);
     }
 }
 
 /// Reports whether the model that summarises is asked by the engine itself. An agent would go on with the session of the thread.
-fn is_asked_by_us(state: &LoopState<'_>) -> bool {
-    state.deps.config.inference.summary_model.is_some() || state.route.is_model()
+fn is_asked_by_us(input: &RunInput<'_>, route: &Route<'_>) -> bool {
+    input.deps.config.inference.summary_model.is_some() || route.is_model()
 }
 
 /// Checks the text of the run and adds the row of the summary. Returns why the run ended.
@@ -44,19 +51,23 @@ pub async fn conclude(
     text: &str,
     stop: StopReason,
 ) -> Result<StopReason, RunError> {
-    let Some(made_of) = state.to_summarise.clone() else {
+    let Some(made_of) = state.conversation.to_summarise.clone() else {
         return Ok(StopReason::NoReply);
     };
-    let letters = last_input(state);
+    let letters = last_input(&state.conversation);
     let mut text = text.trim().to_owned();
     let mut found = problems(&letters, &text);
-    let has_room = state
-        .counters
-        .reached(state.budget(), state.elapsed())
-        .is_none();
-    let is_repaired = state.said.iter().any(|said| said.role == Role::Assistant);
+    let has_room = state.spending.reached().is_none();
+    let is_repaired = state
+        .conversation
+        .said
+        .iter()
+        .any(|said| said.role == Role::Assistant);
     if !found.is_empty() && has_room && !is_repaired && stop == StopReason::Answered {
-        state.said.push(Message::assistant(text.clone()));
+        state
+            .conversation
+            .said
+            .push(Message::assistant(text.clone()));
         let answer = turn::ask(state, ToolChoice::None, Some(note(&found))).await?;
         if answer.stop != FinishReason::Refused {
             text = answer.text().trim().to_owned();
@@ -69,6 +80,7 @@ pub async fn conclude(
         false => StopReason::NoReply,
     };
     state
+        .outbox
         .pending
         .push(JournalEntry::Summary(Box::new(NewThreadSummary {
             made_of,
@@ -78,8 +90,8 @@ pub async fn conclude(
     Ok(stop)
 }
 
-fn last_input(state: &LoopState<'_>) -> String {
-    let input = state.first.messages.last();
+fn last_input(conversation: &RunConversation) -> String {
+    let input = conversation.first.messages.last();
     let blocks = input
         .map(|input| input.blocks.as_slice())
         .unwrap_or_default();

@@ -7,12 +7,15 @@ use crate::context::prompt::{defuse_marks, shown_result};
 use crate::mutants::is_off;
 use crate::providers::{Block, FinishReason, Response, ToolArgs};
 use crate::runs::approvals::{ask, draft};
+use crate::runs::budget::counters::Counters;
 use crate::runs::error::RunError;
 use crate::runs::hooks::of_call;
+use crate::runs::record::outbox::Outbox;
 use crate::runs::reply::mail;
-use crate::runs::state::LoopState;
+use crate::runs::said::conversation::RunConversation;
+use crate::runs::state::{LoopState, RunInput};
 use crate::store::{ApprovalOfRun, Executor, JournalEntry, Step, StepKind};
-use crate::tools::{MailPolicy, RegisteredTool};
+use crate::tools::MailPolicy;
 use serde_json::Value;
 
 /// Error code of a call that was not executed because an earlier call failed.
@@ -50,12 +53,17 @@ pub async fn call_all(
         if let Some(cause) = &failed {
             let message =
                 format!("not executed, because `{cause}` failed before it in the same answer");
-            let payload = skip(state, &call, message);
+            let payload = skip(&state.conversation, &mut state.outbox, &call, message);
             results.push(result_block(&call, payload));
             continue;
         }
-        if had_twice(state, &call) {
-            let payload = skip(state, &call, HAD_TWICE.to_owned());
+        if had_twice(&state.conversation, &call) {
+            let payload = skip(
+                &state.conversation,
+                &mut state.outbox,
+                &call,
+                HAD_TWICE.to_owned(),
+            );
             results.push(result_block(&call, payload));
             continue;
         }
@@ -65,25 +73,33 @@ pub async fn call_all(
         if is_failure(&payload) {
             failed = Some(name.to_owned());
         }
-        count(state, name, &payload);
+        count(
+            &mut state.input,
+            &mut state.spending.counters,
+            name,
+            &payload,
+        );
         let ended = step(&call, StepKind::Result, payload.clone());
         if let JournalEntry::Step(step) = &ended
             && step.is_in_doubt()
         {
             // For the next calls this step counts as known from an earlier attempt.
-            state.known_steps.push(step.clone());
+            state.conversation.known_steps.push(step.clone());
         }
-        state.pending.push(ended);
+        state.outbox.pending.push(ended);
         let (draft, write) = outcome.map_or((None, None), |outcome| (outcome.mail, outcome.memory));
-        state.pending.extend(write.map(JournalEntry::Memory));
+        state.outbox.pending.extend(write.map(JournalEntry::Memory));
         if let Some(draft) = draft {
             let draft = mail::outbound(&state.ctx(), *draft)?;
-            state.count_mail(&draft);
-            state.pending.push(JournalEntry::Mail(Box::new(draft)));
+            state.outbox.count_mail(&draft);
+            state
+                .outbox
+                .pending
+                .push(JournalEntry::Mail(Box::new(draft)));
         }
         if let Some((class, message)) = terminal {
-            skip_rest(state, response, id, name);
-            state.commit(None).await?;
+            skip_rest(&state.conversation, &mut state.outbox, response, id, name);
+            state.outbox.commit(None).await?;
             return Err(RunError::Fatal { class, message });
         }
         results.push(result_block(&call, payload));
@@ -98,7 +114,7 @@ async fn verdict(
     call: &AskedCall<'_>,
     mail: &MailPolicy,
 ) -> Result<ToolVerdict, RunError> {
-    let begun = begun(state, call);
+    let begun = begun(&state.conversation, call);
     let asked = Asked {
         id: call.id,
         name: call.name,
@@ -109,14 +125,16 @@ async fn verdict(
     if let Some(refused) = refused_unseen(state, response, call) {
         if begun.is_none() {
             let entry = step(call, StepKind::Call, call_payload(call.args, None, None));
-            state.commit(Some(entry)).await?;
+            state.outbox.commit(Some(entry)).await?;
         }
         return Ok(refused);
     }
-    if let Some(kept) = draft::known(&state.approvals, call.id) {
+    if let Some(kept) = draft::known(&state.conversation.approvals, call.id) {
         return Ok(kept);
     }
-    if let Some(approved) = ask::approved(&state.ctx(), &state.approvals, asked).cloned() {
+    if let Some(approved) =
+        ask::approved(&state.ctx(), &state.conversation.approvals, asked).cloned()
+    {
         return approved_call(state, asked, &approved, mail).await;
     }
     let prepared = policy::prepare(&state.ctx(), asked, mail).await?;
@@ -132,15 +150,15 @@ async fn verdict(
         (NextStep::Ask(outcome), Some(judged)) => {
             let outcome = outcome.map(|outcome| *outcome);
             let recorded = |judged: &JudgedCall| entry(Some(judged));
-            ask::park(state, (asked, judged), outcome, (recorded, mail)).await
+            ask::park(state, asked, judged, outcome, recorded, mail).await
         }
         (NextStep::Draft(outcome), Some(judged)) => {
             let recorded = |judged: &JudgedCall| entry(Some(judged));
-            draft::keep(state, (asked, judged), *outcome, (recorded, mail)).await
+            draft::keep(state, asked, judged, *outcome, recorded, mail).await
         }
         (NextStep::Ended(verdict), judged) => {
             if let Some(entry) = entry(judged.as_ref()) {
-                state.commit(Some(entry)).await?;
+                state.outbox.commit(Some(entry)).await?;
             }
             crate::crash::crash_point!("R7");
             crate::crash::crash_point!("R8");
@@ -148,7 +166,7 @@ async fn verdict(
         }
         (NextStep::Call | NextStep::Ask(_) | NextStep::Draft(_), judged) => {
             if let Some(entry) = entry(judged.as_ref()) {
-                state.commit(Some(entry)).await?;
+                state.outbox.commit(Some(entry)).await?;
             }
             crate::crash::crash_point!("R7");
             let verdict = policy::execute(&state.ctx(), asked, mail).await;
@@ -178,7 +196,7 @@ async fn approved_call(
                 approval: approved.id.clone(),
                 expected_json: expected.unwrap_or_default().to_string(),
             };
-            state.commit(Some(entry)).await?;
+            state.outbox.commit(Some(entry)).await?;
             None
         }
     };
@@ -204,22 +222,30 @@ fn refused_unseen(
             message: message.to_owned(),
         });
     }
-    if state.counters.tool_calls >= state.budget().tool_calls_max && !is_off("G27.calls") {
+    if state.spending.counters.tool_calls >= state.spending.budget.tool_calls_max
+        && !is_off("G27.calls")
+    {
         return Some(policy::used_up());
     }
-    let tool = state.tools.iter().find(|tool| tool.name() == call.name);
+    let tool = state.input.tool(call.name);
     let is_again =
-        |tool: &RegisteredTool| policy::asks_again(tool, &state.known_steps, call.name, call.args);
-    tool.is_some_and(|tool| is_again(tool))
-        .then(policy::not_again)
+        |tool| policy::asks_again(tool, &state.conversation.known_steps, call.name, call.args);
+    tool.is_some_and(is_again).then(policy::not_again)
 }
 
 /// Gives every call after a terminal failure a result too.
-fn skip_rest(state: &mut LoopState<'_>, response: &Response, after: &str, cause: &str) {
+fn skip_rest(
+    conversation: &RunConversation,
+    outbox: &mut Outbox<'_>,
+    response: &Response,
+    after: &str,
+    cause: &str,
+) {
     let rest = response.calls().skip_while(|(id, ..)| *id != after).skip(1);
     for (id, name, args) in rest {
         skip(
-            state,
+            conversation,
+            outbox,
             &AskedCall { id, name, args },
             format!("not executed, because `{cause}` ended the run"),
         );
@@ -227,8 +253,8 @@ fn skip_rest(state: &mut LoopState<'_>, response: &Response, after: &str, cause:
 }
 
 /// Reports whether a call was made twice before in this run, with one result both times. Failures have bounds of their own.
-fn had_twice(state: &LoopState<'_>, call: &AskedCall<'_>) -> bool {
-    let blocks = || state.said.iter().flat_map(|message| &message.blocks);
+fn had_twice(conversation: &RunConversation, call: &AskedCall<'_>) -> bool {
+    let blocks = || conversation.said.iter().flat_map(|message| &message.blocks);
     let same: Vec<&str> = blocks()
         .filter_map(|block| match block {
             Block::ToolCall { id, name, args, .. } if name == call.name && args == call.args => {
@@ -256,7 +282,12 @@ fn had_twice(state: &LoopState<'_>, call: &AskedCall<'_>) -> bool {
 
 /// Records a skipped call as a call row and a result row, so that every trace is balanced. Returns
 /// the result.
-fn skip(state: &mut LoopState<'_>, call: &AskedCall<'_>, message: String) -> String {
+fn skip(
+    conversation: &RunConversation,
+    outbox: &mut Outbox<'_>,
+    call: &AskedCall<'_>,
+    message: String,
+) -> String {
     let (result, ..) = finish(
         ToolVerdict::Failed {
             code: SKIPPED,
@@ -264,24 +295,20 @@ fn skip(state: &mut LoopState<'_>, call: &AskedCall<'_>, message: String) -> Str
         },
         call.name,
     );
-    if begun(state, call).is_none() {
+    if begun(conversation, call).is_none() {
         let entry = step(call, StepKind::Call, call_payload(call.args, None, None));
-        state.pending.push(entry);
+        outbox.pending.push(entry);
     }
     let entry = step(call, StepKind::Result, result.clone());
-    state.pending.push(entry);
+    outbox.pending.push(entry);
     result
 }
 
 /// Returns the expected effect of a call that an earlier attempt recorded without a result; `Null`
 /// when no effect was expected.
-fn begun(state: &LoopState<'_>, call: &AskedCall<'_>) -> Option<Value> {
-    let is_it = |step: &&Step| step.kind == StepKind::Call && step.tool_call_id == call.id;
-    state
-        .known_steps
-        .iter()
-        .find(is_it)
-        .map(|step| step.begun().unwrap_or_default())
+fn begun(conversation: &RunConversation, call: &AskedCall<'_>) -> Option<Value> {
+    let known = conversation.known_step(StepKind::Call, call.id);
+    known.map(|step| step.begun().unwrap_or_default())
 }
 
 fn step(call: &AskedCall<'_>, kind: StepKind, payload_json: String) -> JournalEntry {
@@ -294,11 +321,11 @@ fn step(call: &AskedCall<'_>, kind: StepKind, payload_json: String) -> JournalEn
     })
 }
 
-fn count(state: &mut LoopState<'_>, name: &str, payload: &str) {
-    state.label = state.label.clone().after(&state.deps.tools, name, payload);
+fn count(input: &mut RunInput<'_>, counters: &mut Counters, name: &str, payload: &str) {
+    input.label = input.label.clone().after(&input.deps.tools, name, payload);
     if !is_skipped(payload) {
-        state.counters.tool_calls += 1;
-        state.counters.tool_failures += u32::from(is_failure(payload));
+        counters.tool_calls += 1;
+        counters.tool_failures += u32::from(is_failure(payload));
     }
 }
 
@@ -331,15 +358,14 @@ pub fn known_blocks(state: &mut LoopState<'_>, response: &Response) -> Vec<Block
 
 /// Returns the recorded result of a call, if there is one, and counts it.
 fn known_block(state: &mut LoopState<'_>, call: &AskedCall<'_>) -> Option<Block> {
-    let is_its_result =
-        |step: &&Step| step.kind == StepKind::Result && step.tool_call_id == call.id;
-    let known = state
-        .known_steps
-        .iter()
-        .find(is_its_result)?
-        .payload_json
-        .clone();
-    count(state, call.name, &known);
+    let known = state.conversation.known_step(StepKind::Result, call.id)?;
+    let known = known.payload_json.clone();
+    count(
+        &mut state.input,
+        &mut state.spending.counters,
+        call.name,
+        &known,
+    );
     Some(result_block(call, known))
 }
 
