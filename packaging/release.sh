@@ -31,16 +31,20 @@ packaging/image.sh "$static" "$scratch/image"
 tar -C "$scratch/image" --sort=name --owner=0 --group=0 --numeric-owner -czf "$out/attache-$version-image-root.tar.gz" .
 (cd "$out" && sha256sum -- * >SHA256SUMS)
 
+# In a network that has this process alone.
+alone() { unshare --net -- bash -c 'ip link set lo up && exec "$@"' - "$@"; }
+
 # Each as somebody gets it: behind its checksum, on a Debian that has nothing of ours.
 (cd "$out" && sha256sum --check --quiet SHA256SUMS)
 PACKAGE="$(echo "$out"/attache_*.deb)" bash tests/peers/package.sh
-mmdebstrap --quiet --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$scratch/debian"
+mmdebstrap --quiet --variant=minbase --include=ca-certificates "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$scratch/debian"
 install -m 0755 "$static" "$scratch/debian/usr/local/bin/attache"
-unshare --net chroot --userspec=1000:1000 "$scratch/debian" /usr/bin/env HOME=/tmp /usr/local/bin/attache demo | tail -1
-echo "ok: the static binary, in an empty Debian without network"
-mkdir "$scratch/root"
+alone chroot --userspec=1000:1000 "$scratch/debian" /usr/local/bin/attache --workspace /tmp/house demo | tail -1
+echo "ok: the static binary, in a Debian with nothing but certificate authorities, without network"
+mkdir -p "$scratch/root/etc/ssl/certs"
 tar -C "$scratch/root" -xzf "$out/attache-$version-image-root.tar.gz"
+mv "$scratch/root/ca-certificates.crt" "$scratch/root/etc/ssl/certs/" # as packaging/Containerfile does
 chown -R 10001:10001 "$scratch/root/tmp" "$scratch/root/workspace"
-unshare --net chroot --userspec=10001:10001 "$scratch/root" /attache demo | tail -1
+alone chroot --userspec=10001:10001 "$scratch/root" /attache --workspace /tmp/house demo | tail -1
 echo "ok: what the image holds, without a shell and without root"
 ls -l "$out"
