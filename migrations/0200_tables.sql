@@ -13,7 +13,15 @@ CREATE TABLE engine (
   loop_key BLOB,
   -- the last engine, by its epoch, that was asked to end: what became of it after that counts against no run
   ended INTEGER NOT NULL DEFAULT 0,
-  mark INTEGER NOT NULL DEFAULT 0    -- counts the starts of an engine: a log that was lost is known by it (SQLite alone)
+  mark INTEGER NOT NULL DEFAULT 0,   -- counts the starts of an engine: a log that was lost is known by it (SQLite alone)
+  is_copy INTEGER NOT NULL DEFAULT 0, -- 1 in a backup: an engine that works on it knows that time has passed elsewhere
+  -- How the way out is, so that people see why nothing moves, and so that the owner is told once. NULL: it never failed.
+  transport_state TEXT CHECK (transport_state IN ('well', 'unreachable', 'auth_failed')),
+  transport_since TEXT,             -- when it entered this state
+  transport_reason TEXT,            -- the server's words, or ours when it said nothing; empty when well
+  transport_next_probe_at TEXT,     -- NULL when well
+  filed_through INTEGER NOT NULL DEFAULT 0, -- number of the last message that the owner's list of filed letters looked at
+  filed_told_at TEXT                -- when the owner last had that list; NULL: never
 ) STRICT;
 
 CREATE TABLE conversations (
@@ -22,8 +30,7 @@ CREATE TABLE conversations (
   subject TEXT NOT NULL,
   root_message_id TEXT,             -- RFC Message-ID of the oldest known letter
   created_at TEXT NOT NULL
-) STRICT;
-CREATE INDEX conversations_by_persona ON conversations (persona_id, id);
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE threads (
   id TEXT PRIMARY KEY,
@@ -223,10 +230,10 @@ CREATE TABLE run_turns (
 ) STRICT;
 
 CREATE TABLE thread_tool_events (
-  id TEXT PRIMARY KEY,
-  thread_id TEXT NOT NULL REFERENCES threads (id),
+  id TEXT NOT NULL,                 -- found by its run and its step
+  thread_id TEXT NOT NULL,          -- of its run, by which the events of a thread are found
   persona_id TEXT NOT NULL,
-  parent_message_id TEXT NOT NULL,
+  parent_message_id TEXT NOT NULL,  -- that triggered its run
   run_id TEXT NOT NULL REFERENCES runs (id),
   step_index INTEGER NOT NULL,
   event_type TEXT NOT NULL CHECK (event_type IN ('tool_call', 'tool_result')),
@@ -236,10 +243,8 @@ CREATE TABLE thread_tool_events (
   created_at TEXT NOT NULL,
   -- agents work with tools of their own; what they did stands in the same trace as the calls that the engine executed
   executor TEXT NOT NULL DEFAULT 'engine' CHECK (executor IN ('engine', 'agent')),
-  UNIQUE (run_id, step_index)
+  PRIMARY KEY (run_id, step_index)
 ) STRICT;
-CREATE INDEX thread_tool_events_by_message ON thread_tool_events (parent_message_id, run_id, step_index);
-CREATE INDEX thread_tool_events_by_thread ON thread_tool_events (thread_id);
 CREATE UNIQUE INDEX thread_tool_events_once ON thread_tool_events (run_id, tool_call_id, event_type);
 CREATE INDEX thread_tool_events_of_files ON thread_tool_events (persona_id, created_at)
   WHERE event_type = 'tool_call' AND tool_name IN ('update_memory', 'schedule_create');
@@ -414,15 +419,6 @@ CREATE TABLE mailbox_letters (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX mailbox_letters_refused ON mailbox_letters (mailbox, noted_at) WHERE outcome = 'refused';
 
--- How the way out is, so that people see why nothing moves, and so that the owner is told once.
-CREATE TABLE transport_health (
-  id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
-  state TEXT NOT NULL CHECK (state IN ('well', 'unreachable', 'auth_failed')),
-  since TEXT NOT NULL,              -- when it entered this state
-  reason TEXT NOT NULL DEFAULT '',  -- the server's words, or ours when it said nothing
-  next_probe_at TEXT                -- NULL when well
-) STRICT;
-
 -- What the owner is to be told. One row is one fact; facts of one cause share a mail, at most one an hour.
 CREATE TABLE notices (
   seq INTEGER PRIMARY KEY,
@@ -567,12 +563,6 @@ CREATE TABLE contents (
   bytes BLOB NOT NULL
 ) STRICT;
 
-CREATE TABLE maintenance (
-  kind TEXT PRIMARY KEY CHECK (kind IN ('backup', 'gc')),
-  at TEXT NOT NULL,
-  detail TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-
 -- A database with this row holds runs of another engine for people to look at. No engine starts in it.
 CREATE TABLE archive (
   id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
@@ -637,12 +627,6 @@ CREATE TABLE held_letters (
 ) STRICT;
 CREATE INDEX held_letters_due ON held_letters (next_attempt_at, id);
 
-CREATE TABLE filed_summaries (
-  id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
-  through_seq INTEGER NOT NULL,      -- of the last message that was looked at
-  sent_at TEXT                      -- when they were last told; NULL: never
-) STRICT;
-
 -- What somebody stopped at once: the runs of every persona (`''`) or of one, and their mail. Letters are still taken; they wait.
 CREATE TABLE halts (
   persona_id TEXT PRIMARY KEY,
@@ -691,17 +675,6 @@ CREATE INDEX approvals_open_by_persona ON approvals (persona_id) WHERE state = '
 CREATE INDEX approvals_unasked ON approvals (seq) WHERE state = 'open' AND asked_at IS NULL;
 CREATE INDEX approvals_to_remind ON approvals (remind_at) WHERE state = 'open' AND reminded_at IS NULL;
 CREATE INDEX approvals_by_draft ON approvals (draft_id) WHERE draft_id IS NOT NULL;
-
--- Addresses to which an owner may answer: one for each owner and question.
-CREATE TABLE approval_tokens (
-  token TEXT PRIMARY KEY,
-  approval_id TEXT NOT NULL REFERENCES approvals (id),
-  owner TEXT NOT NULL,
-  created_at TEXT NOT NULL,
-  -- digest of what an owner was shown with the address; NULL: the only one that its question had
-  call_sha256 TEXT
-) STRICT, WITHOUT ROWID;
-CREATE INDEX approval_tokens_by_approval ON approval_tokens (approval_id);
 
 -- Calls that rules with `uses_max` have decided.
 CREATE TABLE policy_uses (
@@ -763,11 +736,6 @@ CREATE TABLE hook_calls (
   asked_at TEXT NOT NULL
 ) STRICT;
 CREATE INDEX hook_calls_by_run ON hook_calls (run_id, seq);
-
--- One row in a database that is a backup: an engine that works on it knows that time has passed elsewhere.
-CREATE TABLE database_copies (
-  id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1)
-) STRICT;
 
 -- Texts read from attachments, so that the bytes are decoded once. A cache: whatever is missing is read again.
 CREATE TABLE attachment_texts (
@@ -947,6 +915,19 @@ CREATE TABLE memory_digests (
 CREATE UNIQUE INDEX memory_digests_open ON memory_digests (persona_id) WHERE closed_at IS NULL;
 CREATE INDEX memory_digests_by_persona ON memory_digests (persona_id, asked_at);
 
+-- Addresses to which an owner may answer: one for each owner and question, and for each owner and digest of memory.
+CREATE TABLE answer_tokens (
+  token TEXT PRIMARY KEY,
+  approval_id TEXT REFERENCES approvals (id),
+  digest_id TEXT REFERENCES memory_digests (id),
+  owner TEXT NOT NULL,
+  created_at TEXT NOT NULL,
+  -- digest of what an owner was shown with the address; NULL: the only one that its question had
+  call_sha256 TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX answer_tokens_by_approval ON answer_tokens (approval_id) WHERE approval_id IS NOT NULL;
+CREATE INDEX answer_tokens_by_digest ON answer_tokens (digest_id) WHERE digest_id IS NOT NULL;
+
 -- Letters that came to such an address, and what they decided.
 CREATE TABLE approval_answers (
   message_id TEXT PRIMARY KEY REFERENCES messages (id),
@@ -971,14 +952,6 @@ CREATE TABLE memory_digest_entries (
   PRIMARY KEY (digest_id, place)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX memory_digest_entries_by_entry ON memory_digest_entries (memory_id);
-
--- Addresses to which an owner may answer, as `approval_tokens` has them for questions.
-CREATE TABLE memory_digest_tokens (
-  token TEXT PRIMARY KEY,
-  digest_id TEXT NOT NULL REFERENCES memory_digests (id),
-  owner TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE INDEX memory_digest_tokens_by_digest ON memory_digest_tokens (digest_id);
 
 -- What a second index of letters has, of parts of words: pairs of Chinese, Japanese and Korean characters, and the ends of codes such
 -- as 4711AB. The engine makes them (`text/word_parts.rs`) in the commit that stores a letter: a trigger names the letter here,
@@ -1265,4 +1238,3 @@ CREATE TABLE leases (
 -- Rows that every database has
 
 INSERT INTO engine (id, epoch) VALUES (1, 0);
-INSERT INTO filed_summaries (id, through_seq) VALUES (1, 0);

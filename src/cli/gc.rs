@@ -81,8 +81,6 @@ impl Gc {
         };
         if !dry {
             while store.redact_ended_runs().await? > 0 {}
-            let rows: u64 = done.iter().map(|(_, _, pruned)| pruned.rows).sum();
-            store.note_maintenance("gc", format!("{rows} rows")).await?;
         }
         print(context, &done, dry)
     }

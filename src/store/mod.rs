@@ -5,7 +5,7 @@
 //! no query can forget the filter. [`Store`] itself offers the engine's queries across personas:
 //! claims, sweeps, listings for the operator.
 //!
-//! - `sql`: conversions between values and columns. `list_page`: a part of a list. `persona_tables`: rows of one persona.
+//! - `sql`: conversions between values and columns. `list_page`: a part of a list. `catalogue`: every table, with what is done with it.
 //! - `migrations`: the schema of both databases, embedded.
 //! - `db`: connections, statements and rows, whichever database it is.
 //! - `writes`: writes, as a queue holds them. `place`: where a database is. `opened`, `handle`: the store, whichever database it has.
@@ -40,7 +40,7 @@
 mod db;
 mod sql;
 mod list_page;
-mod persona_tables;
+pub mod catalogue;
 pub mod migrations;
 mod writes;
 pub mod sqlite;
@@ -102,7 +102,6 @@ pub use deliveries::outbox::{Delivery, DeliveryFilter, DeliveryRecipient, Frozen
 pub use deliveries::outcomes::{DeliveryOutcome, RecipientOutcome};
 pub use deliveries::queue::{ClaimedDelivery, NewDelivery, RecoveredDeliveries, SEND_LATER_MAX};
 pub use deliveries::transport::{TransportHealth, TransportNote, TransportState};
-pub use erasure::columns::{COLUMNS as ERASED_COLUMNS, ErasedColumns, INDEXES as ERASED_INDEXES};
 pub use erasure::progress::OpenErasure;
 pub use erasure::scope::{ErasureScope, QuotingMessage};
 pub use feed::{ConfigurationEvent, FEED_PAGE_MAX, FeedEvent, FeedFilter, FeedPage};

@@ -24,14 +24,6 @@ const FAST_LEVEL: i32 = 1;
 /// Most bytes that are unpacked. A row that was written by somebody else may claim any size; no letter that is taken is so large.
 const UNPACKED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Tables and columns with packed bytes.
-pub const PACKED_COLUMNS: [(&str, &str); 4] = [
-    ("raw_letters", "bytes"),
-    ("deliveries", "bytes"),
-    ("runs", "context_report_json"),
-    ("runs", "limits_json"),
-];
-
 /// A dictionary, as `pack` needs it.
 pub struct Packing {
     number: u8,

@@ -20,6 +20,7 @@ use expected::{HOT, OPEN_ROWS};
 use source::{read_statements, statements_of_the_store};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Executor, Row};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -147,6 +148,33 @@ async fn hot_statements_find_their_rows_by_the_indexes_made_for_them() {
         }
     }
     assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
+
+/// Each index costs a page for every row. A unique one is a rule besides, and stays.
+#[tokio::test]
+async fn every_index_is_used_by_a_statement() {
+    let (_folder, mut conn) = fresh_database().await;
+    sqlx::query("CREATE INDEX of_no_use ON messages (hops)")
+        .execute(&mut conn)
+        .await
+        .expect("an index");
+    let indexes = "SELECT name, sql LIKE '% WHERE %' FROM sqlite_schema WHERE type = 'index' AND sql LIKE 'CREATE INDEX%'";
+    let mut indexes: BTreeSet<(String, bool)> = sqlx::query_as(indexes)
+        .fetch_all(&mut conn)
+        .await
+        .expect("the schema")
+        .into_iter()
+        .collect();
+    assert!(indexes.len() > 50, "only {} indexes", indexes.len());
+    for statement in statements_of_the_store() {
+        for step in plan(&mut conn, &statement.sql).await {
+            // What counts all rows walks any index, as the smallest copy of the table.
+            let is_walk = step.starts_with("SCAN") && !statement.sql.contains("ORDER BY");
+            indexes.retain(|(index, is_partial)| is_walk && !is_partial || !is_used(index, &step));
+        }
+    }
+    // The control is the only one.
+    assert_eq!(indexes, BTreeSet::from([("of_no_use".to_owned(), false)]));
 }
 
 /// The feed tells when a state began, and its triggers know only what the row says.

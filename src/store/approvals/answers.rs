@@ -10,7 +10,7 @@ use crate::text::glob_matches;
 
 const TOKEN: &str = "
     SELECT t.approval_id, t.owner, t.call_sha256, a.kind, a.draft_id, a.tool
-    FROM approval_tokens t JOIN approvals a ON a.id = t.approval_id
+    FROM answer_tokens t JOIN approvals a ON a.id = t.approval_id
     WHERE t.token = $1";
 const INSERT_ANSWER: &str = "
     INSERT INTO approval_answers (message_id, approval_id, owner, outcome, created_at, explain, digest_id, report)

@@ -18,8 +18,8 @@ const TO_REMIND: &str = "
     SELECT a.*, r.thread_id FROM approvals a JOIN runs r ON r.id = a.run_id
     WHERE a.state = 'open' AND a.reminded_at IS NULL AND a.remind_at <= $1 AND a.asked_at IS NOT NULL
     ORDER BY a.remind_at LIMIT $2";
-const TOKENS: &str = "SELECT owner, token FROM approval_tokens WHERE approval_id = $1 AND coalesce(call_sha256, $2) = $2";
-const INSERT_TOKEN: &str = "INSERT INTO approval_tokens (token, approval_id, owner, created_at, call_sha256) VALUES ($1, $2, $3, $4, $5)";
+const TOKENS: &str = "SELECT owner, token FROM answer_tokens WHERE approval_id = $1 AND coalesce(call_sha256, $2) = $2";
+const INSERT_TOKEN: &str = "INSERT INTO answer_tokens (token, approval_id, owner, created_at, call_sha256) VALUES ($1, $2, $3, $4, $5)";
 /// Fenced: an engine that is gone asks nobody.
 const MARK_ASKED: &str = "
     UPDATE approvals SET asked_at = $2 WHERE id = $1 AND asked_at IS NULL AND call_sha256 = $4

@@ -7,8 +7,8 @@ use crate::store::db::Scope;
 use crate::store::memory::digest;
 use crate::store::{Result, Store};
 
-const IS_COPY: &str = "SELECT 1 FROM database_copies WHERE id = 1";
-const NO_COPY: &str = "DELETE FROM database_copies WHERE id = 1";
+const IS_COPY: &str = "SELECT 1 FROM engine WHERE id = 1 AND is_copy = 1";
+const NO_COPY: &str = "UPDATE engine SET is_copy = 0 WHERE id = 1";
 const OPEN_QUESTIONS: &str = "SELECT id FROM approvals WHERE state = 'open' ORDER BY expires_at";
 /// A call that is approved and not begun is asked about anew. A mail is none: it was queued in the commit of its approval.
 const CLOSE_UNUSED: &str = "

@@ -1,5 +1,5 @@
-//! Health of the outbound transport: table `transport_health`, one row, so that an operator sees
-//! why no mail is sent.
+//! Health of the outbound transport: columns of the row of `engine`, so that an operator sees why no
+//! mail is sent.
 //!
 //! Written when the state changes and when a pause begins, never for consecutive successes. The
 //! breaker itself is in memory: a fresh engine tries at once. The owner is notified in the same
@@ -49,15 +49,15 @@ pub struct TransportNote {
     pub next_probe_at: Option<Timestamp>,
 }
 
-const HEALTH: &str =
-    "SELECT state, since, reason, next_probe_at FROM transport_health WHERE id = 1";
+const HEALTH: &str = "
+SELECT transport_state, transport_since, transport_reason, transport_next_probe_at FROM engine
+WHERE id = 1 AND transport_state IS NOT NULL";
 
 const NOTE: &str = "
-INSERT INTO transport_health (id, state, since, reason, next_probe_at) VALUES (1, $1, $2, $3, $4)
-ON CONFLICT (id) DO UPDATE SET
-  since = CASE WHEN transport_health.state = excluded.state THEN transport_health.since ELSE excluded.since END,
-  state = excluded.state, reason = excluded.reason, next_probe_at = excluded.next_probe_at
-RETURNING since";
+UPDATE engine SET
+  transport_since = CASE WHEN transport_state = $1 THEN transport_since ELSE $2 END,
+  transport_state = $1, transport_reason = $3, transport_next_probe_at = $4 WHERE id = 1
+RETURNING transport_since";
 
 impl Store {
     /// Returns the health; `None` while no transport ever failed.
@@ -65,14 +65,14 @@ impl Store {
         let Some(row) = self.maybe_row(HEALTH, ()).await? else {
             return Ok(None);
         };
-        let state: String = row.try_get("state")?;
-        let next_probe_at: Option<String> = row.try_get("next_probe_at")?;
+        let state: String = row.try_get("transport_state")?;
+        let next_probe_at: Option<String> = row.try_get("transport_next_probe_at")?;
         Ok(Some(TransportHealth {
             state: TransportState::parse(&state).ok_or(StoreError::Unreadable {
                 what: "transport state",
             })?,
-            since: instant(&row.try_get::<String>("since")?)?,
-            reason: row.try_get("reason")?,
+            since: instant(&row.try_get::<String>("transport_since")?)?,
+            reason: row.try_get("transport_reason")?,
             next_probe_at: next_probe_at.map(|text| instant(&text)).transpose()?,
         }))
     }

@@ -68,7 +68,7 @@ const NAMES_OF_SCOPE: &str = "
     UNION SELECT d.id FROM jsonb_each($2) w CROSS JOIN deliveries d WHERE d.message_id = w.value
     UNION SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value
     UNION SELECT t.token FROM jsonb_each($1) w CROSS JOIN approvals a
-      CROSS JOIN approval_tokens t WHERE t.approval_id = a.id AND a.run_id = w.value";
+      CROSS JOIN answer_tokens t WHERE t.approval_id = a.id AND a.run_id = w.value";
 
 /// Mails of the engine to owners, after the number `$1`.
 const NOTICE_MAILS: &str = "

@@ -37,8 +37,8 @@ const CALLS_NUMBERED: Sql = Sql::pair(
 );
 /// Names of the tools that runs of a thread have called.
 const TOOLS_USED: &str = "
-    SELECT DISTINCT tool_name FROM (SELECT tool_name FROM thread_tool_events
-      WHERE thread_id = $1 AND persona_id = $2 AND event_type = 'tool_call' LIMIT $3) AS calls";
+    SELECT DISTINCT tool_name FROM (SELECT e.tool_name FROM runs r JOIN thread_tool_events e ON e.run_id = r.id
+      WHERE r.thread_id = $1 AND e.persona_id = $2 AND e.event_type = 'tool_call' LIMIT $3) AS calls";
 const CALLS_OF_RUN: &str = "SELECT count(*) FROM thread_tool_events WHERE run_id = $1 AND persona_id = $2 AND event_type = 'tool_call'";
 /// Calls without a result that are in no answer of a model: the store assigned their ids.
 const OPEN_CALLS: Sql = Sql::pair(

@@ -36,7 +36,7 @@ const NEWEST_FILED: &str = "
     SELECT id, persona_id, sender, subject, disposition FROM messages
     WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import'
       AND disposition NOT IN (SELECT value FROM jsonb_each($1)) ORDER BY seq DESC LIMIT 1";
-const LAST_SUMMARY: &str = "SELECT through_seq, sent_at FROM filed_summaries WHERE id = 1";
+const LAST_SUMMARY: &str = "SELECT filed_through, filed_told_at FROM engine WHERE id = 1";
 const HAS_NEW: &str = "
     SELECT EXISTS (SELECT 1 FROM messages
       WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import' AND seq > $1
@@ -50,7 +50,7 @@ const MISSED_LETTERS: &str = "
     WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import' AND seq > $1
       AND +persona_id = $2 AND disposition IN (SELECT value FROM jsonb_each($3)) ORDER BY seq DESC LIMIT $4";
 const MARK_SUMMARY: &str = "
-    UPDATE filed_summaries SET through_seq = $2, sent_at = $3 WHERE id = 1 AND through_seq = $1";
+    UPDATE engine SET filed_through = $2, filed_told_at = $3 WHERE id = 1 AND filed_through = $1";
 
 impl Store {
     /// Returns the newest filed letter, without imported history and commands.
@@ -78,13 +78,13 @@ impl Store {
         let now = clock.now();
         let last = self.row(LAST_SUMMARY, ()).await?;
         let sent_at = last
-            .get::<Option<String>>("sent_at")
+            .get::<Option<String>>("filed_told_at")
             .map(|at| crate::store::sql::instant(&at));
         let sent_at = sent_at.transpose()?;
         if sent_at.is_some_and(|at| at > now.minus(every)) {
             return Ok(0);
         }
-        let through: i64 = last.get("through_seq");
+        let through: i64 = last.get("filed_through");
         let missed: Vec<String> = filed::MISSED
             .iter()
             .map(|rule| format!("filed:{rule}"))

@@ -15,4 +15,3 @@ pub mod upgrade_check;
 pub mod verify;
 pub mod backups;
 pub mod retention;
-pub mod notes;

@@ -51,10 +51,10 @@ const INSERT_DIGEST: &str = "
 const INSERT_DIGEST_ENTRY: &str =
     "INSERT INTO memory_digest_entries (digest_id, place, memory_id) VALUES ($1, $2, $3)";
 const INSERT_DIGEST_TOKEN: &str =
-    "INSERT INTO memory_digest_tokens (token, digest_id, owner) VALUES ($1, $2, $3)";
+    "INSERT INTO answer_tokens (token, digest_id, owner, created_at) VALUES ($1, $2, $3, $4)";
 const DIGEST_OF_TOKEN: &str = "
     SELECT t.digest_id, t.owner, d.closed_at IS NOT NULL AS is_closed
-    FROM memory_digest_tokens t JOIN memory_digests d ON d.id = t.digest_id WHERE t.token = $1";
+    FROM answer_tokens t JOIN memory_digests d ON d.id = t.digest_id WHERE t.token = $1";
 const DIGEST_ENTRIES: &str = "
     SELECT e.place, m.id, m.status FROM memory_digest_entries e JOIN memory m ON m.id = e.memory_id
     WHERE e.digest_id = $1 ORDER BY e.place";
@@ -195,7 +195,7 @@ impl Store {
             for mail in &mails {
                 insert_mail(conn, &mail.mail, now).await?;
 
-                conn.exec(INSERT_DIGEST_TOKEN, (&mail.token, &id, &mail.owner))
+                conn.exec(INSERT_DIGEST_TOKEN, (&mail.token, &id, &mail.owner, now))
                     .await?;
             }
             Ok(())

@@ -12,8 +12,9 @@ use super::redaction::{
 };
 use super::write::{MemoryAuthor, event};
 use crate::domain::{MemoryProposal, PersonaId, RunId, Timestamp};
+use crate::store::catalogue;
 use crate::store::db::{self, Connection, Row, Scope, Sql};
-use crate::store::packing::{self, PACKED_COLUMNS};
+use crate::store::packing;
 use crate::store::sql::{column_bytes, json_list, to_json};
 use crate::store::{Result, Store};
 use crate::text::shortened;
@@ -315,7 +316,8 @@ impl Store {
         let columns = self.rows(TEXT_COLUMNS, ()).await?;
         for row in &columns {
             let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
-            if PACKED_COLUMNS.contains(&(&table, &column)) {
+            let in_catalogue = catalogue::find(&table);
+            if in_catalogue.is_some_and(|table| table.packed.contains(&&*column)) {
                 let rows = self.remaining_packed((&table, &column), needles).await?;
                 remains.extend((rows > 0).then_some(RemainingText {
                     table,

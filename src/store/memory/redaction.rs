@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 const PASS_MAX: i64 = 50;
 
 pub const PAYLOADS: &str = "
-    SELECT id, event_type, payload_json FROM thread_tool_events WHERE run_id = $1 ORDER BY step_index";
+    SELECT run_id, step_index, event_type, payload_json FROM thread_tool_events WHERE run_id = $1 ORDER BY step_index";
 /// PostgreSQL keeps what a row held until its table is written anew, which `rewrite` does.
 pub const SECURE_DELETE: Sql = Sql::pair("PRAGMA secure_delete = ON", "SELECT 1");
 pub const FAST_DELETE: Sql = Sql::pair("PRAGMA secure_delete = OFF", "SELECT 1");
@@ -37,10 +37,10 @@ pub const EMPTY_ANSWERS: &str = "
       OR approval_id IN (SELECT a.id FROM jsonb_each($1) w CROSS JOIN approvals a WHERE a.run_id = w.value)
       OR digest_id IN (SELECT e.digest_id FROM memory_digest_entries e JOIN memory m ON m.id = e.memory_id
         WHERE m.erased_at IS NOT NULL))";
-/// `$1`: `[{id, payload}, …]`.
+/// `$1`: `[{run, step, payload}, …]`.
 const REDACT_STEPS: &str = "
     UPDATE thread_tool_events SET payload_json = w.value ->> 'payload' FROM json_each($1) w
-    WHERE thread_tool_events.id = w.value ->> 'id'";
+    WHERE run_id = w.value ->> 'run' AND step_index = CAST(w.value ->> 'step' AS BIGINT)";
 const REDACT_FORKS: &str = "
     UPDATE forks SET record_json = '' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND state <> 'running'";
 const REDACT_LATER: &str = "
@@ -58,7 +58,7 @@ const REDACTED_NOW: &str =
 pub struct Redaction {
     /// Runs that are over and lose their requests and answers.
     pub runs: BTreeSet<String>,
-    /// Ids and new payloads.
+    /// As [`REDACT_STEPS`] reads them.
     pub steps: Vec<Value>,
     /// Runs that lose their records when they have ended.
     pub at_work: BTreeSet<String>,
@@ -166,5 +166,5 @@ pub(super) fn without_members(event_type: &str, mark: Value) -> Value {
 
 /// Returns a step with its new payload, as [`REDACT_STEPS`] reads it.
 pub(super) fn step(row: &Row, payload: &Value) -> Value {
-    json!({ "id": row.get::<String>("id"), "payload": payload.to_string() })
+    json!({ "run": row.get::<String>("run_id"), "step": row.get::<i64>("step_index"), "payload": payload.to_string() })
 }

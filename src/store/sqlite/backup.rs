@@ -31,7 +31,7 @@ const CONTENT: &str = "
     SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM runs), (SELECT count(*) FROM deliveries),
       (SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')),
       (SELECT count(*) FROM deliveries WHERE state IN ('queued', 'sending', 'committing'))";
-const NOTE_COPY: &str = "INSERT INTO database_copies (id) VALUES (1) ON CONFLICT (id) DO NOTHING";
+const NOTE_COPY: &str = "UPDATE engine SET is_copy = 1 WHERE id = 1";
 
 /// Number of rows in a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

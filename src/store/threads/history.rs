@@ -236,17 +236,17 @@ const PAST_STEPS: Sql = Sql::pair(
       'tool_name', tool_name, 'tool_call_id', tool_call_id, 'payload_json', substr(payload_json, 1, $3),
       'whole', CASE WHEN event_type = 'tool_result' AND tool_name = 'search_email' AND length(payload_json) > $3
         THEN payload_json END))
-    FROM (SELECT * FROM thread_tool_events
-      WHERE parent_message_id IN (SELECT value FROM jsonb_each($1)) AND persona_id = $2
-      ORDER BY parent_message_id, run_id, step_index) AS steps",
+    FROM (SELECT e.* FROM jsonb_each($1) w JOIN runs r ON r.trigger_message_id = w.value
+      JOIN thread_tool_events e ON e.run_id = r.id AND e.persona_id = $2
+      ORDER BY e.parent_message_id, e.run_id, e.step_index) AS steps",
     "
     SELECT json_group_array(json_build_object('message', parent_message_id, 'run', run_id, 'kind', event_type, 'executor', executor,
       'tool_name', tool_name, 'tool_call_id', tool_call_id, 'payload_json', substr(payload_json, 1, $3),
       'whole', CASE WHEN event_type = 'tool_result' AND tool_name = 'search_email' AND length(payload_json) > $3
         THEN payload_json END))
-    FROM (SELECT * FROM thread_tool_events
-      WHERE parent_message_id IN (SELECT value FROM jsonb_each($1)) AND persona_id = $2
-      ORDER BY parent_message_id, run_id, step_index) AS steps",
+    FROM (SELECT e.* FROM jsonb_each($1) w JOIN runs r ON r.trigger_message_id = w.value
+      JOIN thread_tool_events e ON e.run_id = r.id AND e.persona_id = $2
+      ORDER BY e.parent_message_id, e.run_id, e.step_index) AS steps",
 );
 
 /// Largest file that is loaded for a model, in bytes: a PDF file of the size that all vendors take.

@@ -105,7 +105,9 @@ const EQUAL_THREADS: &str = "
       ON old.everybody = young.everybody AND old.id < young.id GROUP BY young.id";
 const FOLD_MESSAGES: &str = "UPDATE messages SET thread_id = $2 WHERE thread_id = $1";
 const FOLD_RUNS: &str = "UPDATE runs SET thread_id = $2 WHERE thread_id = $1";
-const FOLD_EVENTS: &str = "UPDATE thread_tool_events SET thread_id = $2 WHERE thread_id = $1";
+/// Before the runs are moved, by which they are found.
+const FOLD_EVENTS: &str = "
+    UPDATE thread_tool_events SET thread_id = $2 WHERE run_id IN (SELECT id FROM runs WHERE thread_id = $1)";
 const FOLD_SCHEDULES: &str = "
     UPDATE responsibilities SET thread_id = $2 WHERE thread_id = $1;
     UPDATE responsibilities SET own_thread_id = $2 WHERE own_thread_id = $1";
@@ -265,8 +267,8 @@ async fn join(conn: &mut Connection, oldest: &str, younger: &[String]) -> Result
         let (young, old): (String, String) = (pair.get("young"), pair.get("old"));
         for sql in [
             FOLD_MESSAGES,
-            FOLD_RUNS,
             FOLD_EVENTS,
+            FOLD_RUNS,
             FOLD_SESSIONS,
             FOLD_MONEY,
             FOLD_SCHEDULES,

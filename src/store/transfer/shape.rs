@@ -2,21 +2,12 @@
 //! databases has is an error.
 
 use super::error::TransferError;
+use crate::store::catalogue;
 use crate::store::db::{self, Cell, Connection, Sql};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Tables that are not copied, and why.
-static NOT_COPIED: &[(&str, &str)] = &[
-    ("archive", "it has the marks of the transfer itself"),
-    (
-        "feed_pruned",
-        "only PostgreSQL has it; it is set from the feed",
-    ),
-    ("leases", "it is of nodes at work, and none is"),
-    ("nodes", "it is of nodes at work, and none is"),
-];
-/// Rows that a database has from its migrations.
-static MADE_BY_MIGRATIONS: &[&str] = &["engine", "filed_summaries", "program_versions"];
+/// Only PostgreSQL has it; it is set from the feed.
+static OF_SERVER_ALONE: &str = "feed_pruned";
 
 /// Columns of all tables of SQLite, without those of its indexes of words.
 const COLUMNS_OF_FILE: &str = "
@@ -125,7 +116,7 @@ impl TableShape {
 
     /// Reports whether a new database has rows in it.
     pub fn is_made_by_migrations(&self) -> bool {
-        MADE_BY_MIGRATIONS.contains(&self.name.as_str())
+        catalogue::find(&self.name).is_some_and(|table| table.is_made_by_migrations)
     }
 
     /// Names a row by its key.
@@ -178,10 +169,11 @@ impl Shapes {
     ) -> Result<Self, TransferError> {
         let of_file = columns_of_file(file).await?;
         let (mut of_server, indexes) = columns_of_server(server).await?;
-        for (table, _) in NOT_COPIED {
-            of_server.remove(*table);
-        }
-        let is_copied = |table: &str| NOT_COPIED.iter().all(|(other, _)| *other != table);
+        let is_copied = |table: &str| {
+            table != OF_SERVER_ALONE
+                && catalogue::find(table).is_none_or(|table| table.not_copied.is_none())
+        };
+        of_server.retain(|table, _| is_copied(table));
         let names = |table: &TableShape| -> BTreeSet<String> {
             table.columns.iter().map(|c| c.name.clone()).collect()
         };

@@ -2,10 +2,10 @@
 //! that a large export neither sees half a change nor holds up the engine's log.
 
 use crate::domain::PersonaId;
+use crate::store::catalogue::{self, TABLES, Table};
 use crate::store::db::{self, Connection, Sql, raw_sql};
 use crate::store::journal::packed::Unpacker;
 use crate::store::packing;
-use crate::store::persona_tables::{PERSONA_TABLES, PersonaTable};
 use crate::store::postgres::open as server;
 use crate::store::postgres::url::{DatabaseUrl, Session};
 use crate::store::sql::{from_json, persona_id};
@@ -38,32 +38,34 @@ pub(in crate::store) const COLUMNS: Sql = Sql::pair(
     WHERE table_schema = current_schema() AND table_name = $1 AND data_type <> 'bytea' ORDER BY ordinal_position",
 );
 
-/// Returns the columns from which the bodies of a turn are read; none for other tables.
-fn bodies_of(table: &str) -> &'static str {
-    match table {
-        "run_turns" => {
-            ", request_json, request_sha256, context_json, sources_json, packed,
+/// Returns the columns of a table with packed texts.
+fn packed_texts(table: &Table) -> impl Iterator<Item = &'static str> {
+    let columns = table.packed.iter().copied();
+    columns.filter(|column| column.ends_with("_json"))
+}
+
+/// Returns what is read beside the columns that are text: the bodies of a turn, and texts that are packed.
+fn bodies_of(table: &Table) -> String {
+    match table.name {
+        "run_turns" => ", request_json, request_sha256, context_json, sources_json, packed,
               (SELECT bytes FROM contents WHERE sha256 = packed_with) AS dictionary"
-        }
-        "runs" => ", context_report_json, limits_json",
-        _ => "",
+            .to_owned(),
+        _ => packed_texts(table)
+            .map(|column| format!(", {column}"))
+            .collect(),
     }
 }
 
 /// Nests texts that were packed, as far as they are JSON.
 fn nest(cells: &mut Map<String, Value>) {
-    for column in [
-        "request_json",
-        "context_json",
-        "sources_json",
-        "context_report_json",
-        "limits_json",
-    ] {
-        if let Some(text) = cells.get_mut(column)
-            && let Some(nested) = text
-                .as_str()
-                .and_then(|text| serde_json::from_str(text).ok())
-        {
+    for (_, text) in cells
+        .iter_mut()
+        .filter(|(column, _)| column.ends_with("_json"))
+    {
+        let nested = text
+            .as_str()
+            .and_then(|text| serde_json::from_str(text).ok());
+        if let Some(nested) = nested {
             *text = nested;
         }
     }
@@ -131,7 +133,10 @@ impl ExportSnapshot {
     /// Returns the names of the exported tables. Absent: the search index and vectors, which can be made again, and what only
     /// an engine can use.
     pub fn tables() -> impl Iterator<Item = &'static str> {
-        PERSONA_TABLES.iter().map(|table| table.name)
+        let exported = TABLES
+            .iter()
+            .filter(|table| table.rows_of_persona.is_some());
+        exported.map(|table| table.name)
     }
 
     /// Returns the personas that have rows, those whose folder is gone among them.
@@ -148,13 +153,16 @@ impl ExportSnapshot {
         persona: &PersonaId,
         mut each: impl FnMut(&str) -> io::Result<()>,
     ) -> Result<io::Result<u64>> {
-        let is_named = |of: &&PersonaTable| of.name == table;
-        let Some(PersonaTable { name: table, rows }) = PERSONA_TABLES.iter().find(is_named) else {
+        let Some(table) = catalogue::find(table) else {
             return Ok(Ok(0));
         };
-        let columns: Vec<String> = self.conn.all(COLUMNS, table).await?;
+        let Some(rows) = table.rows_of_persona else {
+            return Ok(Ok(0));
+        };
+        let name = table.name;
+        let columns: Vec<String> = self.conn.all(COLUMNS, name).await?;
         let bodies = bodies_of(table);
-        let from = format!("AS row_json{bodies} FROM {table} WHERE {rows}");
+        let from = format!("AS row_json{bodies} FROM {name} WHERE {rows}");
         let mut rows = db::query(row_as_json(&columns, &from))
             .bind(persona)
             .fetch(&mut self.conn);
@@ -163,14 +171,12 @@ impl ExportSnapshot {
             let mut row_json: Cow<'_, str> = Cow::Borrowed(row.try_get("row_json")?);
             if !bodies.is_empty() {
                 let mut cells: Map<String, Value> = from_json(&row_json, "turn")?;
-                match *table {
-                    "run_turns" => put_bodies(&mut cells, unpacker.read(&row)?),
-                    _ => {
-                        for column in ["context_report_json", "limits_json"] {
-                            let text = packing::text_of(&row, column)?;
-                            cells.insert(column.to_owned(), json!(text));
-                        }
-                    }
+                if name == "run_turns" {
+                    put_bodies(&mut cells, unpacker.read(&row)?);
+                }
+                for column in packed_texts(table) {
+                    let text = packing::text_of(&row, column)?;
+                    cells.insert(column.to_owned(), json!(text));
                 }
                 nest(&mut cells);
                 row_json = Cow::Owned(Value::Object(cells).to_string());

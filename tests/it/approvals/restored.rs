@@ -50,7 +50,7 @@ async fn an_open_question_of_a_restored_backup_is_closed_once() {
     // The next start of it is no restored backup any more.
     let row = app
         .row(
-            "SELECT CAST(count(*) AS TEXT) FROM database_copies WHERE CAST(id AS TEXT) = $1",
+            "SELECT CAST(is_copy AS TEXT) FROM engine WHERE CAST(id AS TEXT) = $1",
             "1",
         )
         .await;

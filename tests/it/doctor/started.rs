@@ -398,8 +398,7 @@ fn failed_mailbox(house: &House, error: &str) -> Made {
 
 fn health(state: &str, reason: &str) -> String {
     format!(
-        "INSERT INTO transport_health (id, state, since, reason) VALUES (1, '{state}', '2026-11-20T09:00:00.000Z', '{reason}')
-         ON CONFLICT (id) DO UPDATE SET state = '{state}', since = '2026-11-20T09:00:00.000Z', reason = '{reason}'"
+        "UPDATE engine SET transport_state = '{state}', transport_since = '2026-11-20T09:00:00.000Z', transport_reason = '{reason}'"
     )
 }
 

@@ -365,7 +365,7 @@ async fn an_overwritten_page_is_found_by_exactly_the_check_of_pages() {
         .await
         .expect("a size");
     // No other check asks this table.
-    let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'transport_health'";
+    let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'policy_uses'";
     let root: i64 = db::query_scalar(root)
         .fetch_one(&mut rows)
         .await

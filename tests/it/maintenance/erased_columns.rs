@@ -8,7 +8,8 @@ use crate::app::database::is_sqlite_only;
 use crate::app::db;
 use attache::clock::SystemClock;
 use attache::replay::verify::Outcome;
-use attache::store::{ERASED_COLUMNS, ERASED_INDEXES, ErasedColumns, Store};
+use attache::store::Store;
+use attache::store::catalogue::{ErasedColumns, INDEXES, TABLES};
 use attache::text::quotations::Quotations;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -33,7 +34,7 @@ async fn every_column_of_every_table_is_named_with_what_becomes_of_it() {
         .fetch_all(&mut rows)
         .await
         .expect("tables");
-    let named: Vec<&str> = ERASED_INDEXES.iter().map(|(name, _)| *name).collect();
+    let named: Vec<&str> = INDEXES.iter().map(|(name, _)| *name).collect();
     assert_eq!(virtuals, named);
     let columns = "SELECT m.name || '.' || c.name FROM sqlite_master m CROSS JOIN pragma_table_xinfo(m.name) c
         WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE '\\_sqlx%' ESCAPE '\\'
@@ -46,8 +47,9 @@ async fn every_column_of_every_table_is_named_with_what_becomes_of_it() {
         .expect("columns");
     assert!(there.len() > 400, "only {} columns", there.len());
     let mut ledger = Vec::new();
-    for (table, columns, _) in ERASED_COLUMNS {
-        ledger.extend(columns.split(' ').map(|column| format!("{table}.{column}")));
+    for table in TABLES {
+        let columns = table.columns.iter().flat_map(|columns| columns.names());
+        ledger.extend(columns.map(|column| format!("{}.{column}", table.name)));
     }
     let all: BTreeSet<&String> = ledger.iter().collect();
     assert_eq!(all.len(), ledger.len(), "a column is named twice");
@@ -57,7 +59,7 @@ async fn every_column_of_every_table_is_named_with_what_becomes_of_it() {
         .collect();
     assert!(
         unnamed.is_empty(),
-        "say in store/erasure/columns.rs what an erasure does to {unnamed:?}"
+        "say in store/catalogue.rs what an erasure does to {unnamed:?}"
     );
     let there: BTreeSet<&String> = there.iter().collect();
     let gone: Vec<&&String> = all.difference(&there).collect();
@@ -75,10 +77,11 @@ fn columns_of(plant: &Plant) -> impl Iterator<Item = String> {
 fn every_column_that_is_said_to_go_is_planted() {
     let planted: BTreeSet<String> = PLANTS.iter().flat_map(columns_of).collect();
     let mut gone = BTreeSet::new();
-    for (table, columns, fate) in ERASED_COLUMNS {
-        if matches!(fate, ErasedColumns::Gone(_)) {
-            gone.extend(columns.split(' ').map(|column| format!("{table}.{column}")));
-        }
+    for table in TABLES {
+        let all = table.columns.iter();
+        let taken = all.filter(|columns| matches!(columns, ErasedColumns::Gone(..)));
+        let columns = taken.flat_map(|columns| columns.names());
+        gone.extend(columns.map(|column| format!("{}.{column}", table.name)));
     }
     assert_eq!(planted, gone);
 }

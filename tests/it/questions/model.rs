@@ -196,7 +196,7 @@ async fn questions_hold(scene: &Scene, decided: &BTreeMap<String, ApprovalState>
 /// No request to the model holds the address or the id of a question.
 async fn nothing_was_seen(scene: &Scene) {
     let mut rows = scene.world.app.workspace.rows().await;
-    let secrets = "SELECT token FROM approval_tokens UNION SELECT id FROM approvals";
+    let secrets = "SELECT token FROM answer_tokens UNION SELECT id FROM approvals";
     let secrets: Vec<String> = db::query_scalar(secrets)
         .fetch_all(&mut rows)
         .await

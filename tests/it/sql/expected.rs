@@ -132,7 +132,7 @@ pub const HOT: &[(&str, &[&str])] = &[
     ),
     ("messages::READERS", &["INTEGER PRIMARY KEY", "PRIMARY KEY"]),
     ("run_options::SLOT_OF_RUN", &["responsibility_slots_by_run"]),
-    ("history::PAST_STEPS", &["thread_tool_events_by_message"]),
+    ("history::PAST_STEPS", &["runs_by_trigger_message"]),
     ("digest::DIGEST_OF_TOKEN", &["PRIMARY KEY"]),
     (
         "digest::DIGESTS_DUE",
@@ -174,7 +174,7 @@ pub const HOT: &[(&str, &[&str])] = &[
     ("resume::JOURNAL_TURNS", &["sqlite_autoindex_run_turns_1"]),
     (
         "resume::JOURNAL_STEPS",
-        &["sqlite_autoindex_thread_tool_events_2"],
+        &["sqlite_autoindex_thread_tool_events_1"],
     ),
     ("deliveries::CLAIM", &["deliveries_open"]),
     ("deliveries::NEXT_DUE", &["deliveries_open"]),
