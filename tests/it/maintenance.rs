@@ -7,6 +7,7 @@ mod export;
 pub mod gc;
 pub mod workspace;
 mod kept_bytes;
+mod kept_database;
 mod leftovers;
 mod damage;
 pub mod dying;
