@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Protects this process; called before anything is opened or started. Nothing here can be switched
-/// off (D-08).
+/// off (D-36).
 pub fn protect() {
     // Letters, memory, configuration and exports are for their owner alone, whatever the shell's
     // umask. SQLite gives its log the mode of the database, and sockets get their mode explicitly.

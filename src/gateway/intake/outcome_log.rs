@@ -1,6 +1,6 @@
 //! One log line for each letter and persona: sender, recipient, outcome, and the operator's remedy.
 //!
-//! The only lines with whole addresses (decision D-61): without them an operator could not find a
+//! The only lines with whole addresses (decision D-27): without them an operator could not find a
 //! missing letter.
 
 use crate::domain::mail::filed;

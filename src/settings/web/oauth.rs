@@ -1,7 +1,7 @@
 //! The token endpoint of an authorization server (RFC 6749 sections 4.1.3 and 6) and revocation (RFC 7009), for MCP servers and for
 //! mailboxes.
 //!
-//! Absent on purpose: a library. `oauth2`, which rmcp uses as well, brings older versions of six crates for these lines (D-164).
+//! Absent on purpose: a library. `oauth2`, which rmcp uses as well, brings older versions of six crates for these lines (D-95).
 
 use super::api_request::{ApiRequest, form_text};
 use super::fetcher::{ApiAnswer, FetchError, WebFetcher};

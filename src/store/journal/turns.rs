@@ -1,7 +1,7 @@
 //! Turns: a provider call is stored with its maximum cost before it is made, and with its actual
 //! cost when it is over.
 //!
-//! One text each, because every text that is sent to SQLite costs a thread switch (decision D-41),
+//! One text each, because every text that is sent to SQLite costs a thread switch (decision D-01),
 //! and every run has at least one turn.
 
 use crate::config::Snapshot;

@@ -1,5 +1,5 @@
 //! Storing of incoming letters. Letters that wait together are stored by the same few statements
-//! (decision D-41): one query about all of them, one statement that stores all letters that are
+//! (decision D-01): one query about all of them, one statement that stores all letters that are
 //! independent of each other, and then the others one by one.
 //!
 //! The order of arrival holds within every thread: a letter that shares a Message-ID, a

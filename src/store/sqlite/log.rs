@@ -1,4 +1,4 @@
-//! Keeps the write-ahead log short without making a write wait for it (decision D-41).
+//! Keeps the write-ahead log short without making a write wait for it (decision D-01).
 //!
 //! Pages are copied back into the database by a side connection while the writer goes on; few pages
 //! are written meanwhile, and the writer copies them between two groups, so that the log begins

@@ -1,4 +1,4 @@
-//! A number of the database, kept outside of it: a start finds by it that the newest commits are missing (decision D-151).
+//! A number of the database, kept outside of it: a start finds by it that the newest commits are missing (decision D-35).
 //!
 //! SQLite cannot know that its log was removed: the database beside it is whole, and as old as the last copying back. The number
 //! grows in the database with the first write after each copying back and with every sixteenth group, and is written into

@@ -1,4 +1,4 @@
-//! Batches of writes of one kind that wait together and share their statements (decision D-41). A
+//! Batches of writes of one kind that wait together and share their statements (decision D-01). A
 //! refused write leaves nothing behind, so that the writes need no savepoints of their own.
 
 use crate::store::db::{Connection, Scope};

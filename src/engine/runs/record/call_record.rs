@@ -22,7 +22,7 @@ use std::time::Duration;
 /// workspace, of which they are told (D-77), and a run sees the lines of its persona's memory that
 /// all its readers may see (D-75). 4: tools open letters, search and write files. 5: knowledge stands with the letter and
 /// not in the system text, and requests mark the past of their thread (D-91); `send_email` may leave a draft, and the past
-/// of a thread tells drafts from mails (D-90). 6: requests have the key of their thread, entries of memory stand beside the
+/// of a thread tells drafts from mails (D-76). 6: requests have the key of their thread, entries of memory stand beside the
 /// letter, runs are offered tools for them (D-98). 7: `search_email` takes a question (D-99), and the frames of
 /// summaries are escaped in letters (D-100). 8: runs of strangers are not offered `update_memory`, and no run is shown lines of its
 /// persona's page that are of less trust than its sender (D-146). 9: reasoning and calls in the text of an answer are no text, a
