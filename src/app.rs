@@ -101,15 +101,18 @@ impl Engine {
         let (runs_queued, mail_queued) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let deps = WorkerDeps::set_up(store.clone(), config.clone(), mail_queued.clone())?;
         if let Some(errors) =
-            ConfigErrors::of(price_problems(&config, &deps.providers, clock.now()))
+            ConfigErrors::from_problems(price_problems(&config, &deps.providers, clock.now()))
         {
             return Err(errors.into());
         }
         let intake = Intake::new(store.clone(), config.clone(), runs_queued.clone())?;
         let woken = (runs_queued, mail_queued);
         let parts = Arc::new(EngineParts::new(&config, &store, (deps, intake), woken)?);
-        if let Err(error) = InForce::of(&config.snapshot, StartedListeners::of(&config.gateway))
-            .note(&config.workspace)
+        if let Err(error) = InForce::from_snapshot(
+            &config.snapshot,
+            StartedListeners::from_gateway(&config.gateway),
+        )
+        .note(&config.workspace)
         {
             tracing::warn!(%error, "commands beside this engine cannot tell what is in force");
         }

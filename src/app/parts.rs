@@ -140,7 +140,7 @@ pub enum ReloadError {
 
 impl ReloadError {
     fn of(file: &str, error: impl Into<anyhow::Error>) -> Self {
-        let problem = Problem::of_file(file, format!("{:#}", error.into()));
+        let problem = Problem::in_file(file, format!("{:#}", error.into()));
         Self::Faulty(ConfigErrors {
             problems: vec![problem],
         })
@@ -234,7 +234,7 @@ impl EngineParts {
         let (ReadAgain { config, kept }, is_held) =
             read.map_err(|error| ReloadError::of("configs", error))??;
         let after_restart = in_force::after_restart(
-            &in_force::StartedListeners::of(&start.gateway),
+            &in_force::StartedListeners::from_gateway(&start.gateway),
             &config.gateway,
         );
         let is_new = fingerprint(&config) != fingerprint(&before);
@@ -278,7 +278,9 @@ impl EngineParts {
         let deps = self.deps.get().renewed(config.clone());
         let deps = deps.map_err(|error| ReloadError::of("configs/inference.json", error))?;
         let now = self.store.clock().now();
-        if let Some(errors) = ConfigErrors::of(price_problems(&config, &deps.providers, now)) {
+        if let Some(errors) =
+            ConfigErrors::from_problems(price_problems(&config, &deps.providers, now))
+        {
             return Err(errors.into());
         }
         let intake = self.intake.get().renewed(config.clone());
@@ -387,7 +389,7 @@ fn of_tls(config: &Config, error: TlsError) -> ReloadError {
 }
 
 fn scheduler(store: &Store, config: &Config) -> Scheduler {
-    let names = WorkspaceNames::of(config, tools::of_config(config).names());
+    let names = WorkspaceNames::from_config(config, tools::of_config(config).names());
     let personas = Arc::new(config.personas.clone());
     Scheduler::new(store.clone(), personas, names, store.clock().clone())
 }

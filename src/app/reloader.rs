@@ -37,9 +37,12 @@ impl Reloader {
     /// Starts with the current state of the files.
     pub(super) fn new(parts: Arc<EngineParts>, start: Arc<Config>) -> Self {
         let config = parts.config.get();
-        let in_force = InForce::of(&config.snapshot, StartedListeners::of(&start.gateway));
+        let in_force = InForce::from_snapshot(
+            &config.snapshot,
+            StartedListeners::from_gateway(&start.gateway),
+        );
         Self {
-            stamps: FileStamps::of(&config),
+            stamps: FileStamps::from_config(&config),
             // Edited between the start's reading and this look.
             is_due: !in_force.edited(&config.workspace).is_empty(),
             has_asked: false,
@@ -73,7 +76,7 @@ impl Reloader {
     /// Looks at the files, and reads them if they changed before the last look and not since.
     pub async fn look(&mut self) -> Result<()> {
         let config = self.parts.config.get();
-        let looking = tokio::task::spawn_blocking(move || FileStamps::of(&config));
+        let looking = tokio::task::spawn_blocking(move || FileStamps::from_config(&config));
         let Ok(stamps) = looking.await else {
             return Ok(());
         };
@@ -100,7 +103,7 @@ impl Reloader {
     ///
     /// Errors: the store's; a later look tries again.
     pub async fn reload(&mut self) -> Result<()> {
-        self.see(FileStamps::of(&self.parts.config.get()));
+        self.see(FileStamps::from_config(&self.parts.config.get()));
         let reloaded = match self.parts.reload(&self.start, self.has_asked).await {
             Ok(reloaded) => reloaded,
             Err(ReloadError::Faulty(errors)) => Reloaded {
@@ -133,7 +136,10 @@ impl Reloader {
             refused: std::mem::take(&mut self.in_force.refused),
             after_restart,
             warnings: config.warnings.iter().map(ToString::to_string).collect(),
-            ..InForce::of(&config.snapshot, StartedListeners::of(&self.start.gateway))
+            ..InForce::from_snapshot(
+                &config.snapshot,
+                StartedListeners::from_gateway(&self.start.gateway),
+            )
         };
         // What an agent keeps from being read is read when that has ended.
         self.is_due = reloaded.is_held && !self.in_force.edited(&config.workspace).is_empty();

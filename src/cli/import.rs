@@ -194,7 +194,7 @@ fn letter(
 ) -> Letter {
     let found = envelope_for_file(&bytes, intake, Some(&persona.address), Via::Import);
     let mail_from = found.and_then(|envelope| envelope.mail_from);
-    Letter::of_history(bytes, mail_from, &persona.address, received_at)
+    Letter::from_history(bytes, mail_from, &persona.address, received_at)
 }
 
 impl ImportTally {

@@ -81,7 +81,7 @@ pub fn compose(
         envelope_from: config
             .gateway
             .bounce_address
-            .of_engine_mail(&persona.address),
+            .engine_mail_sender(&persona.address),
         undo_ms: 0,
         not_before: None,
         recipients: outgoing.to.iter().map(Address::to_string).collect(),

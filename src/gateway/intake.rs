@@ -250,10 +250,10 @@ impl Intake {
             decisions,
             refused_by,
         } = judged;
-        let records = records::of(&self.store, &self.config, email.as_ref()).await?;
+        let records = records::find(&self.store, &self.config, email.as_ref()).await?;
         let mut understood = understand(email, &returned);
         understood.held_by = understood.held_by.or(refused_by.map(str::to_owned));
-        let dedup = Dedup::of(
+        let dedup = Dedup::from_email(
             &understood.email,
             &bytes,
             envelope.mail_from.as_ref(),
@@ -299,7 +299,7 @@ impl Intake {
 
     /// Parses a letter. `Ok(None)`: the bytes are no email and are stored unchanged.
     async fn parse(&self, bytes: Arc<[u8]>) -> Result<Option<Email>, Refusal> {
-        let limits = self.config.limits.of_parsing();
+        let limits = self.config.limits.parse_limits();
         let is_simple = bytes.len() <= PARSE_INLINE_BYTES_MAX && !contains_html(&bytes);
         let parsed = if is_simple {
             mime::parse(&bytes, &limits)

@@ -23,14 +23,14 @@ pub trait LetterIntake: Send + Sync {
     /// Records a refusal for lack of room, cheaply: the owner gets one notice for many refusals.
     fn short_of(&self, what: Shortage);
     /// Returns the intake as it is now, which later changes of the configuration leave alone; `None`: nothing changes it.
-    fn of_now(&self) -> Option<Arc<dyn LetterIntake>> {
+    fn current_intake(&self) -> Option<Arc<dyn LetterIntake>> {
         None
     }
 }
 
 /// Returns the intake for one letter, from its first recipient to its end: a persona that is removed meanwhile still takes it.
 pub fn for_one_letter(intake: &Arc<dyn LetterIntake>) -> Arc<dyn LetterIntake> {
-    intake.of_now().unwrap_or_else(|| intake.clone())
+    intake.current_intake().unwrap_or_else(|| intake.clone())
 }
 
 /// Resource that is short for another letter or connection.

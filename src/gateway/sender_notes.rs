@@ -133,7 +133,7 @@ impl SenderNotes {
         if candidate.was_filed {
             // Its rule may have been that a program wrote it.
             Err("filed")
-        } else if Trust::of_stored(&letter.trust) < trust_min {
+        } else if Trust::parse_stored(&letter.trust) < trust_min {
             Err("trust")
         } else if persona.reply == ReplyMode::ToolOnly {
             Err("tool_only")

@@ -278,7 +278,7 @@ pub struct Situation<'a> {
 }
 
 impl<'a> Situation<'a> {
-    pub fn of(request: &'a Request, turn: u32) -> Self {
+    pub fn from_request(request: &'a Request, turn: u32) -> Self {
         Self { request, turn }
     }
 
@@ -390,7 +390,7 @@ pub struct Placeholders {
 }
 
 impl Placeholders {
-    pub fn of(request: &Request) -> Self {
+    pub fn from_request(request: &Request) -> Self {
         let result = newest_results(request)
             .last()
             .map(|(_, content, _)| (*content).to_owned());

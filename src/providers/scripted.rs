@@ -122,7 +122,7 @@ impl Scripted {
             Ok(request) => request,
             Err(error) => return vec![Err(broken(format!("the body is not a request: {error}")))],
         };
-        let situation = Situation::of(&request, context.turn_index);
+        let situation = Situation::from_request(&request, context.turn_index);
         let Some((place, answer)) = self.script.answer_for(&situation) else {
             return vec![Err(self.no_answer(&situation))];
         };
@@ -270,7 +270,7 @@ async fn pause(guard: &mut Guard, answer: &ScriptedAnswer) -> Result<(), Provide
 }
 
 fn blocks(answer: &ScriptedAnswer, situation: &Situation<'_>) -> Vec<Block> {
-    let filling = Placeholders::of(situation.request);
+    let filling = Placeholders::from_request(situation.request);
     let mut blocks = Vec::new();
     if let Some(say) = &answer.say {
         blocks.push(Block::text(filling.fill(say)));

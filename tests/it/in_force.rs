@@ -13,10 +13,13 @@ async fn an_edit_is_seen_once_by_its_stamp_and_named_until_it_is_put_back() {
     let app = TestApp::start(answering()).await;
     let config = app.engine.config.clone();
     let place = config.workspace.clone();
-    let own = InForce::of(&config.snapshot, StartedListeners::of(&config.gateway));
+    let own = InForce::from_snapshot(
+        &config.snapshot,
+        StartedListeners::from_gateway(&config.gateway),
+    );
     own.note(&place).expect("written down");
     assert_eq!(own.edited(&place), Vec::<String>::new());
-    let looks = FileStamps::of(&config);
+    let looks = FileStamps::from_config(&config);
     let security = place.join("configs/security.json");
     let before = std::fs::read_to_string(&security).expect("a file");
     std::fs::write(&security, format!("{before}\n\n")).expect("an edit");
@@ -25,10 +28,10 @@ async fn an_edit_is_seen_once_by_its_stamp_and_named_until_it_is_put_back() {
         r#"{"name": "Nora", "address": "nora"}"#,
     );
     let wanted = ["configs/security.json", "personas/nora/persona.json"];
-    let again = FileStamps::of(&config);
+    let again = FileStamps::from_config(&config);
     assert_eq!(again.changed_since(&looks), wanted);
     assert_eq!(
-        FileStamps::of(&config).changed_since(&again),
+        FileStamps::from_config(&config).changed_since(&again),
         Vec::<String>::new(),
         "once"
     );
@@ -41,7 +44,7 @@ async fn an_edit_is_seen_once_by_its_stamp_and_named_until_it_is_put_back() {
     std::fs::write(&security, &before).expect("put back");
     assert_eq!(stored.edited(&place), [wanted[1]]);
     app.workspace.write(".secrets", "OPENAI_API_KEY=new\n");
-    let secrets = FileStamps::of(&config).changed_since(&again);
+    let secrets = FileStamps::from_config(&config).changed_since(&again);
     assert!(secrets.contains(&".secrets".to_owned()), "{secrets:?}");
 }
 
@@ -86,8 +89,8 @@ async fn a_run_of_an_unknown_persona_waits_until_the_engine_knows_it() {
 async fn an_edited_listener_is_said_to_need_a_restart_before_the_engine_has_read_it() {
     let app = TestApp::start(answering()).await;
     let config = app.engine.config.clone();
-    let started = StartedListeners::of(&config.gateway);
-    InForce::of(&config.snapshot, started.clone())
+    let started = StartedListeners::from_gateway(&config.gateway);
+    InForce::from_snapshot(&config.snapshot, started.clone())
         .note(&config.workspace)
         .expect("written down");
     let stored = InForce::read(&config.workspace, &std::process::id().to_string());

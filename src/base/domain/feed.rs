@@ -74,7 +74,7 @@ word_enum!(
 
 impl WebhookEvent {
     /// Returns the event of a kind; `None`: no other program is told of it.
-    pub fn of(kind: FeedKind) -> Option<Self> {
+    pub fn from_kind(kind: FeedKind) -> Option<Self> {
         Some(match kind {
             FeedKind::LetterRun | FeedKind::LetterFiled => Self::LetterStored,
             FeedKind::RunSucceeded | FeedKind::RunCancelled => Self::RunFinished,

@@ -120,7 +120,7 @@ impl RunOptions {
     pub const LETTER_PROFILE: &str = "thread";
 
     /// Returns the default options of the runs of letters.
-    pub fn of_letters() -> Self {
+    pub fn for_letters() -> Self {
         Self {
             profile: Self::LETTER_PROFILE.to_owned(),
             deliver_to: DeliverTo::Sender,
@@ -185,7 +185,7 @@ impl Temperature {
         clippy::cast_sign_loss,
         reason = "between 0 and 2000"
     )]
-    pub fn of(number: f64) -> Option<Self> {
+    pub fn from_number(number: f64) -> Option<Self> {
         let thousandths = (number * 1000.0).round();
         (0.0..=2000.0)
             .contains(&thousandths)

@@ -232,7 +232,7 @@ pub struct SearchedText {
 }
 
 impl SearchedText {
-    pub fn of(text: &str) -> Self {
+    pub fn from_text(text: &str) -> Self {
         Self {
             stems: stems(text),
             parts: text_parts(text),
@@ -326,7 +326,8 @@ mod tests {
 
     #[test]
     fn a_text_has_words_in_other_forms_phrases_and_parts() {
-        let text = SearchedText::of("Carol prefers the early train; invoice AB-1234/x; 发票号码");
+        let text =
+            SearchedText::from_text("Carol prefers the early train; invoice AB-1234/x; 发票号码");
         for word in [
             "preferring",
             "Early",

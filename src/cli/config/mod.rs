@@ -142,12 +142,12 @@ fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
         problems.push(problem.hint(hint));
     }
     if let Err(error) = DatabasePlace::of(&config.workspace) {
-        let problem = Problem::of_file(".secrets", with_causes(&error));
+        let problem = Problem::in_file(".secrets", with_causes(&error));
         problems.push(problem.hint(of_open(&error).1.unwrap_or_default()));
     }
-    let names = WorkspaceNames::of(config, tools::of_config(config).names());
+    let names = WorkspaceNames::from_config(config, tools::of_config(config).names());
     let survey = scheduler::survey(config.personas.iter(), &names, clock.now());
-    let of_file = |found: scheduler::FileProblem| Problem::of_file(&found.file, found.problem);
+    let of_file = |found: scheduler::FileProblem| Problem::in_file(&found.file, found.problem);
     problems.extend(survey.problems.into_iter().map(of_file));
     warnings.extend(survey.warnings.into_iter().map(of_file));
     let of_its_own = |asks: &Asks| asks.run_options.model.is_some() || asks.budget_micros.is_some();
@@ -178,7 +178,7 @@ fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
 }
 
 fn ordered(found: Vec<Problem>) -> Vec<Problem> {
-    ConfigErrors::of(found).map_or_else(Vec::new, |errors| errors.problems)
+    ConfigErrors::from_problems(found).map_or_else(Vec::new, |errors| errors.problems)
 }
 
 fn show(context: &CommandContext) -> anyhow::Result<Exit> {

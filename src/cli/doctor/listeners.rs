@@ -208,7 +208,7 @@ mod tests {
                 .then(|| granting_unit(root))
                 .flatten(),
             address: address.to_string(),
-            place: Problem::of_file("configs/gateway.json", String::new()),
+            place: Problem::in_file("configs/gateway.json", String::new()),
             state,
             engine: None,
         }

@@ -317,8 +317,12 @@ async fn approve(context: &CommandContext, name: &str, yes: bool) -> anyhow::Res
     }
     let approved_at = SystemClock::new().now().to_string();
     let tools = found.usable.iter();
-    let tools =
-        tools.map(|(tool, now)| ((*tool).to_owned(), McpToolPin::of(now, approved_at.clone())));
+    let tools = tools.map(|(tool, now)| {
+        (
+            (*tool).to_owned(),
+            McpToolPin::from_definition(now, approved_at.clone()),
+        )
+    });
     let pin = McpServerPin {
         command: server.command.clone(),
         files,

@@ -547,7 +547,7 @@ fn check_responsibility(
     if !found.about.name.starts_with("responsibilities/") {
         return Ok(());
     }
-    let names = WorkspaceNames::of(config, tools::of_config(config).names());
+    let names = WorkspaceNames::from_config(config, tools::of_config(config).names());
     match examine(persona, &names, found.text.as_bytes()) {
         Ok(_) => Ok(()),
         Err(problem) => refuse(

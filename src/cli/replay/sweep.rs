@@ -248,7 +248,7 @@ fn check(context: &CommandContext, changes: &[ChangedFile]) -> anyhow::Result<()
 }
 
 fn refused(problems: Vec<Problem>) -> anyhow::Result<()> {
-    let Some(errors) = ConfigErrors::of(problems) else {
+    let Some(errors) = ConfigErrors::from_problems(problems) else {
         return Ok(());
     };
     let failure = Failure::new(Exit::BadData, "no engine would start with the change");

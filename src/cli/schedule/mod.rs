@@ -140,7 +140,7 @@ impl<'a> ScheduleContext<'a> {
     async fn open(context: &'a CommandContext) -> anyhow::Result<Self> {
         context.require_workspace()?;
         let config = context.config()?;
-        let names = WorkspaceNames::of(&config, tools::of_config(&config).names());
+        let names = WorkspaceNames::from_config(&config, tools::of_config(&config).names());
         let personas: Arc<Personas> = Arc::new(config.personas);
         let store = context.shared_store().await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());

@@ -30,7 +30,7 @@ pub(super) async fn validate(
         Failure::new(Exit::NoInput, message).because(error)
     })?;
     let persona = owner(context, &config, persona, file)?;
-    let names = WorkspaceNames::of(&config, tools::of_config(&config).names());
+    let names = WorkspaceNames::from_config(&config, tools::of_config(&config).names());
     let bad =
         |problem: String| Failure::new(Exit::BadData, format!("{}: {problem}", file.display()));
     let found = examine(persona, &names, &content).map_err(bad)?;

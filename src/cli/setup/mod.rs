@@ -321,7 +321,7 @@ async fn checked(
 /// The problems that the answers of a part caused.
 fn own_problems(part: SetupPart, errors: ConfigErrors) -> Option<ConfigErrors> {
     let problems = errors.problems.into_iter();
-    ConfigErrors::of(problems.filter(|problem| part.owns(problem)).collect())
+    ConfigErrors::from_problems(problems.filter(|problem| part.owns(problem)).collect())
 }
 
 /// Tells why answers are refused, and asks for the next step; an error without a terminal, or when it is to

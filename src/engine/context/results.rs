@@ -40,7 +40,7 @@ fn words_of_letters(payload: &Value) -> TextLabel {
         .iter()
         .filter(|message| message["direction"] == "inbound");
     let lowest = letters
-        .map(|letter| Trust::of_stored(letter["trust"].as_str().unwrap_or_default()))
+        .map(|letter| Trust::parse_stored(letter["trust"].as_str().unwrap_or_default()))
         .min();
     TextLabel {
         lowest,

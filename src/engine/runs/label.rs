@@ -48,7 +48,7 @@ impl RunLabel {
         match letters["count"].as_u64() {
             Some(count) if count > 0 => {
                 let lowest = letters["lowest_trust"].as_str().unwrap_or_default();
-                label.having_read(TextLabel::of_others_letters(lowest))
+                label.having_read(TextLabel::for_letters_of_others(lowest))
             }
             _ => label,
         }

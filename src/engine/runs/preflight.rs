@@ -190,7 +190,7 @@ fn of_persona(persona: &Persona, path: &str, message: String) -> Problem {
     let file = format!("personas/{}/persona.json", persona.id);
     Problem {
         path: path.to_owned(),
-        ..Problem::of_file(&file, message)
+        ..Problem::in_file(&file, message)
     }
 }
 
@@ -222,7 +222,7 @@ fn unread_knowledge(config: &Config) -> Vec<Problem> {
             let message = format!("is not read as knowledge: {why}");
             let hint =
                 "put it as text into `knowledge`, or elsewhere; `attache persona show` lists what is read";
-            Problem::of_file(&format!("personas/{}/{file}", persona.id), message).hint(hint)
+            Problem::in_file(&format!("personas/{}/{file}", persona.id), message).hint(hint)
         })
     });
     unread.collect()
@@ -257,7 +257,7 @@ pub fn schedule_problems(
                 .map(|error| (name, error))
         });
         let broken = broken.map(|(name, error)| {
-            Problem::of_file(
+            Problem::in_file(
                 &schedule.file,
                 format!("provider `{name}` cannot be used: {error}"),
             )
@@ -282,7 +282,7 @@ pub fn text_problems(config: &Config, now: Timestamp) -> Vec<Problem> {
         .flat_map(|persona| faults(config, persona, now))
         .collect();
     // Profiles mostly share their files, so a problem of one file is found several times.
-    ConfigErrors::of(problems).map_or_else(Vec::new, |errors| errors.problems)
+    ConfigErrors::from_problems(problems).map_or_else(Vec::new, |errors| errors.problems)
 }
 
 /// Reports problems of the steps of all profiles for this persona.
@@ -293,7 +293,7 @@ fn faults(config: &Config, persona: &Persona, now: Timestamp) -> Vec<Problem> {
     let (workspace, folder) = match (open(&config.workspace), open(&persona.folder)) {
         (Ok(workspace), Ok(folder)) => (workspace, folder),
         (Err(error), _) | (_, Err(error)) => {
-            let problem = Problem::of_file(
+            let problem = Problem::in_file(
                 &format!("personas/{}", persona.id),
                 format!("cannot be opened: {error}"),
             );
@@ -322,7 +322,7 @@ fn faults(config: &Config, persona: &Persona, now: Timestamp) -> Vec<Problem> {
         };
         let StaticFault { file, what, hint } = resolvers::find(&step.resolver)?.fault(given)?;
         let problem = match file {
-            Some(file) => Problem::of_file(&file, what),
+            Some(file) => Problem::in_file(&file, what),
             None => config.snapshot.problem_at(
                 "configs/context.json",
                 &format!("/{profile}/{index}"),
@@ -358,7 +358,7 @@ fn changed_skills(config: &Config) -> Vec<Problem> {
             "`attache skills list` shows its state, `attache skills approve {}` approves it as it is",
             skill.name()
         );
-        Problem::of_file(&skill.folder, what).hint(hint)
+        Problem::in_file(&skill.folder, what).hint(hint)
     });
     problems.collect()
 }
@@ -390,7 +390,7 @@ fn wordless(config: &Config) -> Vec<Problem> {
                 return None;
             };
             let file = format!("personas/{}/PERSONA.md", persona.id);
-            Some(Problem::of_file(&file, what).hint(hint))
+            Some(Problem::in_file(&file, what).hint(hint))
         });
     wordless.collect()
 }

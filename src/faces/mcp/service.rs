@@ -116,7 +116,7 @@ impl Toolbox {
     /// Executes one call through the tool policy; returns its recorded result.
     async fn call(&self, name: &str, args: JsonObject) -> Result<String, RunError> {
         let _alone = self.turn.lock().await;
-        let args = ToolArgs::of(args);
+        let args = ToolArgs::from_object(args);
         let (mails, replied) = self.store.mails_so_far(&self.run.id).await?;
         let label = self.label.clone().after_all(
             &self.deps.tools,

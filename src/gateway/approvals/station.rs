@@ -263,7 +263,7 @@ impl OwnerQuestions {
                     .config
                     .gateway
                     .bounce_address
-                    .of_engine_mail(&mail.persona.address),
+                    .engine_mail_sender(&mail.persona.address),
                 undo_ms: 0,
                 not_before: None,
                 recipients: vec![mail.to.to_string()],

@@ -17,11 +17,11 @@ pub fn wanted(config: &Config) -> Vec<DomainRecord> {
     }
     domains
         .into_iter()
-        .flat_map(|domain| of_domain(config, domain))
+        .flat_map(|domain| domain_records(config, domain))
         .collect()
 }
 
-fn of_domain(config: &Config, domain: &str) -> Vec<DomainRecord> {
+fn domain_records(config: &Config, domain: &str) -> Vec<DomainRecord> {
     if is_of_a_provider(config, domain) {
         return Vec::new();
     }

@@ -42,7 +42,7 @@ impl DnsResolver {
     pub fn new(settings: &ResolverSettings) -> Result<Self, ResolverError> {
         let (config, mut options) = match settings.servers.as_slice() {
             [] => system(),
-            servers => (of_servers(servers), ResolverOpts::default()),
+            servers => (resolver_config(servers), ResolverOpts::default()),
         };
         options.timeout = settings.timeout;
         options.attempts = 1;
@@ -163,7 +163,7 @@ fn bare(name: &Name) -> Option<String> {
     labels.map(|labels| labels.join("."))
 }
 
-fn of_servers(servers: &[SocketAddr]) -> ResolverConfig {
+fn resolver_config(servers: &[SocketAddr]) -> ResolverConfig {
     let servers = servers.iter().map(|server| {
         let mut config = NameServerConfig::udp_and_tcp(server.ip());
         for connection in &mut config.connections {
@@ -188,7 +188,7 @@ fn system() -> (ResolverConfig, ResolverOpts) {
         Err(error) => {
             tracing::warn!(%error, "the system names no name server; the one on this machine is asked");
             (
-                of_servers(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 53))]),
+                resolver_config(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 53))]),
                 ResolverOpts::default(),
             )
         }

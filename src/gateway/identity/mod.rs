@@ -183,7 +183,7 @@ impl SenderVerifier {
         signatures::select(&mut message, claim.from.domain());
         let message = &message;
         let (spf, keys) = {
-            let sender = policy::SpfSender::of(envelope, client);
+            let sender = policy::SpfSender::from_envelope(envelope, client);
             let checking = policy::spf(&self.resolver, sender.as_ref());
             tokio::join!(checking, signatures::keys(&self.resolver, message))
         };

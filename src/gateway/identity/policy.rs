@@ -28,7 +28,7 @@ pub struct SpfSender<'a> {
 
 impl<'a> SpfSender<'a> {
     /// `None` without a client whose address is evidence.
-    pub fn of(envelope: &'a Envelope, client: Option<IpAddr>) -> Option<Self> {
+    pub fn from_envelope(envelope: &'a Envelope, client: Option<IpAddr>) -> Option<Self> {
         let (sender, property) = match &envelope.mail_from {
             Some(address) => (Address::to_string(address), "smtp.mailfrom"),
             None => (format!("postmaster@{}", envelope.helo), "smtp.helo"),

@@ -132,7 +132,7 @@ impl LetterIntake for CurrentIntake {
         self.get().short_of(what);
     }
 
-    fn of_now(&self) -> Option<Arc<dyn LetterIntake>> {
+    fn current_intake(&self) -> Option<Arc<dyn LetterIntake>> {
         Some(self.get())
     }
 }

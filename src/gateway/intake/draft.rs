@@ -45,7 +45,7 @@ impl Dedup {
     /// Builds the keys. A Message-ID alone never suppresses a letter: another sender may have used
     /// it first. The body and the sender must be equal too: a copy with less proof must not
     /// suppress the genuine letter. The operator's own archive may.
-    pub fn of(
+    pub fn from_email(
         email: &Email,
         bytes: &[u8],
         mail_from: Option<&Address>,
@@ -62,7 +62,7 @@ impl Dedup {
     }
 
     /// Builds the keys of a letter of an archive, which equals every other arrival of it.
-    pub fn of_archived(email: &Email, bytes: &[u8], mail_from: Option<&Address>) -> Self {
+    pub fn from_archived(email: &Email, bytes: &[u8], mail_from: Option<&Address>) -> Self {
         let open = unsigned_content(bytes);
         let known = [PROVEN, PROVEN_IN_PART, open.as_slice(), UNPROVEN];
         let mut dedup = Self::by(email, bytes, mail_from, IMPORTED, &known);

@@ -48,7 +48,7 @@ impl Intake {
         let now = self.clock.now();
         let (sha256, envelope_json) = (
             sha256_hex(&[bytes]),
-            StoredEnvelope::of(envelope, now).to_json(),
+            StoredEnvelope::from_envelope(envelope, now).to_json(),
         );
         let held = |persona: &&Persona| NewHeld {
             id: MessageId::new(self.clock.new_id()),
@@ -171,7 +171,7 @@ struct StoredEnvelope {
 }
 
 impl StoredEnvelope {
-    fn of(envelope: &Envelope, now: Timestamp) -> Self {
+    fn from_envelope(envelope: &Envelope, now: Timestamp) -> Self {
         let Envelope {
             mail_from,
             rcpt_to,
@@ -205,7 +205,7 @@ impl StoredEnvelope {
         serde_json::json!(self).to_string()
     }
 
-    /// Reads the JSON; `None`: it was not written by [`Self::of`].
+    /// Reads the JSON; `None`: it was not written by [`Self::from_envelope`].
     fn read(json: &str) -> Option<Envelope> {
         const WAYS: [Via; 7] = [
             Via::Smtp,
@@ -271,7 +271,7 @@ mod tests {
             },
         };
         assert_eq!(
-            StoredEnvelope::read(&StoredEnvelope::of(&envelope, now).to_json()),
+            StoredEnvelope::read(&StoredEnvelope::from_envelope(&envelope, now).to_json()),
             Some(envelope.clone())
         );
         let bare = Envelope {
@@ -280,7 +280,7 @@ mod tests {
             arrival: Arrival::default(),
             ..envelope
         };
-        let read = StoredEnvelope::read(&StoredEnvelope::of(&bare, now).to_json());
+        let read = StoredEnvelope::read(&StoredEnvelope::from_envelope(&bare, now).to_json());
         assert_eq!(
             read.map(|read| read.arrival.arrived_at),
             Some(Some(now)),

@@ -60,7 +60,7 @@ impl Intake {
         if way == ArchivedWay::FromPersona {
             identity.trust = Trust::System;
         }
-        let dedup = Dedup::of_archived(&email, &bytes, envelope.mail_from.as_ref());
+        let dedup = Dedup::from_archived(&email, &bytes, envelope.mail_from.as_ref());
         let understood = Understood {
             email,
             held_by: Some(RULE.to_owned()),

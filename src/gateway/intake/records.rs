@@ -7,7 +7,7 @@ use crate::domain::{Email, PersonaId};
 use crate::gateway::judge::{MentionedMail, Records};
 use crate::store::{Result, Store};
 
-pub(super) async fn of(store: &Store, config: &Config, email: Option<&Email>) -> Result<Records> {
+pub(super) async fn find(store: &Store, config: &Config, email: Option<&Email>) -> Result<Records> {
     let Some(email) = email else {
         return Ok(Records::default());
     };

@@ -91,7 +91,7 @@ impl Intake {
     }
 
     async fn read_report(&self, bytes: Arc<[u8]>) -> Option<Report> {
-        let limits = self.config.limits.of_parsing();
+        let limits = self.config.limits.parse_limits();
         if bytes.len() <= PARSE_INLINE_BYTES_MAX && !contains_html(&bytes) {
             return mime::read_report(&bytes, &limits);
         }

@@ -88,25 +88,25 @@ impl Scheduler {
     pub async fn run(in_force: &Current<Self>, wake_runs: &Notify, shutdown: CancellationToken) {
         let mut heartbeat = Heartbeat::start().await;
         let (mut look_at, mut problems) = (None, Vec::new());
-        let mut of_now = in_force.get();
-        let mut times = of_now.times();
-        of_now.come_back().await;
+        let mut current_intake = in_force.get();
+        let mut times = current_intake.times();
+        current_intake.come_back().await;
         while !shutdown.is_cancelled() {
-            let before = std::mem::replace(&mut of_now, in_force.get());
-            if !Arc::ptr_eq(&before, &of_now) {
+            let before = std::mem::replace(&mut current_intake, in_force.get());
+            if !Arc::ptr_eq(&before, &current_intake) {
                 // As after a start.
                 look_at = None;
             }
-            let monotonic = of_now.clock.monotonic();
+            let monotonic = current_intake.clock.monotonic();
             // Due slots first, so that an edit in the same second does not remove an old slot with
             // it; but after a start the files come first, because removed responsibilities must not
             // fire.
             if look_at.is_some() {
-                of_now.beat(wake_runs).await;
+                current_intake.beat(wake_runs).await;
             }
             if look_at.is_none_or(|at| monotonic >= at) {
-                problems = of_now.sync_and_log(&problems).await;
-                let looked = of_now.clock.monotonic();
+                problems = current_intake.sync_and_log(&problems).await;
+                let looked = current_intake.clock.monotonic();
                 let rest = looked.saturating_sub(monotonic) * REST_PER_LOOK;
                 look_at = Some(looked + rest.clamp(SYNC_EVERY, SYNC_AT_LEAST_EVERY));
             }
@@ -115,7 +115,7 @@ impl Scheduler {
                 () = heartbeat.next() => {}
             }
             let stepped;
-            (times, stepped) = of_now.mind_clock(times).await;
+            (times, stepped) = current_intake.mind_clock(times).await;
             if stepped {
                 // The ticker schedules its beats by the wall clock.
                 heartbeat.stop().await;
@@ -328,7 +328,7 @@ impl Scheduler {
 
 /// Lowest trust among these letters' senders, which limits the run (`runs/label.rs`).
 fn lowest_trust(letters: &[PromptLetter]) -> Option<&'static str> {
-    let trust = |letter: &PromptLetter| Trust::of_stored(&letter.trust);
+    let trust = |letter: &PromptLetter| Trust::parse_stored(&letter.trust);
     letters.iter().map(trust).min().map(Trust::as_str)
 }
 

@@ -32,7 +32,7 @@ pub(super) struct FileMark {
 }
 
 impl FileMark {
-    fn of(metadata: &cap_std::fs::Metadata) -> Self {
+    fn from_metadata(metadata: &cap_std::fs::Metadata) -> Self {
         let modified = metadata
             .modified()
             .ok()
@@ -181,7 +181,11 @@ fn scan_folder(
         let key = (persona.id.clone(), format!("{FOLDER}/{name}"));
         let before = known.get(&key);
         let is_same = |own: FileMark| {
-            let of_schema = |path: &str| home.metadata(path).ok().map(|found| FileMark::of(&found));
+            let of_schema = |path: &str| {
+                home.metadata(path)
+                    .ok()
+                    .map(|found| FileMark::from_metadata(&found))
+            };
             before.filter(|before| {
                 let schema = before.schema.as_ref();
                 let is_known = before.own == own && !before.is_fresh;
@@ -192,7 +196,7 @@ fn scan_folder(
             // Removed since it was listed, or a folder named `x.md`.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Ok(metadata) if !metadata.is_file() => continue,
-            Ok(metadata) => (FileMark::of(&metadata), None),
+            Ok(metadata) => (FileMark::from_metadata(&metadata), None),
             // For example a link that leads out of the persona's folder.
             Err(error) => (FileMark::default(), Some(Err(error))),
         };
@@ -201,7 +205,8 @@ fn scan_folder(
             continue;
         }
         let content = content.unwrap_or_else(|| read(entry.open(), file::FILE_BYTES_MAX));
-        let (mut found, schema) = understood(&home, &ParseContext::of(persona, names), content);
+        let (mut found, schema) =
+            understood(&home, &ParseContext::for_persona(persona, names), content);
         if let Ok(found) = &mut found {
             found.modified_at = own.modified_at();
         }
@@ -245,7 +250,7 @@ fn understood(
         );
     };
     let metadata = home.metadata(&at.path);
-    let mark = metadata.as_ref().ok().map(FileMark::of);
+    let mark = metadata.as_ref().ok().map(FileMark::from_metadata);
     let opened = match metadata {
         // Opening a pipe would block.
         Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is no file")),
@@ -289,7 +294,7 @@ pub fn examine(
     names: &WorkspaceNames,
     content: &[u8],
 ) -> Result<Responsibility, String> {
-    let bounds = ParseContext::of(persona, names);
+    let bounds = ParseContext::for_persona(persona, names);
     let parsed = parse(content, &bounds)?;
     if parsed.output_schema.is_none() {
         return Ok(parsed);

@@ -131,7 +131,7 @@ impl Scheduler {
     /// change the file is parsed again.
     fn readings(&self) -> BTreeMap<PersonaId, String> {
         let reading = |owner: &Persona| {
-            let bounds = format!("{:?}", ParseContext::of(owner, &self.names));
+            let bounds = format!("{:?}", ParseContext::for_persona(owner, &self.names));
             let version = [
                 env!("CARGO_PKG_VERSION"),
                 chrono_tz::IANA_TZDB_VERSION,

@@ -6,12 +6,12 @@ use crate::domain::{RunState, Timestamp, span_id, trace_id};
 use crate::store::{CallStrip, RunStrip, TurnStrip};
 
 /// Returns the spans of a run that has ended. What has no end is given that of the run.
-pub(super) fn of_run(strip: &RunStrip) -> Vec<TraceSpan> {
+pub(super) fn run_spans(strip: &RunStrip) -> Vec<TraceSpan> {
     let run = &strip.run;
     let end = run.finished_at.unwrap_or(run.created_at);
     let mut spans = vec![root(strip, end)];
-    spans.extend(strip.turns.iter().map(|turn| of_turn(strip, turn, end)));
-    spans.extend(strip.calls.iter().map(|call| of_call(strip, call, end)));
+    spans.extend(strip.turns.iter().map(|turn| turn_span(strip, turn, end)));
+    spans.extend(strip.calls.iter().map(|call| call_span(strip, call, end)));
     spans
 }
 
@@ -45,7 +45,7 @@ fn root(strip: &RunStrip, end: Timestamp) -> TraceSpan {
     span
 }
 
-fn of_turn(strip: &RunStrip, turn: &TurnStrip, end: Timestamp) -> TraceSpan {
+fn turn_span(strip: &RunStrip, turn: &TurnStrip, end: Timestamp) -> TraceSpan {
     let run = &strip.run;
     let part = format!("turn {}/{}", turn.turn_index, turn.attempt);
     let mut span = TraceSpan {
@@ -80,7 +80,7 @@ fn of_turn(strip: &RunStrip, turn: &TurnStrip, end: Timestamp) -> TraceSpan {
     span
 }
 
-fn of_call(strip: &RunStrip, call: &CallStrip, end: Timestamp) -> TraceSpan {
+fn call_span(strip: &RunStrip, call: &CallStrip, end: Timestamp) -> TraceSpan {
     let run = &strip.run;
     let mut span = TraceSpan {
         trace: trace_id(&run.id),

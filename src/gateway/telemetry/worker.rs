@@ -117,7 +117,7 @@ impl TelemetryWorker {
         match self.store.persona(persona).run_strip(run).await {
             // Pruned or erased meanwhile.
             Err(StoreError::Missing { .. }) => Ok(Vec::new()),
-            strip => Ok(spans::of_run(&strip?)),
+            strip => Ok(spans::run_spans(&strip?)),
         }
     }
 

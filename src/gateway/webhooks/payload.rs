@@ -12,7 +12,7 @@ pub const TEST_EVENT: &str = "webhook.test";
 
 /// Returns what a webhook is told of an event of the feed; `None`: it is not told of it.
 pub fn delivery_of(webhook: &Webhook, event: &FeedEvent, id: String) -> Option<NewWebhookDelivery> {
-    let of = WebhookEvent::of(event.kind)?;
+    let of = WebhookEvent::from_kind(event.kind)?;
     let persona = event.persona.as_ref();
     webhook.concerns(of, persona).then(|| NewWebhookDelivery {
         id,

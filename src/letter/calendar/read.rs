@@ -67,7 +67,7 @@ fn understand(text: &str) -> Result<CalendarObject, &'static str> {
         events: Vec::new(),
         warnings: Vec::new(),
     };
-    let zones = PartZones::of(&calendar);
+    let zones = PartZones::from_calendar(&calendar);
     let mut rules_left = RULES_MAX;
     let is_event =
         |part: &&ICalendarComponent| part.component_type == ICalendarComponentType::VEvent;

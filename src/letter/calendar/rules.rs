@@ -38,7 +38,11 @@ pub struct EventRef {
 impl EventRef {
     /// Returns the row that an event of a letter is about: a reply goes to the event that the persona organises, anything
     /// else to one of its organiser. Replies of Exchange name no organiser.
-    pub fn of(method: CalendarMethod, event: &CalendarEvent, persona: &Address) -> Option<Self> {
+    pub fn from_event(
+        method: CalendarMethod,
+        event: &CalendarEvent,
+        persona: &Address,
+    ) -> Option<Self> {
         let organizer = match method {
             CalendarMethod::Reply | CalendarMethod::Counter | CalendarMethod::Refresh => {
                 persona.key()
@@ -106,7 +110,7 @@ pub struct EventChange {
     pub event: CalendarEvent,
 }
 
-/// Decides on one event of a letter. `known` is the row of [`EventRef::of`]; `whole` is the row of the event that it is an
+/// Decides on one event of a letter. `known` is the row of [`EventRef::from_event`]; `whole` is the row of the event that it is an
 /// instance of.
 pub fn judge_event(
     (known, whole): (Option<&KnownEvent>, Option<&KnownEvent>),

@@ -54,7 +54,7 @@ pub enum ZoneSource {
 }
 
 impl<'a> PartZones<'a> {
-    pub fn of(calendar: &'a ICalendar) -> Self {
+    pub fn from_calendar(calendar: &'a ICalendar) -> Self {
         let zones = calendar.timezones().take(ZONES_MAX);
         let defined = zones.filter_map(|zone| {
             let name = zone.property(&ICalendarProperty::Tzid)?.values.first()?;

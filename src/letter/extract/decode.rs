@@ -13,7 +13,7 @@ pub fn decode(
     limits: &ExtractLimits,
 ) -> Result<Extracted, DecodeError> {
     let kind = found_kind(bytes);
-    let mut read = of_kind(kind, bytes, limits)?;
+    let mut read = decode_kind(kind, bytes, limits)?;
     read.claimed_differs = differs(read.kind, claimed);
     if read.claimed_differs {
         let declared: String = claimed
@@ -37,7 +37,7 @@ pub fn image_header(bytes: &[u8]) -> Option<(&'static str, ImageFacts)> {
     Some((kind.image_type()?, image::size(kind, bytes)?))
 }
 
-fn of_kind(
+fn decode_kind(
     kind: DocumentKind,
     bytes: &[u8],
     limits: &ExtractLimits,
@@ -74,7 +74,7 @@ fn of_kind(
 }
 
 fn unread(kind: DocumentKind, why: &str) -> Extracted {
-    let mut read = Extracted::of(kind);
+    let mut read = Extracted::empty(kind);
     read.note(why);
     read
 }
@@ -85,7 +85,7 @@ fn text(
     limits: &ExtractLimits,
 ) -> Result<Extracted, DecodeError> {
     let file = file_text(bytes).map_err(|error| DecodeError::Broken(error.to_string()))?;
-    let mut read = Extracted::of(kind);
+    let mut read = Extracted::empty(kind);
     let is_html = kind == DocumentKind::Html;
     let text = if is_html {
         html_to_text(&file.text)

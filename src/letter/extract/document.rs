@@ -102,7 +102,7 @@ pub struct Extracted {
 }
 
 impl Extracted {
-    pub fn of(kind: DocumentKind) -> Self {
+    pub fn empty(kind: DocumentKind) -> Self {
         Self {
             kind,
             claimed_differs: false,

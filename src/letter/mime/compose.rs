@@ -259,7 +259,7 @@ pub(super) fn attachment_part(file: &OutgoingAttachment, filename: &str) -> Sing
     let body = Body::new_with_encoding(file.bytes.clone(), encoding)
         .unwrap_or_else(|unencoded| Body::dangerous_pre_encoded(unencoded, encoding));
     SinglePart::builder()
-        .header(NamedType::of(&file.content_type, filename))
+        .header(NamedType::from_declared(&file.content_type, filename))
         .header(ContentDisposition::attachment(filename))
         .body(body)
 }
@@ -270,7 +270,7 @@ pub(super) fn attachment_part(file: &OutgoingAttachment, filename: &str) -> Sing
 struct NamedType(String);
 
 impl NamedType {
-    fn of(declared: &str, filename: &str) -> Self {
+    fn from_declared(declared: &str, filename: &str) -> Self {
         let name = wire::unstructured(filename, "name".len());
         let name = name.replace('\\', "\\\\").replace('"', "\\\"");
         Self(format!("{};\r\n name=\"{name}\"", content_type(declared)))

@@ -386,7 +386,7 @@ pub fn text_at<'a>(value: &'a Value, key: &str) -> &'a str {
 /// Returns a call's arguments as an agent reports them: an object, or none.
 pub fn args_at(value: &Value, key: &str) -> ToolArgs {
     match value.get(key) {
-        Some(Value::Object(map)) => ToolArgs::of(map.clone()),
+        Some(Value::Object(map)) => ToolArgs::from_object(map.clone()),
         None | Some(Value::Null) => ToolArgs::Object(Map::new()),
         Some(other) => ToolArgs::parse(&other.to_string()),
     }

@@ -28,10 +28,10 @@ pub fn refusal(
         .iter()
         .chain(more)
         .filter_map(|key| args.get(*key).and_then(Value::as_str));
-    paths.find_map(|path| of_path(name, needs, path, options))
+    paths.find_map(|path| refusal_of_path(name, needs, path, options))
 }
 
-fn of_path(name: &str, needs: Tier, path: &str, options: &AgentOptions) -> Option<String> {
+fn refusal_of_path(name: &str, needs: Tier, path: &str, options: &AgentOptions) -> Option<String> {
     let folder = Path::new(&options.folder);
     let folder = folder
         .canonicalize()
@@ -42,16 +42,16 @@ fn of_path(name: &str, needs: Tier, path: &str, options: &AgentOptions) -> Optio
     };
     let places = places(path, &folder.join(&options.workspace));
     match needs >= Tier::Write {
-        true => of_write(name, path, (&places, &folder, &own), options),
+        true => refusal_of_write(name, path, (&places, &folder, &own), options),
         false if options.tier == Tier::Full => None,
-        false => of_read(name, path, (&places, &folder, &own), options),
+        false => refusal_of_read(name, path, (&places, &folder, &own), options),
     }
 }
 
 /// Targets of a path, the folder of the persona, and the workspace of the run.
 type Targets<'a> = (&'a [Option<PathBuf>; 2], &'a Path, &'a Path);
 
-fn of_write(
+fn refusal_of_write(
     name: &str,
     path: &str,
     (places, folder, own): Targets<'_>,
@@ -77,7 +77,7 @@ fn of_write(
     })
 }
 
-fn of_read(
+fn refusal_of_read(
     name: &str,
     path: &str,
     (places, folder, own): Targets<'_>,

@@ -105,7 +105,7 @@ const ARGS_DEPTH_MAX: usize = 64;
 
 impl ToolArgs {
     /// Wraps arguments that came as an object.
-    pub fn of(args: Map<String, Value>) -> Self {
+    pub fn from_object(args: Map<String, Value>) -> Self {
         if args
             .values()
             .all(|value| nests_within(value, ARGS_DEPTH_MAX - 1))
@@ -125,7 +125,7 @@ impl ToolArgs {
             return ToolArgs::Object(Map::new());
         }
         match serde_json::from_str::<Value>(raw) {
-            Ok(Value::Object(map)) => ToolArgs::of(map),
+            Ok(Value::Object(map)) => ToolArgs::from_object(map),
             Ok(_) => ToolArgs::Malformed {
                 raw: raw.to_owned(),
                 error: "not a JSON object".to_owned(),

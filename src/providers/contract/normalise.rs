@@ -100,7 +100,7 @@ pub fn history(messages: &[Message], family: &str, model: &str) -> Vec<Message> 
         };
         state.clone().filter(is_own)
     };
-    let open_calls = OpenCalls::of(messages);
+    let open_calls = OpenCalls::from_messages(messages);
     let mut ids = LegalIds::default();
     let mut out = Vec::new();
     for (at, message) in messages.iter().enumerate() {
@@ -211,7 +211,7 @@ struct OpenCall {
 }
 
 impl OpenCalls {
-    fn of(messages: &[Message]) -> Self {
+    fn from_messages(messages: &[Message]) -> Self {
         let mut open_calls = Self { calls: Vec::new() };
         for (message, blocks) in messages.iter().map(|m| (m.role, &m.blocks)).enumerate() {
             for (position, block) in blocks.1.iter().enumerate() {

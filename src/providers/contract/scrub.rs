@@ -33,7 +33,7 @@ pub fn scrub(bytes: &[u8], secrets: &[SecretString]) -> Result<Vec<u8>, ScrubErr
         .filter(|secret| secret.len() >= KEY_LEN_MIN)
         .collect();
     let mut found = Vec::new();
-    let mut view = View::of(bytes);
+    let mut view = View::from_bytes(bytes);
     for _ in 0..DEPTH_MAX {
         found.extend(view.places(&secrets));
         match view.unescaped() {
@@ -61,7 +61,7 @@ struct View {
 }
 
 impl View {
-    fn of(bytes: &[u8]) -> Self {
+    fn from_bytes(bytes: &[u8]) -> Self {
         Self {
             bytes: bytes.to_vec(),
             from: (0..=bytes.len()).collect(),

@@ -23,9 +23,12 @@ use serde_json::Value;
 
 /// Adapters whose servers make vectors, and the form that they are asked in.
 const ADAPTERS: &[(&str, &dyn EmbeddingForm)] = &[
-    ("openai", &OpenAiForm::of(&openai::OPENAI)),
-    ("openrouter", &OpenAiForm::of(&openrouter::OPENROUTER)),
-    ("compat", &OpenAiForm::of(&compat::COMPAT)),
+    ("openai", &OpenAiForm::for_dialect(&openai::OPENAI)),
+    (
+        "openrouter",
+        &OpenAiForm::for_dialect(&openrouter::OPENROUTER),
+    ),
+    ("compat", &OpenAiForm::for_dialect(&compat::COMPAT)),
     ("ollama", &OpenAiForm::OLLAMA),
     ("gemini", &GeminiForm),
 ];

@@ -21,7 +21,7 @@ pub(super) struct OpenAiForm {
 impl OpenAiForm {
     pub const OLLAMA: Self = Self { dialect: None };
 
-    pub const fn of(dialect: &'static Dialect) -> Self {
+    pub const fn for_dialect(dialect: &'static Dialect) -> Self {
         Self {
             dialect: Some(dialect),
         }

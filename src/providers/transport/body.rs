@@ -65,7 +65,7 @@ pub async fn begun(
             break;
         };
         first.extend_from_slice(&piece?);
-        seen = Framing::of_first_byte(&first);
+        seen = Framing::from_first_byte(&first);
     }
     if first.trim_ascii_start().starts_with(b"<") {
         return Err(ProviderError::new(

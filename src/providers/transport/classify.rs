@@ -105,7 +105,7 @@ const FILTER_CODES: &[&str] = &[
 
 /// Returns the error of a response whose status is not 200; phase `BeforeFirstByte`.
 pub fn http_failure(family: Family, status: u16, headers: &HeaderMap, body: &str) -> ProviderError {
-    let vendor = VendorError::of_body(body);
+    let vendor = VendorError::from_body(body);
     let limited = matches!(status, 429 | 503 | 529);
     let mut retry_after = wait::asked_wait(headers, &vendor, limited);
     let mut class = by_status(family, status, &vendor);
@@ -143,7 +143,7 @@ pub fn http_failure(family: Family, status: u16, headers: &HeaderMap, body: &str
 
 /// Returns the error of an error object inside a response of status 200; phase `MidStream`.
 pub fn stream_failure(family: Family, error: &Value) -> ProviderError {
-    let vendor = VendorError::of_error(error);
+    let vendor = VendorError::from_error(error);
     let names = || {
         vendor
             .code

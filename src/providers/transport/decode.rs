@@ -43,7 +43,7 @@ impl Framing {
     /// Returns the framing of a body whose content type names none, by its first byte that is no
     /// space; `None` without one. Whole documents of JSON begin with a bracket, and no field of an
     /// event stream does.
-    pub fn of_first_byte(body: &[u8]) -> Option<Framing> {
+    pub fn from_first_byte(body: &[u8]) -> Option<Framing> {
         let first = body.iter().find(|byte| !byte.is_ascii_whitespace())?;
         Some(if matches!(first, b'{' | b'[') {
             Framing::Whole

@@ -39,7 +39,7 @@ pub struct VendorError {
 
 impl VendorError {
     /// Reads the body of a failed response: JSON of any vendor, a page of a proxy, or nothing.
-    pub fn of_body(body: &str) -> Self {
+    pub fn from_body(body: &str) -> Self {
         let trimmed = body.trim();
         if trimmed.is_empty() {
             return Self {
@@ -49,8 +49,8 @@ impl VendorError {
         }
         match serde_json::from_str::<Value>(trimmed) {
             // Gemini's stream without `alt=sse` is one array.
-            Ok(Value::Array(items)) => items.first().map(Self::of_envelope).unwrap_or_default(),
-            Ok(value) => Self::of_envelope(&value),
+            Ok(Value::Array(items)) => items.first().map(Self::from_envelope).unwrap_or_default(),
+            Ok(value) => Self::from_envelope(&value),
             Err(_) => Self {
                 message: html_title(trimmed).unwrap_or(trimmed).to_owned(),
                 ..Self::default()
@@ -60,25 +60,25 @@ impl VendorError {
 
     /// Reads `{"error": {…}}` of most vendors, xAI's `{"code", "error": "text"}`, FastAPI's
     /// `{"detail": …}`, or the bare object.
-    fn of_envelope(value: &Value) -> Self {
+    fn from_envelope(value: &Value) -> Self {
         match value.get("error") {
             Some(Value::String(message)) if document(message).is_some() => {
-                Self::of_error(&Value::String(message.clone()))
+                Self::from_error(&Value::String(message.clone()))
             }
             Some(Value::String(message)) => Self {
                 message: message.clone(),
-                ..Self::of_error(value)
+                ..Self::from_error(value)
             },
-            Some(error) if !error.is_null() => Self::of_error(error),
-            _ => Self::of_error(value),
+            Some(error) if !error.is_null() => Self::from_error(error),
+            _ => Self::from_error(value),
         }
     }
 
     /// Reads an error object, or its message alone.
-    pub fn of_error(error: &Value) -> Self {
+    pub fn from_error(error: &Value) -> Self {
         if let Some(message) = error.as_str() {
             if let Some(inner) = document(message) {
-                return Self::of_envelope(&inner);
+                return Self::from_envelope(&inner);
             }
             return Self {
                 message: message.to_owned(),
@@ -134,12 +134,12 @@ impl VendorError {
             Some(Value::String(raw)) => {
                 let inner = serde_json::from_str::<Value>(raw)
                     .ok()
-                    .map(|raw| Self::of_envelope(&raw).message);
+                    .map(|raw| Self::from_envelope(&raw).message);
                 inner
                     .filter(|message| !message.is_empty())
                     .unwrap_or_else(|| raw.clone())
             }
-            Some(raw @ Value::Object(_)) => Self::of_envelope(raw).message,
+            Some(raw @ Value::Object(_)) => Self::from_envelope(raw).message,
             _ => String::new(),
         };
     }

@@ -58,7 +58,7 @@ impl ContextProfile {
 
     /// Returns the profile of the runs that summarise threads for this one. No file has it: what they are told is the
     /// engine's.
-    pub fn of_summaries(&self) -> Self {
+    pub fn summary_profile(&self) -> Self {
         let history = self
             .steps
             .iter()

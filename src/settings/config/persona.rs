@@ -343,7 +343,7 @@ pub fn resolve(
     let budget = typed.budget.as_ref().unwrap_or(&none);
     let settings = RunSettings {
         max_output_tokens: typed.max_output_tokens,
-        temperature: typed.temperature.and_then(Temperature::of),
+        temperature: typed.temperature.and_then(Temperature::from_number),
         max_tool_turns: typed.max_tool_turns,
         tool_calls_max: budget.tool_calls_max,
         duration_max: budget.duration_max.map(|span| span.0),

@@ -19,7 +19,7 @@ macro_rules! kinds {
         /// Every kind of configuration file.
         pub static KINDS: &[ConfigFileKind] = &[$(ConfigFileKind {
             name: $name,
-            schema: json_schema::of::<$typed>,
+            schema: json_schema::schema_for::<$typed>,
         }),*];
     };
 }

@@ -98,7 +98,7 @@ impl<'e> Secrets<'e> {
             }
             Err(Unreadable::Missing) => String::new(),
             Err(error) => {
-                let problem = Problem::of_file(FILE, error.to_string());
+                let problem = Problem::in_file(FILE, error.to_string());
                 problems.push(match error.hint() {
                     Some(hint) => problem.hint(hint),
                     None => problem,
@@ -165,11 +165,11 @@ impl<'e> Secrets<'e> {
             };
             if let Some((what, hint)) = doubt(set.trim(), headers.contains(name)) {
                 let message = format!("the value of `{name}` in the environment {what}");
-                doubtful.push(Problem::of_file(FILE, message).hint(hint));
+                doubtful.push(Problem::in_file(FILE, message).hint(hint));
             }
             let in_file = self.file.get(*name);
             let problem = match (set.trim(), in_file) {
-                ("", _) => Problem::of_file(
+                ("", _) => Problem::in_file(
                     FILE,
                     format!("`{name}` is set in the environment, and empty: it counts as not set"),
                 )
@@ -256,7 +256,7 @@ fn meant_name(line: &str) -> Option<String> {
 }
 
 fn at_line(line: usize, message: String) -> Problem {
-    let mut problem = Problem::of_file(FILE, message);
+    let mut problem = Problem::in_file(FILE, message);
     (problem.line, problem.column) = (Some(line), Some(1));
     problem
 }
@@ -339,7 +339,7 @@ fn is_name(name: &str) -> bool {
 }
 
 fn readable_by_others(mode: u32) -> Problem {
-    Problem::of_file(FILE, format!("others may read it: its mode is {mode:04o}"))
+    Problem::in_file(FILE, format!("others may read it: its mode is {mode:04o}"))
         .hint("run `chmod 600 .secrets`, and change the keys if others had access")
 }
 

@@ -49,7 +49,7 @@ impl Config {
     pub fn profile_of(&self, profile: &str, trigger: Trigger) -> Option<Cow<'_, ContextProfile>> {
         let profile = self.context.get(profile)?;
         Some(match trigger {
-            Trigger::Summary => Cow::Owned(profile.of_summaries()),
+            Trigger::Summary => Cow::Owned(profile.summary_profile()),
             _ => Cow::Borrowed(profile),
         })
     }

@@ -85,7 +85,7 @@ fn missing_basics(files: &CheckedFiles<'_>, found: &mut Warnings) {
     }
     if files.personas.is_empty() {
         let problem =
-            Problem::of_file("personas", "no persona lives here: every letter is refused");
+            Problem::in_file("personas", "no persona lives here: every letter is refused");
         found.push(problem.hint("`attache persona create ID --name NAME` writes one"));
     }
     if gateway.outbound.is_none() {

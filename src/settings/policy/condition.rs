@@ -162,7 +162,7 @@ impl RuleCondition {
                 .as_str()
                 .is_some_and(|value| words.iter().any(|word| word == value)),
             FactTest::Levels(lowest, highest) => {
-                let level = value.as_str().map(Trust::of_stored);
+                let level = value.as_str().map(Trust::parse_stored);
                 level.is_some_and(|level| (*lowest..=*highest).contains(&level))
             }
             FactTest::Numbers(lowest, highest) => value

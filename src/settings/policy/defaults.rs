@@ -112,7 +112,7 @@ fn by_effects(facts: &CallFacts, (sender, floor): (Trust, Trust)) -> Option<Tabl
         return None;
     }
     let has = |effect| facts.has("effect", effect);
-    let least = facts.text("senders").map(Trust::of_stored);
+    let least = facts.text("senders").map(Trust::parse_stored);
     let least_said = least.unwrap_or(Trust::Contact);
     let acts = has("sends_out") || has("changes_state") || has("runs_code");
     let is_low = acts && sender.min(floor) < least_said;

@@ -229,7 +229,7 @@ impl CallFacts {
     /// Returns a level of trust; one that is not said is the lowest.
     pub fn level(&self, name: &str) -> Trust {
         self.text(name)
-            .map_or(Trust::Unauthenticated, Trust::of_stored)
+            .map_or(Trust::Unauthenticated, Trust::parse_stored)
     }
 
     /// Reports whether a fact of several texts has this one.

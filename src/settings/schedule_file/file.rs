@@ -96,7 +96,12 @@ pub fn parse(bytes: &[u8], bounds: &ParseContext<'_>) -> Result<Responsibility, 
     };
     let body: Vec<&str> = lines.map(|(line, _)| line).collect();
     let entries = front::read(&typed, 2)?;
-    assemble(&FrontMatter::of(&entries)?, end, &body.join("\n"), bounds)
+    assemble(
+        &FrontMatter::from_entries(&entries)?,
+        end,
+        &body.join("\n"),
+        bounds,
+    )
 }
 
 fn is_fence(line: &str) -> bool {

@@ -46,7 +46,7 @@ pub(super) struct FrontMatter<'a> {
 }
 
 impl<'a> FrontMatter<'a> {
-    pub fn of(entries: &'a [FrontEntry]) -> Result<Self, FileError> {
+    pub fn from_entries(entries: &'a [FrontEntry]) -> Result<Self, FileError> {
         if let Some(entry) = entries
             .iter()
             .find(|entry| !KEYS.contains(&entry.key.as_str()))

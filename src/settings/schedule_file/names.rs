@@ -24,7 +24,7 @@ pub struct WorkspaceNames {
 impl WorkspaceNames {
     /// Collects the names of a workspace; the tools' names are an argument, because a higher unit
     /// defines them.
-    pub fn of<'a>(config: &Config, tools: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn from_config<'a>(config: &Config, tools: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             tools: tools.into_iter().map(str::to_owned).collect(),
             profiles: config.context.keys().cloned().collect(),
@@ -59,7 +59,7 @@ pub struct ParseContext<'a> {
 }
 
 impl<'a> ParseContext<'a> {
-    pub fn of(persona: &'a Persona, names: &'a WorkspaceNames) -> Self {
+    pub fn for_persona(persona: &'a Persona, names: &'a WorkspaceNames) -> Self {
         let mails_answers = persona.reply != ReplyMode::ToolOnly;
         Self {
             zone: persona.timezone,

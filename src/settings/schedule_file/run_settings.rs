@@ -50,6 +50,6 @@ fn temperature(front_matter: &FrontMatter<'_>) -> Result<Option<Temperature>, Fi
             shortened(&text)
         )
     };
-    let read = number.and_then(Temperature::of).map(Some);
+    let read = number.and_then(Temperature::from_number).map(Some);
     read.ok_or_else(|| fault(line, problem()))
 }

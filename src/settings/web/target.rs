@@ -36,13 +36,13 @@ impl WebTarget {
         let Ok(url) = Url::parse(text) else {
             return refused("it is no URL; write it whole, such as `https://www.example.com/page`");
         };
-        Self::of(url, opened)
+        Self::from_url(url, opened)
     }
 
     /// Returns the target of a redirect.
     pub fn redirected(&self, location: &str, opened: &[String]) -> Result<Self, UrlRefusal> {
         match self.url.join(location) {
-            Ok(url) => Self::of(url, opened),
+            Ok(url) => Self::from_url(url, opened),
             Err(_) => Err(UrlRefusal(
                 "the page redirects to something that is no URL".to_owned(),
             )),
@@ -62,7 +62,7 @@ impl WebTarget {
         })
     }
 
-    fn of(mut url: Url, opened: &[String]) -> Result<Self, UrlRefusal> {
+    fn from_url(mut url: Url, opened: &[String]) -> Result<Self, UrlRefusal> {
         let refused = |why: &str| Err(UrlRefusal(why.to_owned()));
         if !matches!(url.scheme(), "http" | "https") {
             return refused("only http and https are fetched");

@@ -73,7 +73,7 @@ async fn apply_event(
     now: Timestamp,
 ) -> Result<CalendarEventNote> {
     let address = &part.persona_address;
-    let found = EventRef::of(part.object.method, event, address);
+    let found = EventRef::from_event(part.object.method, event, address);
     let (mut known, mut whole) = (None, None);
     if let Some(of) = &found {
         known = known_event(conn, persona, of).await?;

@@ -241,7 +241,7 @@ impl OwnerChange<'_> {
     /// its run had read.
     async fn trust_of_sources(&self, conn: &mut Connection) -> Result<Trust> {
         let rows = conn.rows(TRUST_OF_SOURCES, &self.entry.id).await?;
-        let trusts = rows.iter().map(|row| Trust::of_stored(row.get("trust")));
+        let trusts = rows.iter().map(|row| Trust::parse_stored(row.get("trust")));
         Ok(trusts.min().unwrap_or(self.entry.trust))
     }
 

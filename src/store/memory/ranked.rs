@@ -19,7 +19,7 @@ pub fn entries_about<'e>(
 ) -> Vec<&'e MemoryEntry> {
     let texts: Vec<SearchedText> = entries
         .iter()
-        .map(|entry| SearchedText::of(&entry.text))
+        .map(|entry| SearchedText::from_text(&entry.text))
         .collect();
     // The ranking puts the highest number first among equals.
     let number = |place: usize| -(place as i64);

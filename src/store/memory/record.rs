@@ -147,7 +147,7 @@ from_row!(|row| MemoryEntry {
     id,
     persona: "persona_id",
     scope: {
-        let scope = MemoryScope::of_columns(row.get("scope"), row.get("scope_key"));
+        let scope = MemoryScope::from_columns(row.get("scope"), row.get("scope_key"));
         scope.ok_or(StoreError::Unreadable { what: "memory" })?
     },
     number,
@@ -155,7 +155,7 @@ from_row!(|row| MemoryEntry {
     text,
     text_sha256,
     status,
-    trust: { Trust::of_stored(row.get("trust")) },
+    trust: { Trust::parse_stored(row.get("trust")) },
     readers: { row.json("readers_json", "readers of a memory")? },
     audience: { row.json("audience_json", "audience of a memory")? },
     said_by,

@@ -28,7 +28,7 @@ impl RunOptionsInForce {
     /// Returns the options of a run of letters without any of its own.
     pub fn of_letters() -> Self {
         Self {
-            run_options: RunOptions::of_letters(),
+            run_options: RunOptions::for_letters(),
             ..Self::default()
         }
     }
@@ -101,7 +101,7 @@ impl PersonaStore {
         let options: Option<String> = row.get("run_options_json");
         let usual = RunOptions {
             profile: row.get("profile"),
-            ..RunOptions::of_letters()
+            ..RunOptions::for_letters()
         };
         Ok(RunOptionsInForce {
             output_schema: row.get("output_schema"),
@@ -174,7 +174,7 @@ pub fn run_options_json(options: &RunOptions) -> String {
 pub fn letter_options_json(options: &RunOptions) -> Option<String> {
     let usual = RunOptions {
         profile: options.profile.clone(),
-        ..RunOptions::of_letters()
+        ..RunOptions::for_letters()
     };
     Some(without(run_map(options), &run_map(&usual))).filter(|json| json != "{}")
 }
@@ -302,7 +302,7 @@ fn settings(said: &Map<String, Value>) -> Result<RunSettings> {
     };
     let temperature = |value: &Value| {
         let number = value.as_f64().ok_or(UNREADABLE)?;
-        Temperature::of(number).ok_or(UNREADABLE)
+        Temperature::from_number(number).ok_or(UNREADABLE)
     };
     Ok(RunSettings {
         max_output_tokens: count(said, "max_output_tokens")?,
@@ -372,7 +372,7 @@ mod tests {
                 plan: Some(PlanMode::Ask),
                 settings: RunSettings {
                     max_output_tokens: Some(900),
-                    temperature: Temperature::of(0.7),
+                    temperature: Temperature::from_number(0.7),
                     max_tool_turns: Some(3),
                     tool_calls_max: Some(4),
                     duration_max: Some(Duration::from_secs(60)),
@@ -385,7 +385,7 @@ mod tests {
             let json = letter_options_json(&odd).expect("some");
             let of_letter = RunOptions {
                 profile: odd.profile.clone(),
-                ..RunOptions::of_letters()
+                ..RunOptions::for_letters()
             };
             assert_eq!(parsed(&json, of_letter).expect("odd"), odd);
         }

@@ -34,7 +34,7 @@ impl PersonaStore {
             let unsubscribe: Option<String> = row.get("unsubscribe");
             let unsubscribe = unsubscribe.map(|json| from_json(&json, "metadata of a message"));
             Ok(LinkedLetter {
-                trust: Trust::of_stored(row.get("trust")),
+                trust: Trust::parse_stored(row.get("trust")),
                 text: row.get("text_body"),
                 html: row.get("html_body"),
                 unsubscribe: unsubscribe.transpose()?.unwrap_or_default(),

@@ -85,7 +85,7 @@ pub fn past_message(found: PastMessageJson) -> Result<PastMessage> {
         trigger: found.trigger.map(MessageId::new),
         disposition: found.disposition,
         lost: found.lost.unwrap_or_default(),
-        trust: Trust::of_stored(&found.trust),
+        trust: Trust::parse_stored(&found.trust),
         letters: found.letters,
         left_out: found.left_out.filter(|lines| *lines > 0),
         files: found.files.unwrap_or_default(),

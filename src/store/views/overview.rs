@@ -224,7 +224,7 @@ fn overview(row: &Row, id: ThreadId, outcome: ThreadOutcome) -> Result<ThreadOve
         persona: persona_id(row)?,
         subject: row.get("subject"),
         sender: word("sender"),
-        trust: word("trust").as_deref().map(Trust::of_stored),
+        trust: word("trust").as_deref().map(Trust::parse_stored),
         beginning: word("beginning").unwrap_or_default(),
         messages: row.get("messages"),
         disposition: word("disposition"),

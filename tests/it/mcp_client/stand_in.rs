@@ -80,7 +80,12 @@ pub fn pin(workspace: &Workspace, tools: &[Value]) {
     let server = loaded(workspace);
     let name = |tool: &Value| tool["name"].as_str().expect("a name").to_owned();
     let pinned = tools.iter();
-    let pinned = pinned.map(|tool| (name(tool), McpToolPin::of(tool, "2027-01-01".to_owned())));
+    let pinned = pinned.map(|tool| {
+        (
+            name(tool),
+            McpToolPin::from_definition(tool, "2027-01-01".to_owned()),
+        )
+    });
     let of_server = McpServerPin {
         command: server.command.clone(),
         files: pinned_files(&server).expect("digests"),

@@ -265,7 +265,7 @@ fn a_duty_bounds_its_runs() {
     let span = |seconds| Some(Duration::from_secs(seconds));
     let expected = RunSettings {
         max_output_tokens: Some(900),
-        temperature: Temperature::of(0.25),
+        temperature: Temperature::from_number(0.25),
         max_tool_turns: Some(3),
         tool_calls_max: Some(4),
         duration_max: span(1800),

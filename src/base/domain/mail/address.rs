@@ -36,7 +36,7 @@ impl Address {
     }
     /// Parses an address as some people have it against the rules: dots where none may stand (`yu..ki`, `yuki.`), or a local
     /// part that is quoted without need. The result has the one spelling that may be written.
-    pub fn of_unusual(text: &str) -> Result<Self, BadAddress> {
+    pub fn parse_lenient(text: &str) -> Result<Self, BadAddress> {
         let (local, domain) = text.rsplit_once('@').unwrap_or((text, ""));
         let plain = quoted(local).unwrap_or(local);
         // A blank or a comma outside of quotation marks ends an address.

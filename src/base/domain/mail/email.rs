@@ -87,7 +87,7 @@ pub struct Letter {
 
 impl Letter {
     /// Makes a letter of the past, which no connection brought: it is history of the persona at `to`.
-    pub fn of_history(
+    pub fn from_history(
         bytes: Vec<u8>,
         mail_from: Option<Address>,
         to: &Address,
@@ -157,7 +157,7 @@ impl Trust {
     }
 
     /// Parses stored text; an unknown word is [`Trust::Unauthenticated`].
-    pub fn of_stored(text: &str) -> Self {
+    pub fn parse_stored(text: &str) -> Self {
         Self::parse(text).unwrap_or(Self::Unauthenticated)
     }
 }

@@ -121,7 +121,7 @@ impl TextLabel {
 
     /// Returns the label of a letter in the run's own thread, whose readers it is addressed to: only an unauthenticated
     /// sender counts.
-    pub fn of_past_letter(trust: Trust) -> Self {
+    pub fn for_past_letter(trust: Trust) -> Self {
         Self {
             lowest: (trust == Trust::Unauthenticated).then_some(trust),
             readers: Readers::Everyone,
@@ -129,9 +129,9 @@ impl TextLabel {
     }
 
     /// Returns the label of letters of others that were put into a prompt; `lowest`: lowest trust of their senders.
-    pub fn of_others_letters(lowest: &str) -> Self {
+    pub fn for_letters_of_others(lowest: &str) -> Self {
         Self {
-            lowest: Some(Trust::of_stored(lowest)),
+            lowest: Some(Trust::parse_stored(lowest)),
             readers: Readers::OWNERS,
         }
     }
@@ -189,7 +189,7 @@ mod tests {
         let read = |json| serde_json::from_str::<TextLabel>(json).ok();
         assert_eq!(
             read(r#"{"lowest":"contact","of_others":true}"#),
-            Some(TextLabel::of_others_letters("contact"))
+            Some(TextLabel::for_letters_of_others("contact"))
         );
         assert_eq!(read(r#"{"of_others":false}"#), Some(TextLabel::default()));
     }

@@ -76,8 +76,8 @@ impl LineOrigin {
         let (sender, lowest) = trust.split_once(HAVING_READ).unwrap_or((trust, trust));
         Some(Self {
             from: from.to_owned(),
-            sender: Trust::of_stored(sender),
-            lowest: Trust::of_stored(lowest),
+            sender: Trust::parse_stored(sender),
+            lowest: Trust::parse_stored(lowest),
             readers: match readers {
                 "" => Readers::Everyone,
                 OWNERS => Readers::OWNERS,

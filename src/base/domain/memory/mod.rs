@@ -83,7 +83,7 @@ impl MemoryScope {
         }
     }
 
-    pub fn of_columns(scope: &str, key: &str) -> Option<Self> {
+    pub fn from_columns(scope: &str, key: &str) -> Option<Self> {
         match scope {
             "contact" => Some(Self::Contact(key.to_owned())),
             "thread" => Some(Self::Thread(ThreadId::new(key))),

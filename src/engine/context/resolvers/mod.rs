@@ -224,7 +224,7 @@ impl Subject {
 
     /// Returns the trust of the sender that triggered the run.
     pub fn sender_trust(&self) -> Trust {
-        Trust::of_stored(&self.message.trust)
+        Trust::parse_stored(&self.message.trust)
     }
 }
 

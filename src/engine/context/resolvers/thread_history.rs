@@ -209,12 +209,12 @@ pub(super) fn words(head: &PastMessage) -> TextLabel {
             lowest: Some(head.trust),
             ..TextLabel::default()
         },
-        _ => TextLabel::of_past_letter(head.trust),
+        _ => TextLabel::for_past_letter(head.trust),
     };
     letter.and(
         head.letters
             .as_deref()
-            .map(TextLabel::of_others_letters)
+            .map(TextLabel::for_letters_of_others)
             .unwrap_or_default(),
     )
 }

@@ -128,7 +128,7 @@ fn outgoing(
     let id = &record.view.persona;
     let persona = config.personas.get(id);
     let persona = persona.ok_or_else(|| EditError::Persona(id.to_string()))?;
-    let parsed = mime::parse(record.bytes(), &config.limits.of_parsing())
+    let parsed = mime::parse(record.bytes(), &config.limits.parse_limits())
         .map_err(|_| EditError::Unreadable)?;
     let content = &record.mail.content;
     let recipients: Value =

@@ -102,7 +102,7 @@ pub fn unpriced_schedule(
     let is_unpriced = counts_money(config, persona, budget_micros, now)
         && is_unpriced(config, &choice, now, &reports_cost);
     is_unpriced.then(|| {
-        let problem = Problem::of_file(file, no_price(&choice.provider, &choice.model));
+        let problem = Problem::in_file(file, no_price(&choice.provider, &choice.model));
         problem.hint(what_to_write(&choice.provider, &choice.model))
     })
 }

@@ -204,7 +204,7 @@ impl ProgramMessage {
                     max_output_tokens: self.output_tokens_max,
                     ..RunSettings::default()
                 },
-                ..RunOptions::of_letters()
+                ..RunOptions::for_letters()
             },
             output_schema: self.output_schema.clone(),
         };

@@ -188,7 +188,7 @@ fn heard(state: &LoopState<'_>, choice: ToolChoice, response: Response) -> Respo
                     Block::ToolCall {
                         id: call_id("", position, |_| false),
                         name,
-                        args: ToolArgs::of(args),
+                        args: ToolArgs::from_object(args),
                         provider_state: None,
                     }
                 }));

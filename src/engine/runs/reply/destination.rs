@@ -240,7 +240,7 @@ fn as_answered(message: &StoredMessage) -> Answered {
     let has_own_id = metadata["generated_message_id"] != true;
     Answered {
         sender: address("sender"),
-        sender_trust: Trust::of_stored(&message.trust),
+        sender_trust: Trust::parse_stored(&message.trust),
         reply_to: address("reply_to"),
         subject: message.subject.clone(),
         rfc_message_id: has_own_id.then(|| message.rfc_message_id.clone()),

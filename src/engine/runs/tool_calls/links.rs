@@ -107,7 +107,7 @@ fn hosts_of_result(ctx: &ToolCallContext<'_>, step: &Step) -> BTreeSet<String> {
         return BTreeSet::new();
     }
     let payload: Value = serde_json::from_str(&step.payload_json).unwrap_or_default();
-    let lowest = payload["label"]["lowest"].as_str().map(Trust::of_stored);
+    let lowest = payload["label"]["lowest"].as_str().map(Trust::parse_stored);
     if lowest.is_none_or(|lowest| lowest >= Trust::Contact) {
         return BTreeSet::new();
     }

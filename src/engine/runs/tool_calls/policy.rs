@@ -340,7 +340,7 @@ fn order<'a>(
             file_bytes_max: limits.file_bytes_max,
             memory_bytes_max: limits.memory_bytes_max,
             attachments_bytes_max: limits.attachments_bytes_max,
-            duration_max: timeouts.of(tool.name(), tool.timeout()),
+            duration_max: timeouts.timeout_for(tool.name(), tool.timeout()),
         },
         origin: ctx.label.origin(ctx.subject),
         reader: ctx.label.reader(),

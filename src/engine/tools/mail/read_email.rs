@@ -84,7 +84,7 @@ pub async fn open(
     let label = match message.thread_id == *letters.thread() && !people.is_withheld() {
         // As where the history shows it.
         true if message.direction == "outbound" => TextLabel::default(),
-        true => TextLabel::of_past_letter(Trust::of_stored(&message.trust)),
+        true => TextLabel::for_past_letter(Trust::parse_stored(&message.trust)),
         false => label_of(people, scope),
     };
     Ok(ReadableMessage {

@@ -105,7 +105,7 @@ pub fn label_of(message: MessagePeople<'_>, scope: &str) -> TextLabel {
         return TextLabel::UNKNOWN;
     }
     TextLabel {
-        lowest: (message.direction == "inbound").then(|| Trust::of_stored(message.trust)),
+        lowest: (message.direction == "inbound").then(|| Trust::parse_stored(message.trust)),
         readers: match scope {
             SCOPE_OF_THREAD => Readers::Everyone,
             _ => Readers::Only(readers_of(message)),

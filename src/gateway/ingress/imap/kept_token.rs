@@ -40,7 +40,7 @@ impl KeptToken {
     }
 
     /// Stores the token of the mailbox that `source` identifies.
-    pub fn of(workspace: &Path, source: &str) -> Self {
+    pub fn for_mailbox(workspace: &Path, source: &str) -> Self {
         let mut name = sha256_hex(&[source.as_bytes()]);
         name.truncate(16);
         Self {

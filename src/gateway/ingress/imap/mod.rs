@@ -106,7 +106,7 @@ impl MailboxWatch {
     /// the newest refresh token.
     #[must_use]
     pub fn in_workspace(mut self, workspace: &Path) -> Self {
-        self.kept_token = KeptToken::of(workspace, &source(&self.mailbox));
+        self.kept_token = KeptToken::for_mailbox(workspace, &source(&self.mailbox));
         let in_flight = InFlightMarker::open(self.store.clone(), workspace, &source(&self.mailbox));
         self.one_by_one
             .store(in_flight.is_marked(), Ordering::Relaxed);
@@ -310,7 +310,11 @@ pub async fn probe(
     workspace: &Path,
     clock: Arc<dyn Clock>,
 ) -> Result<MailboxProbe, MailboxError> {
-    let mut tokens = tokens(mailbox, &clock, &KeptToken::of(workspace, &source(mailbox)));
+    let mut tokens = tokens(
+        mailbox,
+        &clock,
+        &KeptToken::for_mailbox(workspace, &source(mailbox)),
+    );
     let limits = Limits::default();
     let mut session = dial::dial(
         mailbox,

@@ -114,7 +114,7 @@ impl ImapSession {
         loop {
             let response = self.connection.receive(|response| {
                 each(response);
-                Untagged::of(response, &ours, name)
+                Untagged::from_response(response, &ours, name)
             });
             match response.await? {
                 Untagged::Done(done) => return done,
@@ -329,7 +329,7 @@ impl ImapSession {
             while !(is_idle && self.has_changes) {
                 let silence_max = if is_idle { timeouts } else { self.silence_max };
                 let response = self.connection.receive_within(silence_max, |response| {
-                    Untagged::of(response, &ours, "IDLE")
+                    Untagged::from_response(response, &ours, "IDLE")
                 });
                 match response.await? {
                     Untagged::Continue => is_idle = true,
@@ -361,7 +361,7 @@ impl ImapSession {
         loop {
             match self
                 .connection
-                .receive(|response| Untagged::of(response, &ours, "IDLE"))
+                .receive(|response| Untagged::from_response(response, &ours, "IDLE"))
                 .await?
             {
                 Untagged::Done(done) => {
@@ -398,7 +398,7 @@ enum Untagged {
 }
 
 impl Untagged {
-    fn of(response: &Response<'_>, ours: &str, name: &'static str) -> Self {
+    fn from_response(response: &Response<'_>, ours: &str, name: &'static str) -> Self {
         let text = |outcome: &Outcome<'_>| server_text(outcome.information.as_deref());
         match response {
             Response::Done {

@@ -78,7 +78,7 @@ impl EnvelopeMailbox {
         if self.local.contains(['@', '"']) {
             return None; // quoted; `Address` has no such local part
         }
-        Address::of_unusual(&format!("\"{}\"@{}", self.local, self.domain)).ok()
+        Address::parse_lenient(&format!("\"{}\"@{}", self.local, self.domain)).ok()
     }
     pub fn is_ascii(&self) -> bool {
         self.local.is_ascii() && self.domain.is_ascii()

@@ -63,7 +63,7 @@ struct PeerExtensions {
 
 impl PeerExtensions {
     /// Parses the lines of the reply to EHLO, with their codes.
-    fn of(reply: &[String]) -> Self {
+    fn from_reply(reply: &[String]) -> Self {
         let keyword = |line: &String| {
             line.get(4..)
                 .and_then(|extensions| extensions.split(' ').next())
@@ -134,7 +134,7 @@ impl OutboundConnection {
         if peer.tls != MailTls::None && !stream.is_tls() {
             return Err(SmtpFault::broken("the connection is not encrypted"));
         }
-        let offers = PeerExtensions::of(&stream.reply());
+        let offers = PeerExtensions::from_reply(&stream.reply());
         if let Some(credentials) = &peer.credentials {
             *phase = TransportPhase::Login;
             authenticate(&mut smtp, credentials, limits.command).await?;

@@ -4,7 +4,7 @@ use crate::extract::document::{DocumentKind, Extracted, ImageFacts};
 
 /// Reads the header of an image.
 pub fn read(kind: DocumentKind, bytes: &[u8]) -> Extracted {
-    let mut read = Extracted::of(kind);
+    let mut read = Extracted::empty(kind);
     read.image = size(kind, bytes);
     read.note(match read.image {
         Some(_) => "it is a picture; its text, if it has any, is not read",

@@ -10,7 +10,7 @@ const DEPTH_MAX: usize = 3;
 
 /// Reads a mail.
 pub fn read(bytes: &[u8], limits: &ExtractLimits) -> Result<Extracted, DecodeError> {
-    let mut read = Extracted::of(DocumentKind::Eml);
+    let mut read = Extracted::empty(DocumentKind::Eml);
     let mut text = String::new();
     add(bytes, &mut read, &mut text, (0, limits))?;
     read.text = Some(text);

@@ -17,7 +17,7 @@ pub fn read(
     limits: &ExtractLimits,
 ) -> Result<Extracted, DecodeError> {
     let mut archive = ZipFile::open(bytes, limits)?;
-    let mut read = Extracted::of(kind);
+    let mut read = Extracted::empty(kind);
     let text = match kind {
         DocumentKind::Docx => docx(&mut archive, &mut read)?,
         DocumentKind::Pptx => pptx(&mut archive, &mut read, limits)?,

@@ -21,7 +21,7 @@ pub fn read(bytes: &[u8], limits: &ExtractLimits) -> Result<Extracted, DecodeErr
     }
     let numbers = caught(|| Ok(document.get_pages().into_keys().collect::<Vec<u32>>()));
     let numbers = numbers.map_err(|reason| broken(&reason))?;
-    let mut read = Extracted::of(DocumentKind::Pdf);
+    let mut read = Extracted::empty(DocumentKind::Pdf);
     read.pages = u32::try_from(numbers.len()).ok();
     let (mut text, mut unread) = (String::new(), Vec::new());
     for number in numbers.iter().take(limits.pages_max) {

@@ -219,7 +219,7 @@ pub fn read(bytes: &[u8]) -> Result<Extracted, DecodeError> {
     }
     read.mark(false);
     read.flush();
-    let mut document = Extracted::of(DocumentKind::Rtf);
+    let mut document = Extracted::empty(DocumentKind::Rtf);
     document.text = Some(read.text);
     Ok(document)
 }

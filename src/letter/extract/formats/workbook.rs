@@ -22,7 +22,7 @@ pub fn read(
     bytes: &[u8],
     limits: &ExtractLimits,
 ) -> Result<Extracted, DecodeError> {
-    let mut read = Extracted::of(kind);
+    let mut read = Extracted::empty(kind);
     let mut worksheets = WorkbookText {
         text: String::new(),
         limits,
@@ -57,7 +57,7 @@ pub fn read(
                 .collect();
             let is_book = |name: &[u8]| bytes.windows(name.len()).any(|piece| piece == name);
             if !is_book(&name) {
-                let mut read = Extracted::of(DocumentKind::Unknown);
+                let mut read = Extracted::empty(DocumentKind::Unknown);
                 read.note("it is a file of an old Office program; ask for a docx, a pptx or a pdf");
                 return Ok(read);
             }

@@ -93,7 +93,7 @@ fn shown(name: &str) -> String {
 
 /// Lists what an archive holds, without unpacking anything.
 pub fn listed(bytes: &[u8], limits: &ExtractLimits) -> Result<Extracted, DecodeError> {
-    let mut read = Extracted::of(DocumentKind::Archive);
+    let mut read = Extracted::empty(DocumentKind::Archive);
     read.note("it is an archive; archives are not unpacked, ask for the files themselves");
     if !bytes.starts_with(b"PK") {
         return Ok(read);

@@ -45,7 +45,7 @@ fn only_mailbox(value: &[u8], raw: &str) -> Option<Mailbox> {
     {
         return None;
     }
-    let address = Address::of_unusual(spec.trim()).ok()?;
+    let address = Address::parse_lenient(spec.trim()).ok()?;
     let name = words.revealed(name).replace('"', "");
     Some(Mailbox {
         name: one_line(&name),

@@ -196,13 +196,13 @@ impl Returned {
                 .children
                 .first()
                 .and_then(|child| parts.get(*child))
-                .map(|p| Self::of(&p.fields)),
+                .map(|p| Self::from_fields(&p.fields)),
             _ if HEADERS.contains(&part.media.as_str()) => {
-                Some(Self::of(&Fields::cut(&structure::content(part)).0))
+                Some(Self::from_fields(&Fields::cut(&structure::content(part)).0))
             }
             // Some reporters put the header of the returned message in place of the part's own.
             _ if part.fields.has("received") && part.fields.has("message-id") => {
-                Some(Self::of(&part.fields))
+                Some(Self::from_fields(&part.fields))
             }
             _ => None,
         })
@@ -215,10 +215,10 @@ impl Returned {
             .take(20)
             .position(|line| fields::named(line).is_some());
         let lines: Vec<&str> = tail.lines().skip(start.unwrap_or(0)).take(500).collect();
-        Self::of(&Fields::cut(lines.join("\n").trim_start().as_bytes()).0)
+        Self::from_fields(&Fields::cut(lines.join("\n").trim_start().as_bytes()).0)
     }
 
-    fn of(fields: &Fields<'_>) -> Self {
+    fn from_fields(fields: &Fields<'_>) -> Self {
         Self {
             message_id: fields.ids("message-id").into_iter().next(),
             to: fields

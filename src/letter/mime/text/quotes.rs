@@ -93,7 +93,7 @@ pub fn with_unknown(
     quotations: &[Quotation],
     thread: &[String],
 ) -> Option<String> {
-    let mut known = ThreadLines::of(thread);
+    let mut known = ThreadLines::from_texts(thread);
     let mut lines = text.lines();
     let (mut read, mut shown) = (0, 0);
     let mut own = fresh.lines();
@@ -141,7 +141,7 @@ struct ThreadLines {
 }
 
 impl ThreadLines {
-    fn of(thread: &[String]) -> Self {
+    fn from_texts(thread: &[String]) -> Self {
         let mut known = Self {
             lines: HashSet::new(),
             text: String::new(),

@@ -237,7 +237,7 @@ fn rest(item: &Value) -> ToolArgs {
     ];
     let fields = item.as_object().into_iter().flatten();
     let args = fields.filter(|(key, _)| !ABOUT.contains(&key.as_str()));
-    ToolArgs::of(
+    ToolArgs::from_object(
         args.map(|(key, value)| (key.clone(), value.clone()))
             .collect::<Map<_, _>>(),
     )

@@ -323,7 +323,7 @@ impl ContentKind {
                 json,
             } => {
                 let args = if json.is_empty() {
-                    ToolArgs::of(input.clone())
+                    ToolArgs::from_object(input.clone())
                 } else {
                     ToolArgs::parse(json)
                 };

@@ -147,7 +147,7 @@ impl GeminiDecoder {
         self.calls += 1;
         let args = match call.get("args") {
             None | Some(Value::Null) => ToolArgs::Object(Map::new()),
-            Some(Value::Object(map)) => ToolArgs::of(map.clone()),
+            Some(Value::Object(map)) => ToolArgs::from_object(map.clone()),
             // Against the vendor's schema; the model gets to correct what cannot be parsed.
             Some(Value::String(raw)) => ToolArgs::parse(raw),
             Some(other) => ToolArgs::parse(&other.to_string()),

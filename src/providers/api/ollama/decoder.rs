@@ -126,7 +126,7 @@ impl OllamaDecoder {
         );
         let args = match function.get("arguments") {
             None | Some(Value::Null) => ToolArgs::Object(Map::new()),
-            Some(Value::Object(map)) => ToolArgs::of(map.clone()),
+            Some(Value::Object(map)) => ToolArgs::from_object(map.clone()),
             // Servers that imitate this one send OpenAI's text.
             Some(Value::String(raw)) => ToolArgs::parse(raw),
             Some(other) => ToolArgs::parse(&other.to_string()),

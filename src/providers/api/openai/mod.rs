@@ -98,7 +98,7 @@ pub fn provider(
         }
         ChatApi::Responses => {
             let server = DialectServer::new(settings, dialect, "responses")?;
-            Box::new(responses::Responses::of(server))
+            Box::new(responses::Responses::for_server(server))
         }
     })
 }

@@ -59,7 +59,7 @@ fn type_check<T: JsonSchema + DeserializeOwned>(
     problems: &mut Vec<Problem>,
 ) -> Option<ConfigFile<T>> {
     problems.extend(document.repeated());
-    let faults = find_faults(&document, &json_schema::of::<T>());
+    let faults = find_faults(&document, &json_schema::schema_for::<T>());
     let mut sound = document.value.clone();
     for fault in &faults {
         cut_out(&mut sound, &fault.pointer);
@@ -135,7 +135,7 @@ fn find_faults(document: &Document, schema: &Value) -> Vec<MemberFault> {
             worth.for_each(|error| inspection.explain(error, &mut faults));
         }
         Err(error) => {
-            let problem = Problem::of_file(
+            let problem = Problem::in_file(
                 &document.file,
                 format!("its schema cannot be used: {error}"),
             );

@@ -100,7 +100,7 @@ impl Document {
             }
         });
         let (line, column) = line_and_column(&self.text, offset);
-        let mut problem = Problem::of_file(&self.file, message);
+        let mut problem = Problem::in_file(&self.file, message);
         problem.path = dotted(pointer);
         (problem.line, problem.column) = (Some(line), Some(column));
         problem

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Returns the schema of one type, without `$ref`, so that JSON pointers into the file map to the
 /// schema.
-pub fn of<T: JsonSchema>() -> Value {
+pub fn schema_for<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
     settings
         .into_generator()

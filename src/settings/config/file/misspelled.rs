@@ -88,7 +88,7 @@ fn in_folder(workspace: &Path, folder: &str, known: &[&str]) -> Vec<Problem> {
             "" => name.clone(),
             folder => format!("{folder}/{name}"),
         };
-        let problem = Problem::of_file(&path, "nothing reads it");
+        let problem = Problem::in_file(&path, "nothing reads it");
         Some(problem.hint(format!("did you mean `{near}`? Then rename it")))
     });
     problems.collect()

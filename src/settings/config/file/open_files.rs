@@ -142,7 +142,7 @@ fn by_folder(workspace: &Path, found: Vec<WritableFile>) -> Vec<Problem> {
             "." => "`chmod go-w .`: whoever may write into the workspace may replace what is in it".to_owned(),
             folder => format!("`chmod -R go-w {folder}`, as `attache doctor --fix` does; look first at what stands there"),
         };
-        Problem::of_file(&shown, what).hint(hint)
+        Problem::in_file(&shown, what).hint(hint)
     });
     problems.collect()
 }

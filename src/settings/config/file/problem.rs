@@ -24,7 +24,7 @@ pub struct Problem {
 
 impl Problem {
     /// Builds a problem of a file as a whole.
-    pub fn of_file(file: &str, message: impl Into<String>) -> Self {
+    pub fn in_file(file: &str, message: impl Into<String>) -> Self {
         let message = message.into();
         Self {
             file: file.to_owned(),
@@ -105,7 +105,7 @@ pub struct ConfigErrors {
 
 impl ConfigErrors {
     /// Sorts the problems; `None` when there are none.
-    pub fn of(mut problems: Vec<Problem>) -> Option<Self> {
+    pub fn from_problems(mut problems: Vec<Problem>) -> Option<Self> {
         problems.sort();
         problems.dedup();
         (!problems.is_empty()).then_some(Self { problems })

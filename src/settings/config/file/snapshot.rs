@@ -29,7 +29,7 @@ struct Index {
 }
 
 impl Snapshot {
-    pub fn of(files: BTreeMap<String, Arc<str>>) -> Self {
+    pub fn from_files(files: BTreeMap<String, Arc<str>>) -> Self {
         Self::read_by(env!("CARGO_PKG_VERSION"), files)
     }
 
@@ -110,7 +110,7 @@ impl Snapshot {
             .map(|text| text.strip_prefix('\u{feff}').unwrap_or(text));
         match text.and_then(|text| Document::parse(file, text).ok()) {
             Some(document) => document.problem_at(pointer, message),
-            None => Problem::of_file(file, message),
+            None => Problem::in_file(file, message),
         }
     }
 
@@ -118,7 +118,7 @@ impl Snapshot {
     pub fn with(&self, path: &str, text: &str) -> Self {
         let mut files = self.files.clone();
         files.insert(path.to_owned(), text.into());
-        Self::of(files)
+        Self::from_files(files)
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
             .into_iter()
             .map(|(path, text)| (path.to_owned(), Arc::from(text)))
             .collect();
-        let snapshot = Snapshot::of(files.clone());
+        let snapshot = Snapshot::from_files(files.clone());
         let mut contents: BTreeMap<String, Arc<str>> = files
             .values()
             .map(|text| (sha256_hex(&[text.as_bytes()]), text.clone()))

@@ -83,7 +83,7 @@ impl<'a> ConfigSource<'a> {
             let hint = error.hint().or_else(|| {
                 matches!(error, Unreadable::Missing).then(|| format!("write it: {}", least(file)))
             });
-            let problem = Problem::of_file(file, error.to_string());
+            let problem = Problem::in_file(file, error.to_string());
             Box::new(match hint {
                 Some(hint) => problem.hint(hint),
                 None => problem,
@@ -140,7 +140,7 @@ impl<'a> ConfigSource<'a> {
 
     /// Returns everything that was read as a snapshot.
     pub fn snapshot(self) -> Snapshot {
-        Snapshot::of(self.read.into_inner())
+        Snapshot::from_files(self.read.into_inner())
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
             ("personas/ada/persona.json", "{\"name\": \"Ada\"}"),
         ];
         let files = files.map(|(path, text)| (path.to_owned(), Arc::from(text)));
-        let snapshot = Snapshot::of(files.into_iter().collect());
+        let snapshot = Snapshot::from_files(files.into_iter().collect());
         let source = ConfigSource::new(ConfigLocation::Snapshot(&snapshot));
         assert_eq!(source.persona_folders().expect("names"), ["ada"]);
     }

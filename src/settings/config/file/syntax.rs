@@ -33,7 +33,7 @@ impl Mistake {
 /// Builds the problem of a file whose text is not JSON.
 pub fn problem(file: &str, text: &str, error: &serde_json::Error) -> Problem {
     if text.trim().is_empty() {
-        return Problem::of_file(file, "the file is empty").hint("write at least `{}`");
+        return Problem::in_file(file, "the file is empty").hint("write at least `{}`");
     }
     let mistake = recognised(text, error).unwrap_or_else(|| {
         let said = error.to_string();
@@ -43,7 +43,7 @@ pub fn problem(file: &str, text: &str, error: &serde_json::Error) -> Problem {
     });
     let (line, column) = line_and_column(text, mistake.offset);
     let mut problem =
-        Problem::of_file(file, format!("is not JSON: {}", mistake.what)).hint(mistake.hint);
+        Problem::in_file(file, format!("is not JSON: {}", mistake.what)).hint(mistake.hint);
     (problem.line, problem.column) = (Some(line), Some(column));
     problem
 }

@@ -128,7 +128,7 @@ pub struct Limits {
 
 impl Limits {
     /// Returns the bounds of reading a letter.
-    pub fn of_parsing(&self) -> ParseLimits {
+    pub fn parse_limits(&self) -> ParseLimits {
         ParseLimits {
             depth_max: self.mime_depth_max,
             parts_max: self.mime_parts_max,
@@ -199,7 +199,7 @@ mod tests {
     /// The settings' Debug text names every field, so a new limit cannot be missing here.
     #[test]
     fn every_limit_can_be_typed() {
-        let schema = crate::config::file::json_schema::of::<Limits>();
+        let schema = crate::config::file::json_schema::schema_for::<Limits>();
         let typed = schema["properties"]
             .as_object()
             .map(|p| p.keys().cloned().collect::<Vec<_>>());

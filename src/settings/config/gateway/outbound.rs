@@ -89,7 +89,7 @@ pub enum BounceAddress {
 impl BounceAddress {
     /// Returns the envelope sender of a mail that the engine writes itself: none, by which no program answers it, unless the
     /// smarthost takes mail from the persona's address alone.
-    pub fn of_engine_mail(self, persona: &Address) -> String {
+    pub fn engine_mail_sender(self, persona: &Address) -> String {
         match self {
             Self::Tagged => String::new(),
             Self::Plain => persona.to_string(),

@@ -63,7 +63,7 @@ pub struct InForce {
 
 impl InForce {
     /// State of this process with the files of a snapshot.
-    pub fn of(snapshot: &Snapshot, started: StartedListeners) -> Self {
+    pub fn from_snapshot(snapshot: &Snapshot, started: StartedListeners) -> Self {
         Self {
             pid: std::process::id().to_string(),
             index: snapshot.index().to_string(),
@@ -99,7 +99,7 @@ pub struct StartedListeners {
 }
 
 impl StartedListeners {
-    pub fn of(gateway: &Gateway) -> Self {
+    pub fn from_gateway(gateway: &Gateway) -> Self {
         let mail = gateway.listeners.iter().map(|one| one.address.to_string());
         let pages = gateway.http_listeners.iter();
         let pages = pages.map(|one| one.address.to_string());
@@ -112,7 +112,7 @@ impl StartedListeners {
 
 /// Returns the settings of `now` that an engine cannot take up: it listens where it listened at its start.
 pub fn after_restart(start: &StartedListeners, now: &Gateway) -> Vec<String> {
-    let now = StartedListeners::of(now);
+    let now = StartedListeners::from_gateway(now);
     let mut found = Vec::new();
     for (name, before, after) in [
         ("listeners", &start.mail, &now.mail),
@@ -169,7 +169,7 @@ pub struct FileStamps(BTreeMap<String, FileStamp>);
 
 impl FileStamps {
     /// Looks at all files that a configuration was read from, and at those that would be read now.
-    pub fn of(config: &Config) -> Self {
+    pub fn from_config(config: &Config) -> Self {
         let workspace = &config.workspace;
         let source = ConfigSource::new(ConfigLocation::Folder(workspace));
         let personas = source.persona_folders().unwrap_or_default();

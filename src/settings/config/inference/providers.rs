@@ -274,7 +274,7 @@ fn one(
     let key_variable = place.ctx.key_variable(name);
     let settings = RunSettings {
         max_output_tokens: typed.max_output_tokens,
-        temperature: typed.temperature.and_then(Temperature::of),
+        temperature: typed.temperature.and_then(Temperature::from_number),
         ..RunSettings::default()
     };
     ProviderSettings {

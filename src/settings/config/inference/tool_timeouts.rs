@@ -14,7 +14,7 @@ pub struct ToolTimeouts(BTreeMap<String, Duration>);
 impl ToolTimeouts {
     /// Returns the time of a call: the one that stands here under the tool's name; else the tool's own, which is that of its
     /// `tool.json`, of its MCP server, or of a tool that works on the network or runs commands; else [`TOOL_TIMEOUT`].
-    pub fn of(&self, tool: &str, own: Option<Duration>) -> Duration {
+    pub fn timeout_for(&self, tool: &str, own: Option<Duration>) -> Duration {
         let named = self.0.get(tool).copied();
         named.or(own).unwrap_or(TOOL_TIMEOUT)
     }

@@ -81,7 +81,7 @@ impl TypedLetterRule {
         };
         RunSettings {
             max_output_tokens: self.max_output_tokens,
-            temperature: self.temperature.and_then(Temperature::of),
+            temperature: self.temperature.and_then(Temperature::from_number),
             max_tool_turns: self.max_tool_turns,
             tool_calls_max: self.tool_calls_max,
             duration_max: span("duration_max", self.duration_max),
@@ -129,7 +129,7 @@ pub struct LetterRule {
 impl Default for LetterRule {
     fn default() -> Self {
         Self {
-            run_options: RunOptions::of_letters(),
+            run_options: RunOptions::for_letters(),
             output_schema: None,
         }
     }
@@ -247,7 +247,7 @@ pub fn resolve(
     let usual = LetterRule {
         run_options: RunOptions {
             profile: profile.unwrap_or(RunOptions::LETTER_PROFILE).to_owned(),
-            ..RunOptions::of_letters()
+            ..RunOptions::for_letters()
         },
         output_schema: schema.and_then(|path| read_schema(path, owner.persona, place)),
     };
@@ -311,7 +311,7 @@ fn resolve_rule(
             provider: typed.provider.clone(),
             model: typed.model.clone(),
             settings: typed.settings(place),
-            ..RunOptions::of_letters()
+            ..RunOptions::for_letters()
         },
         output_schema: match &typed.output_schema {
             Some(path) => read_schema(path, persona, place),

@@ -110,7 +110,7 @@ pub fn load_foreign(
     let mut config = load_snapshot(workspace, names, snapshot)?;
     let mut problems = Vec::new();
     let secrets = Secrets::read(workspace, &secrets::environment, &mut problems);
-    if let Some(errors) = ConfigErrors::of(problems) {
+    if let Some(errors) = ConfigErrors::from_problems(problems) {
         return Err(errors);
     }
     for (name, settings) in &mut config.inference.providers {
@@ -281,7 +281,7 @@ fn load_given(
     let (personas, out_of_service) = personas::split(persona_files, domain, ctx)?;
     let personas = Personas::new(personas).map(|personas| personas.without(out_of_service, domain));
     let unsaid = |what: &str| ConfigErrors {
-        problems: vec![Problem::of_file("configs", what)],
+        problems: vec![Problem::in_file("configs", what)],
     };
     let missing = |file: &str| unsaid(&format!("the {file} file is missing"));
     let (_, (gateway, limits)) = gateway.ok_or_else(|| missing("gateway's"))?;

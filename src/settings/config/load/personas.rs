@@ -20,7 +20,7 @@ pub fn list(ctx: &mut CheckContext<'_>) -> Vec<PersonaId> {
     let mut names = match ctx.source.persona_folders() {
         Ok(names) => names,
         Err(error) => {
-            ctx.report(Problem::of_file(
+            ctx.report(Problem::in_file(
                 "personas",
                 format!("cannot be read: {error}"),
             ));
@@ -32,13 +32,13 @@ pub fn list(ctx: &mut CheckContext<'_>) -> Vec<PersonaId> {
             "is a link to `{}`, and runs open no file outside of the workspace",
             target.display()
         );
-        let problem = Problem::of_file("personas", message);
+        let problem = Problem::in_file("personas", message);
         ctx.report(problem.hint("mount that folder at `personas` instead, or move it there"));
     }
     names.retain(|name| !name.starts_with('.'));
     names.sort();
     if names.len() > PERSONAS_MAX {
-        ctx.report(Problem::of_file(
+        ctx.report(Problem::in_file(
             "personas",
             format!("holds more than {PERSONAS_MAX} folders"),
         ));
@@ -49,7 +49,7 @@ pub fn list(ctx: &mut CheckContext<'_>) -> Vec<PersonaId> {
         match PersonaId::parse(&name) {
             Ok(id) => ids.push(id),
             Err(error) => {
-                let problem = Problem::of_file(&format!("personas/{name}"), error.to_string());
+                let problem = Problem::in_file(&format!("personas/{name}"), error.to_string());
                 ctx.of_personas.insert(
                     name,
                     vec![problem.hint("rename the folder, or take it out of `personas/`")],
@@ -111,7 +111,7 @@ pub fn split(
     if !problems.is_empty() || (well.is_empty() && !ctx.of_personas.is_empty()) {
         problems.extend(std::mem::take(&mut ctx.of_personas).into_values().flatten());
     }
-    if let Some(errors) = ConfigErrors::of(problems) {
+    if let Some(errors) = ConfigErrors::from_problems(problems) {
         return Err(errors);
     }
     let out = std::mem::take(&mut ctx.of_personas)

@@ -54,7 +54,7 @@ pub struct McpToolPin {
 
 impl McpToolPin {
     /// Pins a definition as it came from the server.
-    pub fn of(definition: &Value, approved_at: String) -> Self {
+    pub fn from_definition(definition: &Value, approved_at: String) -> Self {
         let definition = canonical(definition);
         Self {
             sha256: sha256_hex(&[definition.as_bytes()]),
@@ -127,7 +127,7 @@ mod tests {
                 "{pointer}"
             );
         }
-        let pin = McpToolPin::of(&pinned, String::new());
+        let pin = McpToolPin::from_definition(&pinned, String::new());
         assert_eq!(pin.read(), Some(again));
         let damaged = McpToolPin {
             definition: pin.definition.replace("\"a\"", "\"c\""),

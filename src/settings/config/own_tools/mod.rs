@@ -52,7 +52,7 @@ pub fn read(ctx: &mut CheckContext<'_>) -> OwnToolFiles {
     let names = ctx.source.own_tool_folders();
     if names.len() > TOOLS_MAX {
         let message = format!("holds more than {TOOLS_MAX} tools");
-        let problem = Problem::of_file(OWN_TOOLS_FOLDER, message);
+        let problem = Problem::in_file(OWN_TOOLS_FOLDER, message);
         ctx.report(problem.hint("a model that reads so many chooses badly; keep the ones in use"));
     }
     let mut files = Vec::new();

@@ -25,7 +25,7 @@ use futures_util::stream::BoxStream;
 pub struct Responses(DialectServer);
 
 impl Responses {
-    pub(in crate::providers) fn of(server: DialectServer) -> Self {
+    pub(in crate::providers) fn for_server(server: DialectServer) -> Self {
         Self(server)
     }
 }
