@@ -106,8 +106,14 @@ impl Engine {
             return Err(errors.into());
         }
         let intake = Intake::new(store.clone(), config.clone(), runs_queued.clone())?;
-        let woken = (runs_queued, mail_queued);
-        let parts = Arc::new(EngineParts::new(&config, &store, (deps, intake), woken)?);
+        let parts = Arc::new(EngineParts::new(
+            &config,
+            &store,
+            deps,
+            intake,
+            runs_queued,
+            mail_queued,
+        )?);
         if let Err(error) = InForce::from_snapshot(
             &config.snapshot,
             StartedListeners::from_gateway(&config.gateway),

@@ -151,8 +151,10 @@ impl EngineParts {
     pub fn new(
         config: &Arc<Config>,
         store: &Store,
-        (deps, intake): (WorkerDeps, Intake),
-        (runs_queued, mail_queued): (Arc<Notify>, Arc<Notify>),
+        deps: WorkerDeps,
+        intake: Intake,
+        runs_queued: Arc<Notify>,
+        mail_queued: Arc<Notify>,
     ) -> Result<Self, outbound::SetupError> {
         Ok(Self {
             outbound: Current::new(Arc::new(way_out(config, store)?)),

@@ -39,7 +39,8 @@ pub(super) async fn keep(parts: Arc<EngineParts>, roles: NodeRoles, shutdown: Ca
         let config = changes.borrow_and_update().clone();
         bring_in_line(
             wanted(&parts, &config, &roles),
-            (&mut tasks, &mut running),
+            &mut tasks,
+            &mut running,
             &shutdown,
         );
         tokio::select! {
@@ -56,7 +57,8 @@ pub(super) async fn keep(parts: Arc<EngineParts>, roles: NodeRoles, shutdown: Ca
 /// Stops tasks that are not wanted, and starts those that are missing. One that takes the place of another waits for its end.
 fn bring_in_line(
     wanted: Vec<Wanted>,
-    (tasks, running): (&mut JoinSet<()>, &mut BTreeMap<String, TaskInForce>),
+    tasks: &mut JoinSet<()>,
+    running: &mut BTreeMap<String, TaskInForce>,
     shutdown: &CancellationToken,
 ) {
     let mut before = std::mem::take(running);

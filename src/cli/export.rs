@@ -108,7 +108,7 @@ async fn take_snapshot(
     let database = context.database_file()?;
     let size = fs::metadata(&database)?.len();
     let copying = backup::copy_database(&database, snapshot, backup::LOG_BYTES_MAX);
-    progress::growing(context, (snapshot, size), "copied", copying).await?;
+    progress::growing(context, snapshot, size, "copied", copying).await?;
     Ok(ExportSnapshot::open(snapshot).await?)
 }
 

@@ -24,7 +24,7 @@ async fn asks(app: &TestApp, text: &str, thread: Option<&ThreadId>) -> (RunId, T
     let id = PersonaId::parse("ada").expect("an id");
     let persona = app.engine.config.personas.get(&id).expect("ada").clone();
     let clock: &dyn Clock = app.workspace.clock.as_ref();
-    let new = question((&persona, AskedAt::Terminal), clock, text, thread.cloned());
+    let new = question(&persona, AskedAt::Terminal, clock, text, thread.cloned());
     let run = new.run.id.clone();
     let thread = app.engine.store.persona(&id).ask(new).await.expect("asked");
     app.drain().await;
@@ -268,7 +268,7 @@ async fn every_call_shows_once_however_often_its_run_is_looked_at() {
     let id = PersonaId::parse("ada").expect("an id");
     let persona = app.engine.config.personas.get(&id).expect("ada").clone();
     let clock: &dyn Clock = app.workspace.clock.as_ref();
-    let new = question((&persona, AskedAt::Terminal), clock, "How many?", None);
+    let new = question(&persona, AskedAt::Terminal, clock, "How many?", None);
     let rows = app.engine.store.persona(&id);
     let mut watch = RunWatch::new(rows.clone(), app.workspace.path(), &new.run.id);
     rows.ask(new).await.expect("asked");

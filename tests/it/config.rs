@@ -423,7 +423,7 @@ fn the_sample_prompts_render_and_the_sample_duties_are_readable() {
             .filter(|_| path.starts_with("configs/prompts/"))
         {
             for trigger in Trigger::ALL {
-                let rendered = prompt::render(path, text, persona, (*trigger, &[]), now);
+                let rendered = prompt::render(path, text, persona, *trigger, &[], now);
                 let rendered = rendered.unwrap_or_else(|error| panic!("{path}: {error}"));
                 assert!(
                     !rendered.contains("{%") && !rendered.contains("{{"),

@@ -34,7 +34,7 @@ async fn try_asking(app: &TestApp, store: &Store, text: &str) -> Result<RunId, S
     let id = PersonaId::parse("ada").expect("an id");
     let persona = app.engine.config.personas.get(&id).expect("ada").clone();
     let clock: &dyn Clock = app.workspace.clock.as_ref();
-    let new = question((&persona, AskedAt::Terminal), clock, text, None);
+    let new = question(&persona, AskedAt::Terminal, clock, text, None);
     let run = new.run.id.clone();
     store.persona(&id).ask(new).await.map(|_thread| run)
 }

@@ -78,7 +78,7 @@ impl RunDeps {
     }
 
     async fn sync_within(&self, limits: &SyncLimits) -> KnowledgeSyncReport {
-        sync_knowledge(&self.ada, &self.folder, limits, (self.clock.now(), None))
+        sync_knowledge(&self.ada, &self.folder, limits, self.clock.now(), None)
             .await
             .expect("a sync")
     }
@@ -477,7 +477,8 @@ async fn nothing_outside_the_folder_is_indexed_and_nothing_blocks() {
         &run_deps.ada,
         &run_deps.folder,
         &limits,
-        (run_deps.clock.now(), None),
+        run_deps.clock.now(),
+        None,
     )
     .await;
     assert_eq!(

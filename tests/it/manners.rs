@@ -211,8 +211,16 @@ async fn sends(app: &TestApp, id: &str, text: &str, at: Option<Timestamp>) {
         text,
         at,
     };
-    let of = (&record, Trigger::Email);
-    let edit = edit((&config, store), of, &new, ("uid 0".to_owned(), "cli")).expect("an edit");
+    let edit = edit(
+        &config,
+        store,
+        &record,
+        Trigger::Email,
+        &new,
+        "uid 0".to_owned(),
+        "cli",
+    )
+    .expect("an edit");
     store.edit_draft(id, edit).await.expect("edited");
     let decision = NewDecision {
         verdict: ApprovalVerdict::Approve,

@@ -82,8 +82,8 @@ fn a_tool_is_spoken_of_only_where_it_is_offered() {
         for set in &sets {
             let mut whole = String::new();
             for file in FILES {
-                whole += &render(file, &shipped(file), persona, (trigger, set), now)
-                    .expect("it renders");
+                whole +=
+                    &render(file, &shipped(file), persona, trigger, set, now).expect("it renders");
             }
             let named = named(&whole, &all);
             let offered: BTreeSet<String> = set.iter().cloned().collect();

@@ -58,10 +58,11 @@ impl Ask {
             None => None,
         };
         let mut view = AnswerView::new(context);
-        let asked = (asked_for.as_str(), thread);
-        Ok(exchange(context, (&config, persona), asked, &mut view)
-            .await?
-            .exit)
+        Ok(
+            exchange(context, &config, persona, &asked_for, thread, &mut view)
+                .await?
+                .exit,
+        )
     }
 }
 
@@ -290,8 +291,10 @@ pub fn persona_named<'a>(config: &'a Config, typed: &str) -> Result<&'a Persona,
 /// Errors: a second Ctrl-C, among others; the first cancels the run.
 pub async fn exchange(
     context: &CommandContext,
-    (config, persona): (&Config, &Persona),
-    (text, thread): (&str, Option<ThreadId>),
+    config: &Config,
+    persona: &Persona,
+    text: &str,
+    thread: Option<ThreadId>,
     view: &mut AnswerView<'_>,
 ) -> anyhow::Result<AnsweredMessage> {
     let mut engine = match working_engine(&context.workspace) {
@@ -303,7 +306,8 @@ pub async fn exchange(
         None => context.store_of_engine().await?,
     };
     let new = question(
-        (persona, AskedAt::Terminal),
+        persona,
+        AskedAt::Terminal,
         store.clock().as_ref(),
         text,
         thread,
@@ -314,7 +318,7 @@ pub async fn exchange(
     let mut waiting = QuestionWait::new(context, &store, &asked)?;
     let exchanged = loop {
         if let Some(engine) = &engine {
-            break answered_here(context, engine, (&mut waiting, view)).await?;
+            break answered_here(context, engine, &mut waiting, view).await?;
         }
         match waiting.wait(view, false).await? {
             Waited::Settled(asked) => {
@@ -347,7 +351,8 @@ async fn engine_here(config: &Config) -> anyhow::Result<Option<Engine>> {
 async fn answered_here(
     context: &CommandContext,
     engine: &Engine,
-    (waiting, view): (&mut QuestionWait<'_>, &mut AnswerView<'_>),
+    waiting: &mut QuestionWait<'_>,
+    view: &mut AnswerView<'_>,
 ) -> anyhow::Result<AnsweredMessage> {
     let is_settled = CancellationToken::new();
     let working = work_until(engine, &is_settled);

@@ -72,7 +72,7 @@ async fn back_up(context: &CommandContext, file: &Path, force: bool) -> anyhow::
     require_room(&database, copy.path())?;
     let size = std::fs::metadata(&database)?.len();
     let copying = backup::copy_database(&database, copy.path(), backup::LOG_BYTES_MAX);
-    progress::growing(context, (copy.path(), size), "copied", copying).await.map_err(|cause| {
+    progress::growing(context, copy.path(), size, "copied", copying).await.map_err(|cause| {
         let failure = Failure::new(Exit::TryAgain, "the database cannot be copied");
         failure
             .hint("`interrupted` means that the engine's log grew to 1 GB meanwhile: try again at a quieter time")

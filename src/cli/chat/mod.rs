@@ -94,8 +94,15 @@ impl ChatSession<'_> {
 
     async fn say(&mut self, text: &str) -> anyhow::Result<Exit> {
         let mut view = AnswerView::new(self.context);
-        let of = (self.config, self.persona);
-        let exchanged = exchange(self.context, of, (text, self.thread.clone()), &mut view).await?;
+        let exchanged = exchange(
+            self.context,
+            self.config,
+            self.persona,
+            text,
+            self.thread.clone(),
+            &mut view,
+        )
+        .await?;
         self.thread = Some(exchanged.asked.thread);
         self.last = Some(exchanged.asked.run);
         Ok(exchanged.exit)

@@ -47,7 +47,8 @@ static CHECKS: &[fn(&EngineFacts<'_>) -> Vec<InstallFinding>] = &[
 pub fn examine(
     workspace: &Path,
     engine: Option<&EngineAtWork>,
-    (nodes, now): (&[NodeRecord], Timestamp),
+    nodes: &[NodeRecord],
+    now: Timestamp,
     config: Option<&Config>,
 ) -> ExaminedArea {
     let is_marked = |node: &&NodeRecord| now.since(node.started_at) > MARK_WAIT;

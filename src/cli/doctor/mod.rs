@@ -191,8 +191,11 @@ async fn examine(context: &CommandContext, wanted: &Doctor) -> anyhow::Result<Ex
     let engine = engine.map(|engine| engine.pid);
     tell(
         context,
-        (checks, &findings, &mended),
-        (made.as_ref(), engine.as_deref()),
+        checks,
+        &findings,
+        &mended,
+        made.as_ref(),
+        engine.as_deref(),
     )
 }
 
@@ -257,7 +260,7 @@ async fn installation(
         clock::examine(now, records.and_then(|records| records.newest_at)),
         disk::examine(workspace, config),
         database::examine(workspace, database, config),
-        engine::examine(workspace, engine, (nodes, now), config),
+        engine::examine(workspace, engine, nodes, now, config),
         personas::examine(workspace, records.map(|records| records.personas.clone())),
         programs::examine(config).await,
         backups::examine(&backup_facts(config, database, now)),
@@ -293,8 +296,11 @@ fn backup_facts(
 /// Prints everything, and says by the exit code whether there is a fault.
 fn tell(
     context: &CommandContext,
-    (checks, findings, mended): (usize, &[InstallFinding], &[MendedMode]),
-    (audit, engine): (Option<&MadeAudit>, Option<&str>),
+    checks: usize,
+    findings: &[InstallFinding],
+    mended: &[MendedMode],
+    audit: Option<&MadeAudit>,
+    engine: Option<&str>,
 ) -> anyhow::Result<Exit> {
     let of_records = audit.map(MadeAudit::of_installation).unwrap_or_default();
     let count = |severity| {

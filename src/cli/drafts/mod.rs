@@ -221,7 +221,7 @@ async fn edit_draft(
             text: &new_text,
             at: None,
         };
-        let edit = edit((&config, &store), (&record, trigger), &new, (user(), "cli"));
+        let edit = edit(&config, &store, &record, trigger, &new, user(), "cli");
         let edit = edit
             .map_err(|error| Failure::new(Exit::Usage, format!("nothing was changed: {error}")))?;
         store.edit_draft(&record.view.id, edit).await?;
@@ -303,7 +303,7 @@ async fn dated(
         at: Some(at),
     };
     let config = context.config()?;
-    let edit = edit((&config, store), (record, trigger), &new, (user(), "cli"));
+    let edit = edit(&config, store, record, trigger, &new, user(), "cli");
     let edit =
         edit.map_err(|error| Failure::new(Exit::Usage, format!("nothing was changed: {error}")))?;
     store.edit_draft(&record.view.id, edit).await?;

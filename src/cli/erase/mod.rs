@@ -65,7 +65,6 @@ async fn alone(context: &CommandContext) -> anyhow::Result<Store> {
 async fn erase(context: &CommandContext, asked: &EraseCommand) -> anyhow::Result<Exit> {
     let typed = asked.contact.as_deref().unwrap_or_default();
     let address = Address::parse(typed).map_err(Failure::usage)?.key();
-    let what = (address.as_str(), asked.quotes);
     let config = context.config()?;
     let is_dry = asked.dry_run || !asked.yes;
     let store = match is_dry {
@@ -76,7 +75,7 @@ async fn erase(context: &CommandContext, asked: &EraseCommand) -> anyhow::Result
     if !is_dry && interrupted > 0 {
         return Err(unfinished().into());
     }
-    let found = keeping::forecast(&store, &config, what)
+    let found = keeping::forecast(&store, &config, &address, asked.quotes)
         .await
         .map_err(refusal)?;
     if found.is_empty() {
@@ -91,14 +90,14 @@ async fn erase(context: &CommandContext, asked: &EraseCommand) -> anyhow::Result
         );
     }
     if is_dry {
-        print_forecast(context, (&found, interrupted), asked.dry_run)?;
+        print_forecast(context, &found, interrupted, asked.dry_run)?;
         return Ok(Exit::Ok);
     }
     if !found.scope.open.is_empty() {
         let ids = found.scope.open;
         return Err(refusal(KeepingError::StillOpen { ids }));
     }
-    let report = keeping::erase(&store, &config, what, &user())
+    let report = keeping::erase(&store, &config, &address, asked.quotes, &user())
         .await
         .map_err(refusal)?;
     store.close().await;
@@ -176,7 +175,8 @@ struct ForecastRecord<'a> {
 
 fn print_forecast(
     context: &CommandContext,
-    (found, interrupted): (&ErasureForecast, usize),
+    found: &ErasureForecast,
+    interrupted: usize,
     is_dry: bool,
 ) -> anyhow::Result<()> {
     let scope = &found.scope;

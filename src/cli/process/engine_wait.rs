@@ -42,13 +42,14 @@ impl EngineWait {
     ///
     /// Errors: it has taken too long.
     pub fn look(&mut self, now: Duration, pid: &str) -> Result<Option<String>, Failure> {
-        self.look_at(now, (pid, is_stopped(pid)))
+        self.look_at(now, pid, is_stopped(pid))
     }
 
     fn look_at(
         &mut self,
         now: Duration,
-        (pid, is_stopped): (&str, bool),
+        pid: &str,
+        is_stopped: bool,
     ) -> Result<Option<String>, Failure> {
         let quiet = now.saturating_sub(self.since);
         self.stopped_since = is_stopped.then(|| self.stopped_since.unwrap_or(now));
@@ -99,16 +100,15 @@ mod tests {
     #[test]
     fn a_stopped_process_has_its_time_since_it_was_stopped() {
         let at = Duration::from_secs;
-        let (works, stopped) = (("7", false), ("7", true));
         let mut wait = EngineWait::new("answer", at(600), at(0));
-        assert!(wait.look_at(at(60), works).expect("busy").is_some());
+        assert!(wait.look_at(at(60), "7", false).expect("busy").is_some());
         for second in [61, 70] {
-            assert!(wait.look_at(at(second), stopped).is_ok(), "{second}");
+            assert!(wait.look_at(at(second), "7", true).is_ok(), "{second}");
         }
-        assert!(wait.look_at(at(71), works).is_ok(), "it goes on");
-        assert!(wait.look_at(at(72), stopped).is_ok(), "stopped anew");
-        assert!(wait.look_at(at(81), stopped).is_ok());
-        let late = wait.look_at(at(82), stopped).expect_err("ten seconds");
+        assert!(wait.look_at(at(71), "7", false).is_ok(), "it goes on");
+        assert!(wait.look_at(at(72), "7", true).is_ok(), "stopped anew");
+        assert!(wait.look_at(at(81), "7", true).is_ok());
+        let late = wait.look_at(at(82), "7", true).expect_err("ten seconds");
         assert!(late.to_string().contains("which is stopped"), "{late}");
     }
 }

@@ -106,8 +106,7 @@ impl Diff {
                 stages: &comparison.pairs,
             })?;
         } else {
-            let runs = (a.run.id.as_str(), b.run.id.as_str());
-            let lines = timeline::comparison(runs, &comparison, self.full);
+            let lines = timeline::comparison(&a.run.id, &b.run.id, &comparison, self.full);
             print(&context.screen, &lines)?;
         }
         Ok(match comparison.same {
@@ -271,9 +270,9 @@ impl ReplayImport {
                 .hint("name a file that `attache replay export RUN FILE` wrote, as it was written")
                 .because(error)
         };
-        let read = bundle::read(&bytes).map_err(of_file)?;
+        let (header, things) = bundle::read(&bytes).map_err(of_file)?;
         make_workspace(&dir)?;
-        let header = match fill(&dir, read).await {
+        let header = match fill(&dir, header, things).await {
             Ok(header) => header,
             Err(error) => {
                 // The folder is new, our own, and of no use.
@@ -345,7 +344,8 @@ fn make_workspace(dir: &Path) -> Result<(), Failure> {
 
 async fn fill(
     dir: &Path,
-    (header, things): (BundleHeader, Vec<BundleThing>),
+    header: BundleHeader,
+    things: Vec<BundleThing>,
 ) -> anyhow::Result<BundleHeader> {
     let store = Store::open_shared(dir, Arc::new(SystemClock::new())).await?;
     let json = serde_json::to_string(&header)?;

@@ -56,7 +56,7 @@ impl Verify {
             false => {
                 let runs = runs_of(&store, self.run.iter(), "verified").await?;
                 let bar = progress::bar(context, runs.len() as u64, "runs");
-                verify(context, &verifier, runs, (&mut tally, &mut listed), &bar).await?;
+                verify(context, &verifier, runs, &mut tally, &mut listed, &bar).await?;
                 bar.finish_and_clear();
             }
             true => {
@@ -69,7 +69,7 @@ impl Verify {
                     if runs.is_empty() {
                         break;
                     }
-                    verify(context, &verifier, runs, (&mut tally, &mut listed), &bar).await?;
+                    verify(context, &verifier, runs, &mut tally, &mut listed, &bar).await?;
                 }
                 bar.finish_and_clear();
             }
@@ -148,7 +148,8 @@ async fn verify(
     context: &CommandContext,
     verifier: &Arc<Verifier>,
     runs: Vec<RunId>,
-    (tally, listed): (&mut VerdictTally, &mut Vec<Verified>),
+    tally: &mut VerdictTally,
+    listed: &mut Vec<Verified>,
     bar: &ProgressBar,
 ) -> anyhow::Result<()> {
     let mut lanes = JoinSet::new();

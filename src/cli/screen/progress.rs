@@ -57,7 +57,8 @@ pub async fn turning<T>(context: &CommandContext, doing: &str, work: impl Future
 /// Copies into a file that grows, with a bar that shows the progress.
 pub async fn growing<T>(
     context: &CommandContext,
-    (file, total): (&Path, u64),
+    file: &Path,
+    total: u64,
     doing: &str,
     work: impl Future<Output = T>,
 ) -> T {

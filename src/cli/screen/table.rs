@@ -221,23 +221,23 @@ fn fit(table: &mut Vec<Column<'_>>, optional: &[&str], width: usize) {
     // A readable main column has priority over optional columns.
     for heading in optional {
         let mut tried = table.clone();
-        narrow(&mut tried, width, (MAIN_MIN, ADDRESS_MIN));
+        narrow(&mut tried, width, MAIN_MIN, ADDRESS_MIN);
         if overflow(&tried, width) == 0 {
             break;
         }
         table.retain(|column| column.heading != *heading);
     }
-    for least in [
+    for (main_min, address_min) in [
         (MAIN_MIN, ADDRESS_MIN),
         (ADDRESS_MIN, ADDRESS_MIN),
         (CELL_MIN, CELL_MIN),
     ] {
-        narrow(table, width, least);
+        narrow(table, width, main_min, address_min);
     }
 }
 
 /// Cuts the widest cells, step by step, so that two long columns share the loss.
-fn narrow(table: &mut [Column<'_>], width: usize, (main_min, address_min): (usize, usize)) {
+fn narrow(table: &mut [Column<'_>], width: usize, main_min: usize, address_min: usize) {
     loop {
         let overflow = overflow(table, width);
         let least = |column: &Column<'_>| match column.is_main {

@@ -102,7 +102,8 @@ impl WorkspaceDraft {
         &mut self,
         path: &str,
         pointer: &str,
-        (value, usual): (Option<Value>, Value),
+        value: Option<Value>,
+        usual: Value,
     ) -> Result<(), Failure> {
         let is_there = self.json(path)?.pointer(pointer).is_some();
         match value {

@@ -118,7 +118,7 @@ pub async fn setup(context: &CommandContext, args: &ArgMatches) -> anyhow::Resul
     let mut report = SetupReport::default();
     let mut waiting = Vec::new();
     if asker.is_typed() {
-        waiting = typed(context, &mut asker, &mut draft, (is_offline, &mut report)).await?;
+        waiting = typed(context, &mut asker, &mut draft, is_offline, &mut report).await?;
     } else {
         // No server is asked before all answers can be ones.
         for part in SetupPart::ALL {
@@ -161,7 +161,8 @@ async fn typed(
     context: &CommandContext,
     asker: &mut Asker<'_>,
     draft: &mut WorkspaceDraft,
-    (is_offline, report): (bool, &mut SetupReport),
+    is_offline: bool,
+    report: &mut SetupReport,
 ) -> anyhow::Result<Vec<SetupPart>> {
     let mut waiting = Vec::new();
     // The workspace before each part that was answered, and how many questions it took.

@@ -45,8 +45,12 @@ pub async fn ask(asker: &mut Asker<'_>, draft: &mut WorkspaceDraft) -> anyhow::R
         "/name",
         &json!(name),
     )?;
-    let zone = (Some(json!(timezone)), json!(UTC));
-    Ok(draft.set_or_default(&format!("personas/{id}/persona.json"), "/timezone", zone)?)
+    Ok(draft.set_or_default(
+        &format!("personas/{id}/persona.json"),
+        "/timezone",
+        Some(json!(timezone)),
+        json!(UTC),
+    )?)
 }
 
 /// Adds the files that a workspace needs and this one does not have. What a workspace can do without was

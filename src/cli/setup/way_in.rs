@@ -51,8 +51,7 @@ async fn listener(
     let host_name = asker
         .answer(HOST_NAME, domain.as_str(), parse::mail_domain)
         .await?;
-    let named = (Some(json!(host_name)), domain);
-    draft.set_or_default(GATEWAY, "/host_name", named)?;
+    draft.set_or_default(GATEWAY, "/host_name", Some(json!(host_name)), domain)?;
     let is_kind = |item: &Value| item["kind"].as_str().unwrap_or("smtp") == kind;
     let listener = json!({ "kind": kind, "address": address });
     set_item(draft, "listeners", is_kind, &listener)?;

@@ -118,7 +118,7 @@ async fn reply(asker: &mut Asker<'_>, draft: &mut WorkspaceDraft) -> anyhow::Res
         .answer(REPLY, Some(usual), parse::word(REPLIES))
         .await?;
     let settings = format!("personas/{id}/persona.json");
-    Ok(draft.set_or_default(&settings, "/reply", (Some(json!(mode)), json!(FINAL)))?)
+    Ok(draft.set_or_default(&settings, "/reply", Some(json!(mode)), json!(FINAL))?)
 }
 
 /// Puts a value where the engine's own default would be another, or where one is written already.

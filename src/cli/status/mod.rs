@@ -31,7 +31,7 @@ pub async fn status(context: &CommandContext) -> anyhow::Result<Exit> {
         Ok(()) if place.is_made() => Some(Store::open_to_read(workspace, clock).await),
         Ok(()) => None,
     };
-    let status = WorkspaceStatus::of(context, (&place, store), now).await?;
+    let status = WorkspaceStatus::of(context, &place, store, now).await?;
     let exit = match status.engine {
         // An engine without its database takes no letter.
         _ if status.is_server_away => Exit::NotServing,

@@ -110,7 +110,8 @@ impl WorkspaceStatus {
     /// Reads the state. `store` is `None` where there is no database yet.
     pub async fn of(
         context: &CommandContext,
-        (place, store): (&DatabasePlace, Option<Result<Store, OpenError>>),
+        place: &DatabasePlace,
+        store: Option<Result<Store, OpenError>>,
         now: Timestamp,
     ) -> anyhow::Result<Self> {
         // A configuration that cannot be read is no reason to show nothing.

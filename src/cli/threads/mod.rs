@@ -95,7 +95,7 @@ async fn show(context: &CommandContext, id: &str, limit: u32) -> anyhow::Result<
     let resets = store.thread_resets(&id).await?;
     let summaries = store.summaries_of_thread(&id, SUMMARIES_MAX).await?;
     if context.json() {
-        let detail = ThreadDetail::of(&thread, (&sessions, &resets, &summaries));
+        let detail = ThreadDetail::of(&thread, &sessions, &resets, &summaries);
         context.screen.json(&detail)?;
         return Ok(Exit::Ok);
     }

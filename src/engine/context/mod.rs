@@ -117,7 +117,8 @@ pub async fn assemble(
 pub async fn assemble_beside(
     sources: Sources<'_>,
     profile: (&str, &ContextProfile),
-    (allowed_tokens, budget_tokens): (usize, usize),
+    allowed_tokens: usize,
+    budget_tokens: usize,
     spare: &SpareTools,
 ) -> Result<(Context, ContextReport, Vec<String>), ResolveError> {
     let mut subject = sources.subject.clone();

@@ -22,7 +22,8 @@ pub fn render(
     name: &str,
     source: &str,
     persona: &Persona,
-    (trigger, tools): (Trigger, &[String]),
+    trigger: Trigger,
+    tools: &[String],
     now: Timestamp,
 ) -> Result<String, String> {
     let mut environment = Environment::new();

@@ -76,7 +76,7 @@ impl BackupWorker {
         let about = settings.folder.display().to_string();
         let notice = failure
             .as_ref()
-            .map(|why| self.notice((about, &path), why, now));
+            .map(|why| self.notice(about, &path, why, now));
         match &failure {
             None => tracing::info!(path, bytes, "a backup was made and checked"),
             Some(why) => tracing::error!(path, why, "no good backup was made"),
@@ -105,7 +105,7 @@ impl BackupWorker {
     }
 
     /// Returns the notice of a backup that failed: one a day, however often it is tried.
-    fn notice(&self, (folder, path): (String, &str), why: &str, now: Timestamp) -> NewNotice {
+    fn notice(&self, folder: String, path: &str, why: &str, now: Timestamp) -> NewNotice {
         let day = now.to_utc().format("%Y-%m-%d");
         NewNotice {
             id: NoticeId::new(self.store.clock().new_id()),

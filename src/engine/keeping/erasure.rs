@@ -34,7 +34,8 @@ impl ErasureForecast {
 pub async fn forecast(
     store: &Store,
     config: &Config,
-    (address, with_quotes): (&str, bool),
+    address: &str,
+    with_quotes: bool,
 ) -> Result<ErasureForecast, KeepingError> {
     let addresses = store.addresses_of_person(address).await?;
     let scope = store.erasure_scope(addresses, with_quotes).await?;
@@ -51,7 +52,8 @@ pub async fn forecast(
 pub async fn erase(
     store: &Store,
     config: &Config,
-    (address, with_quotes): (&str, bool),
+    address: &str,
+    with_quotes: bool,
     by: &str,
 ) -> Result<ErasureReport, KeepingError> {
     let begun = OpenErasure {

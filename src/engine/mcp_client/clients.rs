@@ -168,7 +168,7 @@ impl McpClients {
         let pinned = pinned.filter_map(|(name, tool)| Some((name, tool.pin.as_ref()?)));
         let found = pinned.filter_map(|(name, pin)| {
             let (reason, detail) = state_of(name, pin, listed).reason()?;
-            Some(tool_off(server, (name, pin), reason, detail))
+            Some(tool_off(server, name, pin, reason, detail))
         });
         let found: Vec<NewMcpToolOff> = found.collect();
         if !found.is_empty() {
@@ -188,7 +188,7 @@ impl McpClients {
         approved: &ApprovedTool,
         why: String,
     ) -> Result<ToolError, StoreError> {
-        let off = tool_off(call.server, (call.tool, approved), "broke_schema", why);
+        let off = tool_off(call.server, call.tool, approved, "broke_schema", why);
         self.store.switch_off_mcp_tools(vec![off]).await?;
         let hint = "the tool was called, and its answer is not of the form that your owner approved, so it is thrown away and \
              the tool is off; finish without it";
@@ -204,11 +204,10 @@ impl McpClients {
     ) -> Result<ToolError, StoreError> {
         tracing::warn!(server = server.name, %failure, "an MCP server failed");
         if let McpFailure::FilesChanged(what) = failure {
-            let pinned = server.tools.iter();
-            let pinned =
-                pinned.filter_map(|(name, tool)| Some((name.as_str(), tool.pin.as_ref()?)));
-            let off =
-                pinned.map(|pinned| tool_off(server, pinned, "program_changed", what.clone()));
+            let off = server.tools.iter().filter_map(|(name, tool)| {
+                let pin = tool.pin.as_ref()?;
+                Some(tool_off(server, name, pin, "program_changed", what.clone()))
+            });
             self.store.switch_off_mcp_tools(off.collect()).await?;
             return Ok(off_of_program());
         }
@@ -276,7 +275,8 @@ impl McpClients {
 
 fn tool_off(
     server: &McpServer,
-    (name, approved): (&str, &ApprovedTool),
+    name: &str,
+    approved: &ApprovedTool,
     reason: &'static str,
     detail: String,
 ) -> NewMcpToolOff {

@@ -49,7 +49,8 @@ impl McpConnection {
     pub async fn request(
         &mut self,
         id: &str,
-        (method, params): (&str, Value),
+        method: &str,
+        params: Value,
         within: Duration,
     ) -> Result<Result<Value, String>, McpFailure> {
         let request = message::request(id, method, params);

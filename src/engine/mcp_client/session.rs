@@ -104,7 +104,7 @@ impl McpSession {
         let params = json!({ "name": tool, "arguments": args });
         let id = self.clock.new_id();
         self.connection
-            .request(&id, ("tools/call", params), within)
+            .request(&id, "tools/call", params, within)
             .await
     }
 
@@ -114,7 +114,7 @@ impl McpSession {
 
     async fn request(&mut self, method: &str, params: Value) -> Result<Value, McpFailure> {
         let id = self.clock.new_id();
-        let answered = self.connection.request(&id, (method, params), self.within);
+        let answered = self.connection.request(&id, method, params, self.within);
         answered
             .await?
             .map_err(|_| McpFailure::broken(format!("it refuses `{method}`")))

@@ -75,7 +75,7 @@ pub fn compare(a: &RunRecord, b: &RunRecord, exact: bool) -> Comparison {
             .collect::<BTreeSet<_>>()
     };
     for index in indices(a).union(&indices(b)) {
-        view.turn(*index, (a, &mut of_a), (b, &mut of_b));
+        view.turn(*index, a, &mut of_a, b, &mut of_b);
     }
     let mails = matched(mails(a, &mut of_a), mails(b, &mut of_b));
     for (position, (mail_a, mail_b)) in mails.into_iter().enumerate() {
@@ -222,8 +222,10 @@ impl DiffView {
     fn turn(
         &mut self,
         index: u32,
-        (a, of_a): (&RunRecord, &mut Normal),
-        (b, of_b): (&RunRecord, &mut Normal),
+        a: &RunRecord,
+        of_a: &mut Normal,
+        b: &RunRecord,
+        of_b: &mut Normal,
     ) {
         let (turn_a, turn_b) = (last_try(a, index), last_try(b, index));
         let request = |turn: Option<&TurnRecord>, of: &mut Normal| {

@@ -234,7 +234,7 @@ fn past_of(
     let letter = &record.trigger.rfc_message_id;
     whole.replied = sent().any(|mail| mail.message.in_reply_to.as_ref() == Some(letter));
     if let Some((id, payload)) = &change.result {
-        change_result(&mut whole.steps, record, at_turn, (id, payload))?;
+        change_result(&mut whole.steps, record, at_turn, id, payload)?;
     }
     if change.persona_text.is_some() && at_turn > 0 {
         return Err(ForkError::PersonaLater);
@@ -260,7 +260,8 @@ fn change_result(
     steps: &mut [Step],
     record: &RunRecord,
     at_turn: u32,
-    (id, payload): (&str, &Value),
+    id: &str,
+    payload: &Value,
 ) -> Result<(), ForkError> {
     let is_result =
         |step: &&mut Step| step.kind == StepKind::Result && step.executor == Executor::Engine;

@@ -126,7 +126,7 @@ pub async fn propose(
     let (calls, without_facts) = newest_calls(store, since, CALLS_READ_MAX).await?;
     let mut choices = Vec::new();
     for effect in [PolicyEffect::Allow, PolicyEffect::Deny] {
-        choices.push(choice(config, (question, &judged), effect, &calls)?);
+        choices.push(choice(config, question, &judged, effect, &calls)?);
     }
     Ok(RuleProposal {
         approval: question.id.clone(),
@@ -154,7 +154,8 @@ async fn judged_call(store: &Store, question: &ApprovalView) -> Result<JudgedCal
 
 fn choice(
     config: &Config,
-    (question, judged): (&ApprovalView, &JudgedCall),
+    question: &ApprovalView,
+    judged: &JudgedCall,
     effect: PolicyEffect,
     calls: &[(JudgedCallRow, JudgedCall)],
 ) -> Result<RuleChoice, ProposalError> {
@@ -194,7 +195,7 @@ fn choice(
     let changed = compared.iter().rev().filter(is_its);
     Ok(RuleChoice {
         decides: decided.effect,
-        notes: notes(like.gaps, judged, (effect, decided.effect)),
+        notes: notes(like.gaps, judged, effect, decided.effect),
         shadows,
         effects: by_rule.get(&rule.id).cloned().unwrap_or_default(),
         by_rule,
@@ -213,7 +214,8 @@ fn choice(
 fn notes(
     gaps: Vec<String>,
     judged: &JudgedCall,
-    (wanted, decided): (PolicyEffect, PolicyEffect),
+    wanted: PolicyEffect,
+    decided: PolicyEffect,
 ) -> Vec<String> {
     let mut notes = gaps;
     if wanted != decided {

@@ -286,7 +286,7 @@ fn asked(
         (was != is).then(|| format!("`{was}` then, `{is}` with the change"))
     };
     let in_force = |config, persona, provider: &str| {
-        shaping((config, persona), (options, then.subject.trigger), provider)
+        shaping(config, persona, options, then.subject.trigger, provider)
     };
     let settings_then = in_force(recorded, was, &then_asked.0);
     let settings_now = in_force(config, is, &now_asked.0);
@@ -330,8 +330,10 @@ fn asked(
 
 /// Returns the settings in force that shape a request.
 fn shaping(
-    (config, persona): (&Config, &Persona),
-    (options, trigger): (&RunOptions, Trigger),
+    config: &Config,
+    persona: &Persona,
+    options: &RunOptions,
+    trigger: Trigger,
     provider: &str,
 ) -> Vec<(&'static str, Value, Origin)> {
     let inference = &config.inference;

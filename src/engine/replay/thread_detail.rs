@@ -26,11 +26,9 @@ impl<'a> ThreadDetail<'a> {
     /// Builds the detail of a record with its sessions, resets and summaries.
     pub fn of(
         thread: &'a ThreadRecord,
-        (sessions, resets, summaries): (
-            &'a [ThreadSession],
-            &'a [ThreadReset],
-            &'a [StoredThreadSummary],
-        ),
+        sessions: &'a [ThreadSession],
+        resets: &'a [ThreadReset],
+        summaries: &'a [StoredThreadSummary],
     ) -> Self {
         Self {
             id: &thread.id,

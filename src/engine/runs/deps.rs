@@ -264,9 +264,9 @@ impl RunDeps {
                 && (web.search.is_some() || !tool.declaration().capabilities.web_search)
                 && self.may_run_commands(persona, label, tool)
                 && (!persona.skills.is_empty() || !tool.declaration().capabilities.skills)
-                && self.may_ask((persona, options), label, tool)
-                && may_tidy_memory((run, options), label, tool)
-                && run_facts::is_offered(&self.config, (run, persona), label, tool)
+                && self.may_ask(persona, options, label, tool)
+                && may_tidy_memory(run, options, label, tool)
+                && run_facts::is_offered(&self.config, run, persona, label, tool)
         };
         self.tools
             .iter()
@@ -300,7 +300,8 @@ impl RunDeps {
     /// an owner.
     fn may_ask(
         &self,
-        (persona, options): (&Persona, &RunOptions),
+        persona: &Persona,
+        options: &RunOptions,
         label: &RunLabel,
         tool: &RegisteredTool,
     ) -> bool {
@@ -315,7 +316,8 @@ impl RunDeps {
 /// Reports whether a run may use a tool that reads the memory of all people; `true` for every other tool. It is for duties
 /// that name it, and no persona can propose such a one.
 fn may_tidy_memory(
-    (run, options): (&ClaimedRun, &RunOptions),
+    run: &ClaimedRun,
+    options: &RunOptions,
     label: &RunLabel,
     tool: &RegisteredTool,
 ) -> bool {

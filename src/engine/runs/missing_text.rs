@@ -12,7 +12,8 @@ const LOOK: Duration = Duration::from_secs(5 * 60);
 pub async fn park(
     deps: &WorkerDeps,
     run: &ClaimedRun,
-    (path, message): (&str, String),
+    path: &str,
+    message: String,
     worked: Duration,
 ) -> Option<RunFailure> {
     let spread = Duration::from_millis(stable_seed(run.id.as_str()) % 10_000);

@@ -262,13 +262,17 @@ pub fn schedule_problems(
                 format!("provider `{name}` cannot be used: {error}"),
             )
         });
-        let (of, asks) = (
-            (schedule.file.as_str(), schedule.persona),
-            (&schedule.options, schedule.budget_micros),
-        );
         [
             broken,
-            unpriced::unpriced_schedule(config, now, of, asks, reports_cost),
+            unpriced::unpriced_schedule(
+                config,
+                now,
+                &schedule.file,
+                schedule.persona,
+                &schedule.options,
+                schedule.budget_micros,
+                reports_cost,
+            ),
         ]
     });
     problems.flatten().collect()

@@ -47,7 +47,6 @@ pub async fn begin<'a>(
     let (sent, mut subject) = (about.sent, Subject::of(run.trigger, about));
     let label = RunLabel::of(&subject);
     let journal = journal_of(deps, run).await?;
-    let whose = (persona, &run_options.run_options);
     deps.env.try_commands(persona).await;
     let order = ToolsOrder {
         run,
@@ -66,7 +65,13 @@ pub async fn begin<'a>(
         && route.present.is_model();
     tools.retain(|tool| may_be_silent || tool.name() != NO_ANSWER);
     subject.tools = tools.iter().map(|tool| tool.name().to_owned()).collect();
-    let (bounds, budget, settings) = bounds::bounds(deps, run, whose, &route.present.name);
+    let (bounds, budget, settings) = bounds::bounds(
+        deps,
+        run,
+        persona,
+        &run_options.run_options,
+        &route.present.name,
+    );
     let limits = route.limits;
     let first = blank(&settings, &route.present.model, &tools, cache_key(&subject));
     let mut state = LoopState {

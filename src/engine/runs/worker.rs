@@ -461,7 +461,7 @@ async fn finish(
         return exhausted::park(deps, run, empty, worked).await;
     }
     if let RunError::WaitsForText { path, message } = error {
-        return missing_text::park(deps, run, (&path, message), worked).await;
+        return missing_text::park(deps, run, &path, message, worked).await;
     }
     let class = error.class();
     let retry_in = retry_wait(&error, run.attempt, stable_seed(run.id.as_str()));

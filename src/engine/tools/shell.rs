@@ -95,7 +95,7 @@ impl TypedTool for Shell {
         let runner = call.env.commands()?;
         let (run, now) = (call.run, call.clock.now());
         let within = call.limits.duration_max;
-        let ended = runner.run((run, now), wanted, within).await?;
+        let ended = runner.run(run, now, wanted, within).await?;
         // The workspace is for the owner alone.
         Ok(ToolOutcome::labelled(
             result(ended, call.limits.result_bytes_max)?,

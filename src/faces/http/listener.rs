@@ -217,12 +217,7 @@ fn connection(
     let stall_max = bound.stall_max;
     async move {
         let cut = permit.cut.clone();
-        let served = serve_caller(
-            caller,
-            (&permit, in_force),
-            (certificates, stall_max),
-            shutdown,
-        );
+        let served = serve_caller(caller, &permit, in_force, certificates, stall_max, shutdown);
         tokio::select! {
             () = served => {}
             () = cut.cancelled() => tracing::info!(peer = %permit.peer, "a connection that nobody is known by gave its place to another"),
@@ -233,16 +228,18 @@ fn connection(
 
 async fn serve_caller(
     caller: Caller,
-    (permit, in_force): (&WebPermit, Arc<Current<PagesInForce>>),
-    (certificates, stall_max): (Option<Arc<Certificates>>, Duration),
+    permit: &WebPermit,
+    in_force: Arc<Current<PagesInForce>>,
+    certificates: Option<Arc<Certificates>>,
+    stall_max: Duration,
     shutdown: CancellationToken,
 ) {
-    let (peer, from) = (permit.peer, (permit.peer, permit.mark()));
+    let (peer, mark) = (permit.peer, permit.mark());
     let stream = match caller {
         Caller::Tcp(stream, _) => stream,
         Caller::Unix(stream) => {
             let stream = TimedStream::new(stream, stall_max);
-            return exchange(stream, from, in_force, shutdown).await;
+            return exchange(stream, peer, mark, in_force, shutdown).await;
         }
     };
     if let Err(error) = stream.set_nodelay(true) {
@@ -250,13 +247,13 @@ async fn serve_caller(
     }
     let Some(certificates) = certificates else {
         let stream = TimedStream::new(stream, stall_max);
-        return exchange(stream, from, in_force, shutdown).await;
+        return exchange(stream, peer, mark, in_force, shutdown).await;
     };
     let handshake = certificates.acceptor().accept(stream);
     match timeout(HANDSHAKE_MAX, handshake).await {
         Ok(Ok(stream)) => {
             let stream = TimedStream::new(stream, stall_max);
-            exchange(stream, from, in_force, shutdown).await;
+            exchange(stream, peer, mark, in_force, shutdown).await;
         }
         Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS with a browser"),
         Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
@@ -265,7 +262,8 @@ async fn serve_caller(
 
 async fn exchange<S>(
     stream: TimedStream<S>,
-    (peer, mark): (WebPeer, ConnectionMark),
+    peer: WebPeer,
+    mark: ConnectionMark,
     in_force: Arc<Current<PagesInForce>>,
     shutdown: CancellationToken,
 ) where

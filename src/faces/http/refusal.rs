@@ -147,7 +147,7 @@ pub(super) async fn login_page(
     status: StatusCode,
     values: &LoginPage<'_>,
 ) -> Result<Response, PageError> {
-    let mut response = session_page(context, (LOGIN_PATH, None), "login.html", values).await?;
+    let mut response = session_page(context, LOGIN_PATH, None, "login.html", values).await?;
     *response.status_mut() = status;
     Ok(response)
 }
@@ -155,7 +155,8 @@ pub(super) async fn login_page(
 /// Answers a request that gets no answer of its handler.
 pub(super) async fn answer_refused(
     context: &WebContext,
-    (shape, is_form): (Shape, bool),
+    shape: Shape,
+    is_form: bool,
     refusal: &PageError,
     request: &RefusedRequest,
 ) -> Response {
@@ -282,8 +283,14 @@ async fn error_page(
             _ => request.texts(),
         },
     };
-    let frame = (request.path.as_str(), request.session.as_ref());
-    let mut response = session_page(context, frame, "error.html", &values).await?;
+    let mut response = session_page(
+        context,
+        &request.path,
+        request.session.as_ref(),
+        "error.html",
+        &values,
+    )
+    .await?;
     *response.status_mut() = error.status();
     Ok(response)
 }
@@ -305,5 +312,5 @@ pub(super) async fn unrouted(
         path if path.starts_with("/v1/") => Shape::OpenAi,
         _ => Shape::Page,
     };
-    protected(answer_refused(context, (shape, false), &refusal, &request).await)
+    protected(answer_refused(context, shape, false, &refusal, &request).await)
 }

@@ -25,15 +25,15 @@ impl Call {
         values: &impl Serialize,
     ) -> Result<Response, PageError> {
         let session = self.session().map(|session| &session.session);
-        let frame = (self.path.as_str(), session);
-        session_page(&self.context, frame, template, values).await
+        session_page(&self.context, &self.path, session, template, values).await
     }
 }
 
 /// Renders a page for a session, or for nobody: `values` beside what every page shows.
 pub(super) async fn session_page(
     context: &WebContext,
-    (path, session): (&str, Option<&WebSession>),
+    path: &str,
+    session: Option<&WebSession>,
     template: &str,
     values: &impl Serialize,
 ) -> Result<Response, PageError> {

@@ -16,7 +16,8 @@ pub const REQUEST_BYTES_MAX: usize = 256 * 1024;
 /// Answers one request. `host`, `origin`: the only ones that count as ours.
 pub async fn answer_request(
     server: AgentServer,
-    (host, origin): (&str, &str),
+    host: &str,
+    origin: &str,
     request: Request<Body>,
 ) -> Response<Body> {
     let config = StreamableHttpServerConfig::default()

@@ -151,7 +151,7 @@ impl AgentServer {
             );
         };
         let clock = store.clock().clone();
-        let new = question((persona, asked_at), clock.as_ref(), &args.text, thread);
+        let new = question(persona, asked_at, clock.as_ref(), &args.text, thread);
         let run = new.run.id.clone();
         rows.ask(new).await.map_err(unread)?;
         (self.wake)();

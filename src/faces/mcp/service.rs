@@ -123,7 +123,7 @@ impl Toolbox {
             &self.store.steps_of_run(&self.run.id).await?,
         );
         let calls = self.store.calls_so_far(&self.run.id).await?;
-        let ctx = self.ctx(label, calls, (mails as usize, replied));
+        let ctx = self.ctx(label, calls, mails as usize, replied);
         let mail = mail::mail_policy(&ctx).await?;
         // A call that is cut off here is not resumed, because the agent's loop is not ours; but its
         // expected effects are recorded, so that its owner is notified and its file is known.
@@ -273,7 +273,8 @@ impl Toolbox {
         &self,
         label: RunLabel,
         calls: u32,
-        (mails_sent, replied): (usize, bool),
+        mails_sent: usize,
+        replied: bool,
     ) -> ToolCallContext<'_> {
         ToolCallContext {
             deps: &self.deps,

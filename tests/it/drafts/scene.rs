@@ -51,7 +51,15 @@ pub async fn edits(scene: &Scene, id: &str, subject: &str, text: &str) -> Result
         text,
         at: None,
     };
-    let of = (&record, Trigger::Email);
-    let edit = edit((&config, store), of, &new, ("uid 0".to_owned(), "cli")).expect("an edit");
+    let edit = edit(
+        &config,
+        store,
+        &record,
+        Trigger::Email,
+        &new,
+        "uid 0".to_owned(),
+        "cli",
+    )
+    .expect("an edit");
     store.edit_draft(id, edit).await
 }

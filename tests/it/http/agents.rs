@@ -208,9 +208,14 @@ async fn the_library_refuses_other_names_and_origins_by_itself() {
             builder = builder.header("origin", origin);
         }
         let body = Body::from(request("tools/list", &json!({})).to_string());
-        let own = ("127.0.0.1:8025", "http://127.0.0.1:8025");
-        let answer =
-            answer_request(server.clone(), own, builder.body(body).expect("a request")).await;
+        let (host, origin) = ("127.0.0.1:8025", "http://127.0.0.1:8025");
+        let answer = answer_request(
+            server.clone(),
+            host,
+            origin,
+            builder.body(body).expect("a request"),
+        )
+        .await;
         assert_eq!(answer.status().as_u16(), status, "{host} {origin:?}");
     }
 }

@@ -295,7 +295,7 @@ async fn a_document_is_knowledge_with_its_pages_and_is_read_once() {
     let documents = DocumentReader::new(extractor(env!("CARGO_BIN_EXE_attache")));
     let sync = async |documents: Option<&DocumentReader>| {
         let (limits, now) = (SyncLimits::default(), run_deps.clock.now());
-        let synced = sync_knowledge(&run_deps.ada, &run_deps.folder, &limits, (now, documents));
+        let synced = sync_knowledge(&run_deps.ada, &run_deps.folder, &limits, now, documents);
         synced.await.expect("a sync")
     };
     run_deps.write(

@@ -34,15 +34,17 @@ pub fn head_lines(subject: &Subject, persona: &Persona) -> Vec<String> {
     let kind = kind(note.object.method);
     let events = note.object.events.iter().zip(&note.events);
     let mut lines: Vec<String> = events
-        .map(|(event, found)| head_line((kind, subject), (event, found), persona))
+        .map(|(event, found)| head_line(kind, subject, event, found, persona))
         .collect();
     lines.extend(note.object.warnings);
     lines
 }
 
 fn head_line(
-    (kind, subject): (&str, &Subject),
-    (event, found): (&CalendarEvent, &CalendarEventNote),
+    kind: &str,
+    subject: &Subject,
+    event: &CalendarEvent,
+    found: &CalendarEventNote,
     persona: &Persona,
 ) -> String {
     let mut line = format!("{kind}, {}", found.outcome.describe());

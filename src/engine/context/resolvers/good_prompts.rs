@@ -24,21 +24,15 @@ impl GoodPrompts {
             let path = format!("{PROMPTS}{}", file.file_name().to_string_lossy());
             if let Ok(text) = std::fs::read_to_string(file.path()) {
                 let text: Arc<str> = text.replace("\r\n", "\n").into();
-                self.good(&path, &text, (persona, now));
+                self.good(&path, &text, persona, now);
             }
         }
     }
 
     /// Returns the text that counts: this one where it is good, else the last good one, if any.
-    pub fn good(
-        &self,
-        path: &str,
-        text: &Arc<str>,
-        (persona, now): (&Persona, Timestamp),
-    ) -> Arc<str> {
+    pub fn good(&self, path: &str, text: &Arc<str>, persona: &Persona, now: Timestamp) -> Arc<str> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let with = (Trigger::Email, [].as_slice());
-        if prompt::render(path, text, persona, with, now).is_ok() {
+        if prompt::render(path, text, persona, Trigger::Email, &[], now).is_ok() {
             if known.get(path) != Some(text) {
                 known.insert(path.to_owned(), text.clone());
             }

@@ -31,7 +31,7 @@ impl FileBudget {
     }
 
     /// Takes room for a file of these tokens and bytes; `all` names what shares it. Errors: why there is none.
-    pub fn take(&mut self, all: &str, (tokens, bytes): (usize, u64)) -> Result<(), String> {
+    pub fn take(&mut self, all: &str, tokens: usize, bytes: u64) -> Result<(), String> {
         if bytes > self.bytes {
             return Err(format!(
                 "all {all} together are larger than {PDF_BYTES_MAX} bytes"
@@ -59,7 +59,7 @@ pub fn add(contribution: &mut Contribution, files: &[MessageFile], room: &mut Fi
                 Err(format!("{SHOWN_MAX} images are shown already"))
             }
             Ok(media_type) => room
-                .take("images", (usize::from(IMAGE_TOKENS), image.size_bytes))
+                .take("images", usize::from(IMAGE_TOKENS), image.size_bytes)
                 .map(|()| media_type),
             refused => refused,
         };

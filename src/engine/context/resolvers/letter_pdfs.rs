@@ -81,7 +81,7 @@ pub fn add(contribution: &mut Contribution, call: &ResolverCall<'_>, room: &mut 
                 Err("it is too large, or its bytes were pruned".to_owned())
             }
             Ok(facts) => room
-                .take("files", (facts.tokens() as usize, file.size_bytes))
+                .take("files", facts.tokens() as usize, file.size_bytes)
                 .map(|()| facts),
             refused => refused,
         };

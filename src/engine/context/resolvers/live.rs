@@ -120,7 +120,7 @@ impl Files for Live<'_> {
             (self.prompts, &mut text, place)
             && path.starts_with(PROMPTS)
         {
-            *read = prompts.good(path, read, (persona, self.now));
+            *read = prompts.good(path, read, persona, self.now);
         }
         self.seen().log.file(place, path, text.as_ref());
         Ok(text)
@@ -171,12 +171,13 @@ impl Reads for Live<'_> {
         chars_max: u32,
         readers: &'a [String],
     ) -> ReadFuture<'a, Vec<PastMessage>> {
-        let place = (thread.as_str(), window.0);
         Box::pin(self.once(
             |seen| &mut seen.past,
             (thread.clone(), window, chars_max),
             self.store.past_messages(thread, window, chars_max, readers),
-            move |log, past| log.past_messages(place, (window.1, chars_max), past),
+            move |log, past| {
+                log.past_messages(thread.as_str(), window.0, window.1, chars_max, past);
+            },
         ))
     }
 

@@ -40,7 +40,7 @@ impl Resolver for LoadFile {
                 hint: Some(hint.to_owned()),
             })
         };
-        match text(path, step, (Trigger::Email, &[])) {
+        match text(path, step, Trigger::Email, &[]) {
             Ok(Some(text)) => of_file(garbled(&text)?, "save it as UTF-8"),
             Ok(None) if step.is_optional => None,
             Ok(None) => Some(StaticFault {
@@ -88,7 +88,7 @@ fn load(call: &ResolverCall<'_>) -> Result<Contribution, ResolveError> {
         files: reads,
         now,
     };
-    let read = text(path, step, (call.subject.trigger, &call.subject.tools));
+    let read = text(path, step, call.subject.trigger, &call.subject.tools);
     let Some(text) = read.map_err(|error| error.of(format!("load-file({path})"), ""))? else {
         // What a run was told when engines did without the file is told again so.
         if !is_optional && !call.reads.is_record() {
@@ -113,7 +113,8 @@ fn load(call: &ResolverCall<'_>) -> Result<Contribution, ResolveError> {
 fn text(
     path: &str,
     step: StaticStep<'_>,
-    with: (Trigger, &[String]),
+    trigger: Trigger,
+    tools: &[String],
 ) -> Result<Option<String>, ReadError> {
     if path
         .split('/')
@@ -131,7 +132,7 @@ fn text(
         .text(BaseFolder::Workspace, path, FILE_BYTES_MAX)?
     {
         Some(source) if path.starts_with("configs/prompts/") => {
-            prompt::render(path, &source, step.persona, with, step.now)
+            prompt::render(path, &source, step.persona, trigger, tools, step.now)
                 .map(Some)
                 .map_err(wrong)
         }

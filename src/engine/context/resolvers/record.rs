@@ -220,8 +220,10 @@ impl ReadLog {
 
     pub fn past_messages(
         &mut self,
-        (thread, before_seq): (&str, i64),
-        (limit, chars_max): (u32, u32),
+        thread: &str,
+        before_seq: i64,
+        limit: u32,
+        chars_max: u32,
         found: &[PastMessage],
     ) {
         let (thread, messages) = (thread.to_owned(), found.iter().map(PastRow::of).collect());

@@ -435,19 +435,15 @@ impl Reads for RecordedSources {
     fn past_messages<'a>(
         &'a self,
         thread: &'a ThreadId,
-        (before_seq, limit): (i64, u32),
+        window: (i64, u32),
         chars_max: u32,
         // The record names the messages that they were given.
         _readers: &'a [String],
     ) -> ReadFuture<'a, Vec<PastMessage>> {
-        let asked = (thread.as_str(), before_seq, limit, chars_max);
         let same = |past: &&Past| {
-            (
-                past.thread.as_str(),
-                past.before_seq,
-                past.limit,
-                past.chars_max,
-            ) == asked
+            past.thread == thread.as_str()
+                && (past.before_seq, past.limit) == window
+                && past.chars_max == chars_max
         };
         ready(
             self.pasts

@@ -182,7 +182,7 @@ fn exchanges(
         .map(|head| {
             let Trace { steps, results } = traces.remove(&head.id).unwrap_or_default();
             let answers = answers.get(&head.id).map_or(&[][..], Vec::as_slice);
-            let messages = exchange_messages((head, zone), &steps, answers, &mut counter);
+            let messages = exchange_messages(head, zone, &steps, answers, &mut counter);
             let tokens = messages.iter().map(message_tokens).sum();
             let exchange = Exchange {
                 messages,
@@ -220,7 +220,8 @@ pub(super) fn words(head: &PastMessage) -> TextLabel {
 }
 
 fn exchange_messages(
-    (head, zone): (&PastMessage, Tz),
+    head: &PastMessage,
+    zone: Tz,
     steps: &[Step],
     answers: &[&PastMessage],
     counter: &mut usize,
@@ -494,7 +495,7 @@ mod tests {
     fn a_text_that_was_withheld_is_a_note_but_where_an_older_record_has_it() {
         let rendered = |disposition| {
             let message = past("outbound", disposition);
-            let messages = exchange_messages((&message, Tz::UTC), &[], &[], &mut 0);
+            let messages = exchange_messages(&message, Tz::UTC, &[], &[], &mut 0);
             serde_json::to_string(&messages).unwrap_or_default()
         };
         let kept = rendered("kept:not_approved");

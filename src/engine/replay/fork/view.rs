@@ -83,7 +83,8 @@ pub(super) fn write(record: &mut RunRecord, entry: &JournalEntry, at: Timestamp)
         JournalEntry::TurnAnswered(answered) => {
             end_turn(
                 record,
-                (answered.turn_index, answered.attempt),
+                answered.turn_index,
+                answered.attempt,
                 "answered",
                 answered.usage,
                 now,
@@ -99,7 +100,8 @@ pub(super) fn write(record: &mut RunRecord, entry: &JournalEntry, at: Timestamp)
                 .map_or(TokenUsage::default(), |(used, _)| *used);
             end_turn(
                 record,
-                (failed.turn_index, failed.attempt),
+                failed.turn_index,
+                failed.attempt,
                 "failed",
                 used,
                 now,
@@ -170,7 +172,8 @@ pub(super) fn finish(record: &mut RunRecord, end: &RunFinished, now: String) {
 /// Ends a turn. The call is the last of the record: a run makes one at a time.
 fn end_turn(
     record: &mut RunRecord,
-    (index, attempt): (u32, u32),
+    index: u32,
+    attempt: u32,
     state: &str,
     used: TokenUsage,
     now: String,

@@ -7,7 +7,7 @@ use crate::text::plural;
 
 /// Renders a comparison, the first difference first, then the others. `full` shows every stage and
 /// every difference.
-pub fn comparison((a, b): (&str, &str), comparison: &Comparison, full: bool) -> Vec<Line> {
+pub fn comparison(a: &str, b: &str, comparison: &Comparison, full: bool) -> Vec<Line> {
     let mut page = Page::new(true);
     page.line(vec![
         span(Tone::Faint, "a  "),

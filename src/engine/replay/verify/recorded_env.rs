@@ -330,8 +330,15 @@ impl RecordedRun for RecordedEnv {
                 now: context.now,
             };
             let profile = (order.run.profile.as_str(), order.profile);
-            let tokens = (order.allowed_tokens, order.budget_tokens);
-            match context::assemble_beside(sources, profile, tokens, order.spare).await {
+            match context::assemble_beside(
+                sources,
+                profile,
+                order.allowed_tokens,
+                order.budget_tokens,
+                order.spare,
+            )
+            .await
+            {
                 Ok((context, report, unoffered)) => Ok(AssembledRun {
                     context,
                     report,

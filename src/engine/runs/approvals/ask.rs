@@ -91,7 +91,7 @@ pub fn of_call(
     let pair = draft.as_ref().zip(frozen.as_ref());
     let view = match (pair, &asks) {
         (Some((draft, frozen)), _) => {
-            view::of_mail(draft, (&frozen.content.subject, &frozen.footer), mail)
+            view::of_mail(draft, &frozen.content.subject, &frozen.footer, mail)
         }
         (None, Some(asks)) => view::of_question(&asks.text),
         (None, None) => view::of_call(asked.name, &args_of(asked)),
@@ -130,7 +130,7 @@ pub fn draft_of_call(
         kind: ApprovalKind::Draft,
         tool: asked.name,
         canonical: canonical(ctx, asked, Some((&draft, &frozen))),
-        view: view::of_draft(&draft, (&frozen.content.subject, &frozen.footer), mail),
+        view: view::of_draft(&draft, &frozen.content.subject, &frozen.footer, mail),
         result_json: None,
         mail: Some(Box::new(frozen.clone())),
         parks: false,

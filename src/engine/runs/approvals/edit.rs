@@ -47,16 +47,19 @@ pub struct NewText<'a> {
 /// Returns the edit of a draft that gives it this subject and text. Errors: a text that is none, or a mail that cannot be
 /// made.
 pub fn edit(
-    (config, store): (&Config, &Store),
-    (record, trigger): (&DraftRecord, Trigger),
+    config: &Config,
+    store: &Store,
+    record: &DraftRecord,
+    trigger: Trigger,
     new: &NewText<'_>,
-    (by, via): (String, &'static str),
+    by: String,
+    via: &'static str,
 ) -> Result<DraftEdit, EditError> {
     check(new)?;
     if record.mail.event.is_some() {
         return Err(EditError::Calendar);
     }
-    let outgoing = outgoing((config, store), (record, trigger), new)?;
+    let outgoing = outgoing(config, store, record, trigger, new)?;
     let unmailable = |error: &dyn std::fmt::Display| EditError::Unmailable(error.to_string());
     let bytes = mime::compose(&outgoing).map_err(|error| unmailable(&error))?;
     let signers = &config.gateway.signers;
@@ -89,7 +92,9 @@ pub fn edit(
         call_json,
         view_text: view::of_edited(
             &record.view.view,
-            (&outgoing.subject, &outgoing.body_markdown, new.at),
+            &outgoing.subject,
+            &outgoing.body_markdown,
+            new.at,
             &outgoing.footer,
         ),
         mail: Box::new(mail),
@@ -121,8 +126,10 @@ fn check(new: &NewText<'_>) -> Result<(), EditError> {
 
 /// Returns the mail before it is composed: the frozen one, with another subject, text and date.
 fn outgoing(
-    (config, store): (&Config, &Store),
-    (record, trigger): (&DraftRecord, Trigger),
+    config: &Config,
+    store: &Store,
+    record: &DraftRecord,
+    trigger: Trigger,
     new: &NewText<'_>,
 ) -> Result<Outgoing, EditError> {
     let id = &record.view.persona;

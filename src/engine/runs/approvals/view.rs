@@ -21,7 +21,8 @@ const FIELD_CHARS_MAX: usize = 300;
 /// Returns the view of a mail.
 pub fn of_mail(
     draft: &MailDraft,
-    (subject, footer): (&str, &LetterFooter),
+    subject: &str,
+    footer: &LetterFooter,
     mail: &MailPolicy,
 ) -> String {
     let head = head(draft, subject, mail);
@@ -34,7 +35,8 @@ pub fn of_mail(
 /// Returns the view of a draft.
 pub fn of_draft(
     draft: &MailDraft,
-    (subject, footer): (&str, &LetterFooter),
+    subject: &str,
+    footer: &LetterFooter,
     mail: &MailPolicy,
 ) -> String {
     let head = head(draft, subject, mail);
@@ -47,7 +49,9 @@ pub fn of_draft(
 /// Returns the view of an edited draft: recipients, attachments and reason of the earlier view, with another subject and text.
 pub fn of_edited(
     earlier: &str,
-    (subject, text, at): (&str, &str, Option<Timestamp>),
+    subject: &str,
+    text: &str,
+    at: Option<Timestamp>,
     footer: &LetterFooter,
 ) -> String {
     let (head, rest) = earlier.split_once("\n\n").unwrap_or((earlier, ""));
@@ -249,9 +253,12 @@ mod tests {
             }),
             ..MailDraft::default()
         };
-        let subject = ("Tasting", &LetterFooter::default());
-        let view = of_mail(&answer("BEGIN:VCALENDAR"), subject, &mail);
+        let footer = LetterFooter::default();
+        let view = of_mail(&answer("BEGIN:VCALENDAR"), "Tasting", &footer, &mail);
         assert!(view.contains("\nCalendar: REPLY  (sha256 "), "{view}");
-        assert_ne!(view, of_mail(&answer("BEGIN:VTODO"), subject, &mail));
+        assert_ne!(
+            view,
+            of_mail(&answer("BEGIN:VTODO"), "Tasting", &footer, &mail)
+        );
     }
 }

@@ -22,7 +22,8 @@ pub fn spending(deps: &RunDeps, run: &ClaimedRun, persona: &Persona) -> Spending
 pub fn bounds(
     deps: &RunDeps,
     run: &ClaimedRun,
-    (persona, options): (&Persona, &RunOptions),
+    persona: &Persona,
+    options: &RunOptions,
     provider: &str,
 ) -> (Spending, Budget, SettingsInForce) {
     let inference = &deps.config.inference;

@@ -90,8 +90,10 @@ fn unpriced_vectors(
 pub fn unpriced_schedule(
     config: &Config,
     now: Timestamp,
-    (file, persona): (&str, &Persona),
-    (options, budget_micros): (&RunOptions, Option<i64>),
+    file: &str,
+    persona: &Persona,
+    options: &RunOptions,
+    budget_micros: Option<i64>,
     reports_cost: impl Fn(&str, &str) -> bool,
 ) -> Option<Problem> {
     let choice = config

@@ -182,7 +182,7 @@ impl ProgramMessage {
         }
         text.push_str(&new_text);
         let asked_at = AskedAt::Program(&self.key);
-        let mut new = question((persona, asked_at), clock, &text, thread);
+        let mut new = question(persona, asked_at, clock, &text, thread);
         new.content.subject = subject_of(&new_text);
         let mut metadata: serde_json::Value =
             serde_json::from_str(&new.content.metadata_json).unwrap_or_default();

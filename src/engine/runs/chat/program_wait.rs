@@ -43,7 +43,8 @@ impl ProgramWait {
     pub fn new(
         store: &Store,
         workspace: &Path,
-        (persona, run): (&PersonaId, &RunId),
+        persona: &PersonaId,
+        run: &RunId,
         longest: Duration,
     ) -> Self {
         Self {

@@ -41,7 +41,8 @@ impl AskedAt<'_> {
 
 /// Builds the message of a question, with its run. `thread`: one of earlier questions, to go on with; `None`: a new one.
 pub fn question(
-    (persona, asked_at): (&Persona, AskedAt<'_>),
+    persona: &Persona,
+    asked_at: AskedAt<'_>,
     clock: &dyn Clock,
     text: &str,
     thread: Option<ThreadId>,

@@ -34,7 +34,8 @@ impl Guards {
         &self,
         store: &Store,
         run: &ClaimedRun,
-        (persona, order): (&Persona, &GuardOrder),
+        persona: &Persona,
+        order: &GuardOrder,
     ) -> Result<(), RunError> {
         let mut open = self.0.lock().await;
         let (folder, working) = (persona.folder.clone(), order.working.clone());
@@ -73,7 +74,8 @@ impl Guards {
         &self,
         store: &Store,
         run: &ClaimedRun,
-        (persona, quota): (&Persona, WorkspaceQuota),
+        persona: &Persona,
+        quota: WorkspaceQuota,
     ) -> Result<AgentChanges, RunError> {
         let mut open = self.0.lock().await;
         let Some((guard, agents)) = open.get_mut(&persona.id) else {

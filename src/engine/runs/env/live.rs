@@ -255,9 +255,14 @@ impl LiveEnv {
             now: order.now,
         };
         let profile = (order.run.profile.as_str(), order.profile);
-        let tokens = (order.allowed_tokens, order.budget_tokens);
-        let (context, report, unoffered) =
-            context::assemble_beside(sources, profile, tokens, order.spare).await?;
+        let (context, report, unoffered) = context::assemble_beside(
+            sources,
+            profile,
+            order.allowed_tokens,
+            order.budget_tokens,
+            order.spare,
+        )
+        .await?;
         Ok(AssembledRun {
             context,
             report,
@@ -281,7 +286,7 @@ impl LiveEnv {
         persona: &Persona,
         order: &GuardOrder,
     ) -> Result<(), RunError> {
-        self.guards.begin(&self.store, run, (persona, order)).await
+        self.guards.begin(&self.store, run, persona, order).await
     }
 
     pub async fn release(
@@ -290,7 +295,7 @@ impl LiveEnv {
         persona: &Persona,
         quota: WorkspaceQuota,
     ) -> Result<AgentChanges, RunError> {
-        self.guards.end(&self.store, run, (persona, quota)).await
+        self.guards.end(&self.store, run, persona, quota).await
     }
 
     pub async fn expected_effects(&self, order: &CallOrder<'_>) -> Option<Value> {

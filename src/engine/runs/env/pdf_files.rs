@@ -60,9 +60,14 @@ impl LiveEnv {
         if !starts {
             return Ok(PdfFacts::refused(file, "it was not read before"));
         }
-        let attachment = (file.id.as_str(), file.content_type.as_str());
-        let read =
-            attachment_documents::read(&rows, self.documents(), attachment, &file.bytes).await;
+        let read = attachment_documents::read(
+            &rows,
+            self.documents(),
+            &file.id,
+            &file.content_type,
+            &file.bytes,
+        )
+        .await;
         Ok(match read {
             Ok(document) => of(file, &document),
             Err(ExtractError::NotStarted(why)) => {

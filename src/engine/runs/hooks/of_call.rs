@@ -20,7 +20,7 @@ pub async fn before(
     args: &Map<String, Value>,
 ) -> Result<PanelDecision, RunError> {
     let body = || json!(args);
-    asked(ctx, HookEvent::BeforeCall, tool, ("args", body)).await
+    asked(ctx, HookEvent::BeforeCall, tool, "args", body).await
 }
 
 /// Asks the hooks before a mail; `tool` is `reply` for a final text.
@@ -30,7 +30,7 @@ pub async fn before_send(
     draft: &MailDraft,
 ) -> Result<PanelDecision, RunError> {
     let body = || occasion::mail(draft);
-    asked(ctx, HookEvent::BeforeSend, tool, ("mail", body)).await
+    asked(ctx, HookEvent::BeforeSend, tool, "mail", body).await
 }
 
 /// Asks the hooks after a call that has succeeded. A mail that it drafted is not queued if one denies; what else the call has
@@ -44,7 +44,7 @@ pub async fn after(
         return Ok(verdict);
     };
     let body = || outcome.result.clone();
-    match asked(ctx, HookEvent::AfterCall, tool, ("result", body)).await? {
+    match asked(ctx, HookEvent::AfterCall, tool, "result", body).await? {
         PanelDecision::Allow | PanelDecision::Ask(_) => Ok(ToolVerdict::Done(outcome)),
         PanelDecision::Deny(refusal) => Ok(ToolVerdict::Failed {
             code: refusal.code,
@@ -65,7 +65,8 @@ async fn asked(
     ctx: &ToolCallContext<'_>,
     event: HookEvent,
     tool: &str,
-    (member, body): (&str, impl Fn() -> Value),
+    member: &str,
+    body: impl Fn() -> Value,
 ) -> Result<PanelDecision, RunError> {
     if !panel::is_asked(ctx.deps, event, &ctx.run.persona, tool) {
         return Ok(PanelDecision::Allow);

@@ -61,7 +61,8 @@ impl LearntState {
 
     fn change(
         &mut self,
-        (provider, model): (&str, &str),
+        provider: &str,
+        model: &str,
         now: Timestamp,
         change: impl FnOnce(&mut LearntModel),
     ) {
@@ -233,7 +234,7 @@ impl ProviderHealth for CircuitBreakers {
     /// Records the parameter: every later request to that model leaves it out.
     fn refused(&self, provider: &str, model: &str, parameter: Parameter) {
         let now = self.clock.now();
-        lock(&self.learnt).change((provider, model), now, |known| {
+        lock(&self.learnt).change(provider, model, now, |known| {
             if !known.without.contains(&parameter) {
                 known.without.push(parameter);
             }
@@ -242,7 +243,7 @@ impl ProviderHealth for CircuitBreakers {
 
     fn has_window(&self, provider: &str, model: &str, tokens: u64) {
         let now = self.clock.now();
-        lock(&self.learnt).change((provider, model), now, |known| {
+        lock(&self.learnt).change(provider, model, now, |known| {
             known.window_tokens = Some(tokens);
         });
     }

@@ -41,7 +41,7 @@ pub fn outbound(ctx: &ToolCallContext<'_>, draft: MailDraft) -> Result<NewOutbou
     let everybody = draft.to.iter().chain(&draft.cc).chain(&draft.bcc);
     let reservation = send_limits::reservation(ctx, everybody);
     let hops = send_limits::hops(ctx);
-    let mut mail = freeze(ctx, draft, reservation, (letter, hops), None)?;
+    let mut mail = freeze(ctx, draft, reservation, letter, hops, None)?;
     if let MessageOutcome::Send { reservation, .. } = &mut mail.outcome {
         let max = ctx.deps.config.inference.budget.mails_max;
         reservation.mails_of_run_max = Some(u32::try_from(max).unwrap_or(u32::MAX));
@@ -82,7 +82,7 @@ pub async fn final_reply(
     let is_elsewhere = destination::is_elsewhere(ctx, deliver_to);
     // Copies count for nobody: somebody who is copied in often must not use up the answers to others.
     let reservation = send_limits::reservation(ctx, draft.to.iter());
-    let mail = freeze(ctx, draft, reservation, (letter, hops), withheld)?;
+    let mail = freeze(ctx, draft, reservation, letter, hops, withheld)?;
     // The answer of a scheduled run belongs to the run's own thread; what a letter makes others read does not belong to its
     // sender's.
     Ok(Some(match is_elsewhere {
@@ -101,7 +101,8 @@ fn freeze(
     ctx: &ToolCallContext<'_>,
     draft: MailDraft,
     reservation: MailReservation,
-    (letter, hops): (Option<Answered>, u32),
+    letter: Option<Answered>,
+    hops: u32,
     withheld: Option<Withheld>,
 ) -> Result<NewOutbound, RunError> {
     let clock = ctx.deps.clock.as_ref();
@@ -113,7 +114,7 @@ fn freeze(
         .calendar
         .as_ref()
         .map(|calendar| calendar.event.clone());
-    let outgoing = outgoing(ctx, draft, letter, (&id, hops));
+    let outgoing = outgoing(ctx, draft, letter, &id, hops);
     let mut participants: Vec<String> = outgoing
         .to
         .iter()
@@ -169,7 +170,8 @@ fn outgoing(
     ctx: &ToolCallContext<'_>,
     draft: MailDraft,
     letter: Option<Answered>,
-    (id, hops): (&MessageId, u32),
+    id: &MessageId,
+    hops: u32,
 ) -> Outgoing {
     let message_id = mime::new_message_id(id.as_str(), ctx.persona.address.domain());
     let original = original::quoted(ctx, &draft).filter(|_| letter.is_some());

@@ -67,7 +67,7 @@ fn audience(may_read: bool) -> &'static str {
 
 /// Returns the facts of the run at this moment.
 pub fn so_far(ctx: &ToolCallContext<'_>) -> CallFacts {
-    let facts = of_run((ctx.run, ctx.persona), &ctx.label, ctx.deps.clock.now());
+    let facts = of_run(ctx.run, ctx.persona, &ctx.label, ctx.deps.clock.now());
     facts
         .with("floor", ctx.label.floor.as_str())
         .with("private", !ctx.label.readers.is_everyone())
@@ -124,7 +124,8 @@ pub fn outsider<'d>(draft: &'d MailDraft, mail: &MailPolicy) -> Option<&'d Addre
 /// Returns the first recipient who may not read what the run has read, if there is one.
 pub fn no_reader<'d>(
     draft: &'d MailDraft,
-    (mail, label): (&MailPolicy, &RunLabel),
+    mail: &MailPolicy,
+    label: &RunLabel,
 ) -> Option<&'d Address> {
     let mut everybody = draft.to.iter().chain(&draft.cc).chain(&draft.bcc);
     everybody.find(|address| !permits(&label.readers, address, mail))

@@ -29,7 +29,8 @@ const OF_PAGE: &str = "of_page";
 /// Adds where the URL of a call is from: a letter that the run has read, the sender's own words, a page that it has read.
 pub async fn with_link(
     ctx: &ToolCallContext<'_>,
-    (tool, args): (&RegisteredTool, &Map<String, Value>),
+    tool: &RegisteredTool,
+    args: &Map<String, Value>,
     facts: CallFacts,
 ) -> Result<CallFacts, RunError> {
     if !tool.declaration().capabilities.web {

@@ -126,14 +126,17 @@ pub async fn prepare(
             next: NextStep::Call,
         });
     }
-    judge(ctx, (asked, tool, args), (&order, &mail)).await
+    judge(ctx, asked, tool, args, &order, &mail).await
 }
 
 /// Decides on a call that can be made: hooks, rules, table and plan.
 async fn judge(
     ctx: &ToolCallContext<'_>,
-    (asked, tool, args): (Asked<'_>, &RegisteredTool, &Map<String, Value>),
-    (order, mail): (&CallOrder<'_>, &MailPolicy),
+    asked: Asked<'_>,
+    tool: &RegisteredTool,
+    args: &Map<String, Value>,
+    order: &CallOrder<'_>,
+    mail: &MailPolicy,
 ) -> Result<PreparedCall, RunError> {
     let ended = |code, message| Ok(PreparedCall::ended(ToolVerdict::Failed { code, message }));
     let before = match of_call::before(ctx, asked.name, args).await? {
@@ -159,7 +162,7 @@ async fn judge(
     let ctx = &with_draft;
     let draft = drafted.mail.as_ref();
     let facts = facts::of_call(ctx, tool, args);
-    let mut facts = links::with_link(ctx, (tool, args), facts).await?;
+    let mut facts = links::with_link(ctx, tool, args, facts).await?;
     if let Some(draft) = draft {
         facts = facts::of_mail(facts, &ctx.label, draft, mail);
     }
@@ -248,7 +251,7 @@ fn next_step(
 ) -> NextStep {
     match (decision.effect, drafted.outcome) {
         (PolicyEffect::Deny | PolicyEffect::Hide, _) => {
-            NextStep::Ended(denied(decision, drafted.mail.as_ref(), (mail, &ctx.label)))
+            NextStep::Ended(denied(decision, drafted.mail.as_ref(), mail, &ctx.label))
         }
         (PolicyEffect::Draft, Some(outcome))
             if ctx.deps.env.asks_owner() && outcome.mail.is_some() =>
@@ -289,13 +292,14 @@ fn recorded_decision(
 fn denied(
     decision: &PolicyDecision,
     draft: Option<&MailDraft>,
-    (mail, label): (&MailPolicy, &RunLabel),
+    mail: &MailPolicy,
+    label: &RunLabel,
 ) -> ToolVerdict {
     if let (None, Some(draft)) = (&decision.rule, draft) {
         let refused = match decision.code == NEW_RECIPIENT {
             true => facts::outsider(draft, mail)
                 .map(|address| tools::recipient_not_allowed(address, mail)),
-            false => facts::no_reader(draft, (mail, label))
+            false => facts::no_reader(draft, mail, label)
                 .map(|address| tools::recipient_no_reader(address, mail)),
         };
         if let Some(ToolError::Mendable { code, message }) = refused {

@@ -53,7 +53,7 @@ impl RedirectsOfCall<'_> {
         let Self { ctx, tool } = self;
         let args = Map::from_iter([("url".to_owned(), Value::from(url))]);
         let facts = facts::of_call(ctx, tool, &args);
-        let facts = links::with_link(ctx, (tool, &args), facts).await?;
+        let facts = links::with_link(ctx, tool, &args, facts).await?;
         let decision = decide(ctx, tool.name(), &facts).await?;
         Ok((decision.effect, decision.why))
     }

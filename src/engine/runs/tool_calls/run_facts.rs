@@ -11,7 +11,8 @@ use chrono::{Datelike, Timelike};
 /// Reports whether the policy offers a tool to a run.
 pub fn is_offered(
     config: &Config,
-    (run, persona): (&ClaimedRun, &Persona),
+    run: &ClaimedRun,
+    persona: &Persona,
     label: &RunLabel,
     tool: &RegisteredTool,
 ) -> bool {
@@ -19,7 +20,7 @@ pub fn is_offered(
         return true;
     }
     // A replay offers what was offered then, so the time is the run's own.
-    let facts = of_tool(of_run((run, persona), label, run.created_at), tool);
+    let facts = of_tool(of_run(run, persona, label, run.created_at), tool);
     let call = PolicyCall {
         persona: &persona.id,
         tool: tool.name(),
@@ -35,11 +36,7 @@ pub fn rules<'c>(config: &'c Config, persona: &'c Persona) -> impl Iterator<Item
 }
 
 /// Returns the facts that do not change while a run lasts.
-pub fn of_run(
-    (run, persona): (&ClaimedRun, &Persona),
-    label: &RunLabel,
-    now: Timestamp,
-) -> CallFacts {
+pub fn of_run(run: &ClaimedRun, persona: &Persona, label: &RunLabel, now: Timestamp) -> CallFacts {
     let local = now.to_utc().with_timezone(&persona.timezone);
     let weekday = local.weekday().to_string().to_lowercase();
     CallFacts::default()

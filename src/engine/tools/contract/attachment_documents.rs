@@ -13,7 +13,8 @@ pub async fn kept(store: &PersonaStore, id: &str) -> Result<Option<Extracted>, S
 pub async fn read(
     store: &PersonaStore,
     documents: &Extractor,
-    (id, claimed): (&str, &str),
+    id: &str,
+    claimed: &str,
     bytes: &[u8],
 ) -> Result<Extracted, ExtractError> {
     let document = documents.extract(bytes, claimed).await?;

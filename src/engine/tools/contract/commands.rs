@@ -63,7 +63,8 @@ impl CommandRunner<'_> {
     /// no sandbox; a file of the workspace is another file elsewhere.
     pub async fn run(
         self,
-        (run, now): (&RunId, Timestamp),
+        run: &RunId,
+        now: Timestamp,
         wanted: WantedCommand,
         within: Duration,
     ) -> Result<EndedCommand, ToolError> {

@@ -340,10 +340,11 @@ impl<'a> MessageReader<'a> {
     pub async fn read_document(
         self,
         documents: &Extractor,
-        attachment: (&str, &str),
+        id: &str,
+        claimed: &str,
         bytes: &[u8],
     ) -> Result<Extracted, ExtractError> {
-        attachment_documents::read(self.0.store, documents, attachment, bytes).await
+        attachment_documents::read(self.0.store, documents, id, claimed, bytes).await
     }
 }
 

@@ -65,7 +65,7 @@ fn list(
         format!("{real}/")
     };
     listing
-        .add(&top, (&prefix, &real), 0)
+        .add(&top, &prefix, &real, 0)
         .map_err(cannot_use(path))?;
     let result = json!({ "entries": listing.entries, "truncated": listing.truncated });
     Ok((result, listing.has_private))
@@ -83,12 +83,7 @@ struct Listing {
 impl Listing {
     /// Adds the entries of a folder. `prefix` is its requested path, `real` the path with links
     /// followed.
-    fn add(
-        &mut self,
-        dir: &Dir,
-        (prefix, real): (&str, &str),
-        depth: usize,
-    ) -> std::io::Result<()> {
+    fn add(&mut self, dir: &Dir, prefix: &str, real: &str, depth: usize) -> std::io::Result<()> {
         // A name that is not UTF-8 cannot be passed to any tool, so it is not listed.
         let readable = dir
             .entries()?
@@ -119,7 +114,7 @@ impl Listing {
                 self.entries.push(json!({"path": path, "type": "folder"}));
                 match depth < DEPTH_MAX {
                     true => {
-                        self.add(&entry.open_dir()?, (&format!("{path}/"), &below), depth + 1)?;
+                        self.add(&entry.open_dir()?, &format!("{path}/"), &below, depth + 1)?;
                     }
                     false => self.truncated = true,
                 }

@@ -137,9 +137,11 @@ async fn document(call: &ToolCall<'_>, attachment: &AttachmentRef) -> Result<Ext
             "its bytes were deleted with old mail".to_owned(),
         );
     };
-    let named = (attachment.id.as_str(), attachment.content_type.as_str());
     let documents = call.env.documents()?;
-    match letters.read_document(documents, named, &bytes).await {
+    match letters
+        .read_document(documents, &attachment.id, &attachment.content_type, &bytes)
+        .await
+    {
         Ok(document) => Ok(document),
         Err(ExtractError::NotStarted(why)) => {
             tracing::error!(%why, "attachments cannot be read");

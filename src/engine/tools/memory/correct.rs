@@ -42,11 +42,10 @@ impl TypedTool for Correct {
                 ),
             );
         }
-        let what = (old.scope.clone(), old.kind, text);
         let new = NewMemory {
             supersedes: Some(old.id.clone()),
             valid_to: old.valid_to,
-            ..write_rules::stamped(call, &memory, what, source)
+            ..write_rules::stamped(call, &memory, old.scope.clone(), old.kind, text, source)
         };
         // What somebody of more trust had written down is changed by the owner's yes only.
         let may_change = new.trust.min(Trust::Owner) >= old.trust.min(Trust::Owner);

@@ -78,7 +78,7 @@ impl TypedTool for ProposeMemoryChange {
             }
             (_, text) => own_text(text.unwrap_or_default(), &found)?,
         };
-        let new = merged(call, (proposal, text), found);
+        let new = merged(call, proposal, text, found);
         Ok(ToolOutcome::writing(
             json!({ "proposed": true, "note": "it waits for your owner; nothing has changed" }),
             MemoryWrite::Propose {
@@ -172,7 +172,8 @@ fn own_text(text: &str, found: &SourcedEntries) -> Result<String, ToolError> {
 /// Makes the proposal: the lowest trust, what all readers and all audiences have in common, the sources of all.
 fn merged(
     call: &ToolCall<'_>,
-    (proposal, text): (MemoryProposal, String),
+    proposal: MemoryProposal,
+    text: String,
     found: SourcedEntries,
 ) -> NewMemory {
     let entries = || found.iter().map(|(entry, _)| entry);

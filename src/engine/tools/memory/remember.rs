@@ -98,7 +98,7 @@ impl TypedTool for Remember {
         let entries_max = scope.entries_max();
         let new = NewMemory {
             valid_to,
-            ..write_rules::stamped(call, &memory, (scope, self.kind.into(), text), source)
+            ..write_rules::stamped(call, &memory, scope, self.kind.into(), text, source)
         };
         let note = match new.status {
             MemoryStatus::Active => "it is in your notes from the next letter on",

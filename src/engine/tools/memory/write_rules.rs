@@ -167,7 +167,9 @@ pub(super) fn require_room(
 pub(super) fn stamped(
     call: &ToolCall<'_>,
     memory: &WritableMemory<'_>,
-    (scope, kind, text): (MemoryScope, MemoryKind, String),
+    scope: MemoryScope,
+    kind: MemoryKind,
+    text: String,
     source: MemorySource,
 ) -> NewMemory {
     let circle = &memory.access.place.circle;

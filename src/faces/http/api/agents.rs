@@ -35,7 +35,7 @@ pub(in crate::http) async fn agents(call: Call) -> Result<Response, PageError> {
     // The key is nothing for what lies behind.
     request.headers_mut().remove(header::AUTHORIZATION);
     let (host, origin) = (&call.origin.authority, with_port(&call));
-    Ok(answer_request(server, (host, &origin), request).await)
+    Ok(answer_request(server, host, &origin, request).await)
 }
 
 /// Returns our origin with its port: without one, the library lets every port pass.

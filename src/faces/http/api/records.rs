@@ -23,7 +23,7 @@ pub(in crate::http) async fn thread(call: Call) -> Result<Response, PageError> {
     let sessions = store.thread_sessions(&id).await?;
     let resets = store.thread_resets(&id).await?;
     let summaries = store.summaries_of_thread(&id, SUMMARIES_MAX).await?;
-    record(&ThreadDetail::of(&thread, (&sessions, &resets, &summaries)))
+    record(&ThreadDetail::of(&thread, &sessions, &resets, &summaries))
 }
 
 /// A run and everything that happened in it.

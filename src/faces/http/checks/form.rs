@@ -87,7 +87,8 @@ pub(super) fn knows_only(sent: &[(String, String)], known: &[&str]) -> Result<()
 /// Refuses a value of a query that its word cannot have.
 pub(super) fn is_as_known(
     query: &[(String, String)],
-    (name, noun): (&str, &str),
+    name: &str,
+    noun: &str,
     is_good: &dyn Fn(&str) -> bool,
 ) -> Result<(), PageError> {
     let sent = query.iter().filter(|(word, _)| word == name);

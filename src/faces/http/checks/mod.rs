@@ -59,8 +59,16 @@ pub(super) async fn answer(
                 mark.is_known();
             }
             refused.session = admitted.session();
-            let read = (&mut parts, body, &mut refused.fields);
-            match call(&context, route, read, admitted).await {
+            match call(
+                &context,
+                route,
+                &mut parts,
+                body,
+                &mut refused.fields,
+                admitted,
+            )
+            .await
+            {
                 Ok(call) => {
                     let renewed = call.renewed.clone();
                     let answered = handled(route, call).await;
@@ -85,7 +93,7 @@ pub(super) async fn answer(
             let is_form = route.body == RouteBody::Form;
             refused.had_session = is_form || access::has_cookie(&context, &parts);
             let request = with_way_back(&context, &parts, refused);
-            refusal::answer_refused(&context, (route.shape, is_form), &error, &request).await
+            refusal::answer_refused(&context, route.shape, is_form, &error, &request).await
         }
     };
     reply::finished(response, &parts)
@@ -231,7 +239,9 @@ async fn admit(
 async fn call(
     context: &Arc<WebContext>,
     route: &WebRoute,
-    (parts, body, sent): (&mut Parts, axum::body::Body, &mut Vec<(String, String)>),
+    parts: &mut Parts,
+    body: axum::body::Body,
+    sent: &mut Vec<(String, String)>,
     admitted: Admitted,
 ) -> Result<Call, PageError> {
     let params = RawPathParams::from_request_parts(parts, &()).await;
@@ -241,7 +251,7 @@ async fn call(
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
     let query = form::pairs(parts.uri.query().unwrap_or_default());
-    let (form, body, room) = read(context, route, (&parts.headers, body)).await?;
+    let (form, body, room) = read(context, route, &parts.headers, body).await?;
     if route.body == RouteBody::Form {
         sent.clone_from(&form);
     }
@@ -279,7 +289,8 @@ type ReadBody = (Vec<(String, String)>, Bytes, Option<OwnedSemaphorePermit>);
 async fn read(
     context: &WebContext,
     route: &WebRoute,
-    (headers, body): (&HeaderMap, axum::body::Body),
+    headers: &HeaderMap,
+    body: axum::body::Body,
 ) -> Result<ReadBody, PageError> {
     let letter_max = context.config.limits.letter_bytes_max;
     let most = match route.body {
@@ -316,7 +327,7 @@ fn check_words(
     query: &[(String, String)],
 ) -> Result<(), PageError> {
     for (name, noun, is_good) in route.values {
-        form::is_as_known(query, (name, noun), is_good)?;
+        form::is_as_known(query, name, noun, is_good)?;
     }
     if !route.knows_its_words() {
         return Ok(());

@@ -69,7 +69,7 @@ pub(super) async fn understood(
     };
     let chat = header(call, "x-openwebui-chat-id");
     let model = models::model(call, fields.text("model"))?;
-    let message = conversation::read(fields, form, (&key.id, chat))?;
+    let message = conversation::read(fields, form, &key.id, chat)?;
     let files_max = call.context.config.limits.letter_bytes_max;
     if message.new_files_bytes() > files_max {
         let text = format!("the files of a message have {files_max} bytes at most");
@@ -205,7 +205,7 @@ pub(super) async fn ask(
             }
         }
     };
-    let wait = ProgramWait::new(store, &context.config.workspace, (&persona, &run), WAIT_MAX);
+    let wait = ProgramWait::new(store, &context.config.workspace, &persona, &run, WAIT_MAX);
     Ok(AskedQuestion {
         store: store.clone(),
         created: found.created_at.as_millis() / 1000,

@@ -28,7 +28,8 @@ pub(super) enum RequestForm {
 pub(super) fn read(
     fields: &RequestFields,
     form: RequestForm,
-    (key, chat): (&str, &str),
+    key: &str,
+    chat: &str,
 ) -> Result<ProgramMessage, ClientError> {
     let mut conversation = Conversation::default();
     match form {
@@ -129,14 +130,14 @@ impl Conversation {
             let role = message["role"].as_str().unwrap_or_default();
             match role {
                 "system" | "developer" => {
-                    self.instruct(&content_of(&message["content"], (role, &param))?.text);
+                    self.instruct(&content_of(&message["content"], role, &param)?.text);
                 }
                 "user" => {
-                    let content = content_of(&message["content"], (role, &param))?;
+                    let content = content_of(&message["content"], role, &param)?;
                     self.say(Speaker::User, content);
                 }
                 "assistant" => {
-                    let content = content_of(&message["content"], (role, &param))?;
+                    let content = content_of(&message["content"], role, &param)?;
                     self.say(Speaker::Assistant, content);
                 }
                 other => {
@@ -160,7 +161,7 @@ struct SpokenContent {
 }
 
 /// Reads the content of a message: a string, or parts that are text, and of a user's message images and files.
-fn content_of(content: &Value, (role, param): (&str, &str)) -> Result<SpokenContent, ClientError> {
+fn content_of(content: &Value, role: &str, param: &str) -> Result<SpokenContent, ClientError> {
     let param = format!("{param}.content");
     let parts = match content {
         Value::String(text) => {
@@ -210,7 +211,7 @@ mod tests {
 
     fn parsed(fields: &Value, form: RequestForm) -> Result<ProgramMessage, ClientError> {
         let fields = RequestFields::read(fields.to_string().as_bytes())?;
-        read(&fields, form, ("k", ""))
+        read(&fields, form, "k", "")
     }
 
     #[test]

@@ -176,16 +176,22 @@ pub(in crate::http) async fn rewrite(call: Call) -> Result<Response, PageError> 
     let mut sha256 = record.view.sha256.clone();
     if is_changed {
         let trigger = store.run_summary(&record.view.run).await?.trigger;
-        let by = (call.actor()?, "web");
-        let parts = (&*call.context.config, store);
-        let edit = edit(parts, (&record, trigger), &new, by)
-            .map_err(|error| PageError::Refused(format!("nothing was changed: {error}")))?;
+        let edit = edit(
+            &call.context.config,
+            store,
+            &record,
+            trigger,
+            &new,
+            call.actor()?,
+            "web",
+        )
+        .map_err(|error| PageError::Refused(format!("nothing was changed: {error}")))?;
         sha256.clone_from(&edit.call_sha256);
         store.edit_draft(&record.view.id, edit).await?;
         call.context.wake();
     }
     if call.field("then") == "send" {
-        return decide_on(call, (ApprovalVerdict::Approve, &sha256)).await;
+        return decide_on(call, ApprovalVerdict::Approve, &sha256).await;
     }
     call.renew().await?;
     let (id, state) = (record.view.id.as_str(), record.view.state);
@@ -202,13 +208,14 @@ fn back(call: &Call) -> &str {
 
 async fn decide(call: Call, verdict: ApprovalVerdict) -> Result<Response, PageError> {
     let sha256 = call.field("sha256").to_owned();
-    decide_on(call, (verdict, &sha256)).await
+    decide_on(call, verdict, &sha256).await
 }
 
 /// Decides on a question about exactly the bytes that the page showed.
 async fn decide_on(
     call: Call,
-    (verdict, sha256): (ApprovalVerdict, &str),
+    verdict: ApprovalVerdict,
+    sha256: &str,
 ) -> Result<Response, PageError> {
     let words = call.field("words");
     let wants_words = matches!(verdict, ApprovalVerdict::Edit | ApprovalVerdict::Answer);

@@ -129,7 +129,8 @@ fn report(json: Option<String>) -> Option<ContextRecord> {
 /// either run has but one of it, since each letter has an id of its own.
 fn counterpart<'c>(
     entry: &ContextEntry,
-    (own, other): (&ContextRecord, &'c ContextRecord),
+    own: &ContextRecord,
+    other: &'c ContextRecord,
 ) -> Option<&'c ContextEntry> {
     let of_step = |context: &ContextRecord| {
         let is_of_step = |one: &&ContextEntry| one.resolver == entry.resolver;
@@ -159,7 +160,7 @@ fn views(context: &ContextRecord, earlier: Option<&ContextRecord>) -> Vec<EntryV
         };
         let bar = StripBar { from, width };
         from += width;
-        let found = earlier.map(|earlier| match counterpart(entry, (context, earlier)) {
+        let found = earlier.map(|earlier| match counterpart(entry, context, earlier) {
             None => "new",
             Some(then) if then.sha256 == entry.sha256 && then.outcome == entry.outcome => "same",
             Some(_) => "changed",
@@ -179,9 +180,8 @@ fn gone(own: Option<&ContextRecord>, earlier: Option<&ContextRecord>) -> Vec<Con
     let (Some(own), Some(earlier)) = (own, earlier) else {
         return Vec::new();
     };
-    let is_gone = |then: &&ContextEntry| {
-        then.outcome != "empty" && counterpart(then, (earlier, own)).is_none()
-    };
+    let is_gone =
+        |then: &&ContextEntry| then.outcome != "empty" && counterpart(then, earlier, own).is_none();
     earlier.entries.iter().filter(is_gone).cloned().collect()
 }
 

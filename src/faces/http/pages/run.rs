@@ -192,7 +192,7 @@ fn steps(record: &RunRecord, questions: &[RunQuestion]) -> Vec<RunStep> {
     if let Some(output) = &record.output {
         steps.push(RunStep {
             texts: vec![("value", pretty(&output.value))],
-            ..step(record, ("output", "structured answer"), &output.created_at)
+            ..step(record, "output", "structured answer", &output.created_at)
         });
     }
     let longest = steps.iter().filter_map(|step| step.took_ms).max();
@@ -216,7 +216,7 @@ fn scaled((value, most): (u64, u64)) -> StripBar {
     }
 }
 
-fn step(record: &RunRecord, (kind, name): (&'static str, &str), at: &str) -> RunStep {
+fn step(record: &RunRecord, kind: &'static str, name: &str, at: &str) -> RunStep {
     RunStep {
         kind,
         name: name.to_owned(),
@@ -278,7 +278,7 @@ fn turn_step(record: &RunRecord, turn: &TurnRecord, number: usize) -> RunStep {
         cost_micros: usage.cost_micros,
         texts,
         turn: turn.pruned_at.is_none().then_some(number),
-        ..step(record, ("turn", &name), &turn.started_at)
+        ..step(record, "turn", &name, &turn.started_at)
     }
 }
 
@@ -313,7 +313,7 @@ fn call_step(record: &RunRecord, call: &CallRecord, questions: &[RunQuestion]) -
         state,
         took_ms: ms_between(&call.called_at, call.finished_at.as_deref()),
         texts,
-        ..step(record, ("call", &call.tool), &call.called_at)
+        ..step(record, "call", &call.tool, &call.called_at)
     }
 }
 
@@ -346,7 +346,7 @@ fn mail_step(record: &RunRecord, mail: &MailRecord) -> RunStep {
         state,
         texts,
         link: Some(format!("/m/{}", mail.message.id)),
-        ..step(record, ("mail", "mail"), &mail.message.received_at)
+        ..step(record, "mail", "mail", &mail.message.received_at)
     }
 }
 

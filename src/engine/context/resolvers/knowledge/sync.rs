@@ -174,7 +174,8 @@ impl KnowledgeSync {
             store,
             folder,
             &self.limits,
-            (clock.now(), self.documents.as_ref()),
+            clock.now(),
+            self.documents.as_ref(),
         )
         .await?;
         // Recorded only now: a second run that starts meanwhile scans too, which does no harm,
@@ -212,7 +213,8 @@ pub async fn sync_knowledge(
     store: &PersonaStore,
     folder: &Dir,
     limits: &SyncLimits,
-    (now, documents): (Timestamp, Option<&DocumentReader>),
+    now: Timestamp,
+    documents: Option<&DocumentReader>,
 ) -> Result<KnowledgeSyncReport, SyncError> {
     let mut indexed: BTreeMap<String, KnowledgeFile> = store
         .knowledge_state()

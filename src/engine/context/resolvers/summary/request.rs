@@ -119,7 +119,8 @@ async fn find(call: ResolverCall<'_>) -> Result<Option<Piece>, Failed> {
     Ok(piece(
         call,
         base.as_ref(),
-        (generation, has_more),
+        generation,
+        has_more,
         &taken,
         upto,
     ))
@@ -244,7 +245,8 @@ fn newest_within(mut exchanges: Vec<Exchanged>, tokens_max: usize) -> (Vec<Excha
 fn piece(
     call: ResolverCall<'_>,
     base: Option<&ThreadSummaryText>,
-    (generation, has_more): (u32, bool),
+    generation: u32,
+    has_more: bool,
     taken: &[Exchanged],
     upto: Option<i64>,
 ) -> Option<Piece> {

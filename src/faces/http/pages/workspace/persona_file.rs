@@ -128,9 +128,8 @@ pub(super) async fn replace(call: &Call, new: NewFileText) -> Result<Response, P
         user: call.actor()?,
         session: call.session().map(|session| session.session.id.clone()),
     };
-    if let Some(problem) = problem(call, persona, (&new.name, &new.text)).await? {
-        let unsaved_text = (&*new.name, &*new.text, &*new.base_sha256);
-        return unsaved(call, unsaved_text, problem).await;
+    if let Some(problem) = problem(call, persona, &new.name, &new.text).await? {
+        return unsaved(call, &new.name, &new.text, &new.base_sha256, problem).await;
     }
     let (name, text) = (new.name.clone(), new.text.clone());
     let one_at_a_time = call.context.files.lock().await;
@@ -149,7 +148,7 @@ pub(super) async fn replace(call: &Call, new: NewFileText) -> Result<Response, P
         }
         Err(error) if call.shape == Shape::Page && !matches!(error, PersonaFileError::Io(_)) => {
             let base = call.field("base_sha256");
-            unsaved(call, (&name, &text, base), error.to_string()).await
+            unsaved(call, &name, &text, base, error.to_string()).await
         }
         Err(error) => Err(page_error(error)),
     }
@@ -159,7 +158,8 @@ pub(super) async fn replace(call: &Call, new: NewFileText) -> Result<Response, P
 async fn problem(
     call: &Call,
     persona: &Persona,
-    (name, text): (&str, &str),
+    name: &str,
+    text: &str,
 ) -> Result<Option<String>, PageError> {
     if text.len() as u64 > PERSONA_FILE_BYTES_MAX {
         return Ok(Some(format!(
@@ -185,7 +185,7 @@ async fn problem(
         return Ok(read.err().map(|why| format!("no run would read it: {why}")));
     }
     match is_responsibility(name) {
-        true => problem_of_responsibility(call, persona, (name, text)).await,
+        true => problem_of_responsibility(call, persona, name, text).await,
         false => Ok(None),
     }
 }
@@ -194,7 +194,8 @@ async fn problem(
 async fn problem_of_responsibility(
     call: &Call,
     persona: &Persona,
-    (file, text): (&str, &str),
+    file: &str,
+    text: &str,
 ) -> Result<Option<String>, PageError> {
     let text = text.replace("\r\n", "\n");
     let own = match call.context.scheduler.examine(persona, text.as_bytes()) {
@@ -232,7 +233,9 @@ fn is_responsibility(name: &str) -> bool {
 /// Shows a text that was not saved, with the reason.
 async fn unsaved(
     call: &Call,
-    (name, text, base): (&str, &str, &str),
+    name: &str,
+    text: &str,
+    base: &str,
     problem: String,
 ) -> Result<Response, PageError> {
     if call.shape == Shape::Json {
