@@ -13,6 +13,7 @@ use crate::store::views::export::ExportSnapshot;
 use crate::text::plural;
 use anyhow::Context as _;
 use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{BufWriter, Write};
@@ -169,11 +170,11 @@ async fn write(
     let mails = snapshot.mails(persona, |number, mail| {
         let file = format!("mail/{number:08}.eml");
         fs::write(folder.join(&file), mail.bytes)?;
-        let line = IndexLine {
-            file: &file,
-            message: mail.message,
-            direction: mail.direction,
-        };
+        let line = json!({
+            "file": file,
+            "message": mail.message,
+            "direction": mail.direction,
+        });
         writeln!(index, "{}", serde_json::to_string(&line)?)
     });
     let mails = mails.await??;
@@ -229,12 +230,4 @@ impl ExportRecord {
         let line = format!("{}: {what}", folder.display());
         Ok(context.screen.line(line)?)
     }
-}
-
-/// A line of `mail.jsonl`.
-#[derive(Serialize)]
-struct IndexLine<'a> {
-    file: &'a str,
-    message: &'a str,
-    direction: &'a str,
 }

@@ -15,6 +15,7 @@ use crate::store::{RetentionPass, Store, give_up_spare_room};
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -119,18 +120,20 @@ async fn prune_all(
 
 fn print(context: &CommandContext, done: &[DonePrune], dry: bool) -> anyhow::Result<Exit> {
     if context.json() {
-        let kind = |(kind, before, pruned): &DonePrune| PrunedRecord {
-            kind: kind.name,
-            before: *before,
-            rows: pruned.rows,
-            bytes: pruned.bytes,
+        let kind = |(kind, before, pruned): &DonePrune| {
+            json!({
+                "kind": kind.name,
+                "before": before,
+                "rows": pruned.rows,
+                "bytes": pruned.bytes,
+            })
         };
         let before = done.iter().map(|(_, before, _)| *before).max();
-        context.screen.json(&PruneRecord {
-            before,
-            dry_run: dry,
-            kinds: done.iter().map(kind).collect(),
-        })?;
+        context.screen.json(&json!({
+            "before": before,
+            "dry_run": dry,
+            "kinds": done.iter().map(kind).collect::<Vec<_>>(),
+        }))?;
         return Ok(Exit::Ok);
     }
     let row = |(kind, _, pruned): &DonePrune| {
@@ -165,24 +168,6 @@ fn require_past(before: Timestamp, now: Timestamp, typed: &str) -> Result<(), Fa
         format!("`{typed}` is in the future, and everything is older"),
         "name an age, such as `90d`, or a day that is over",
     )
-}
-
-/// Outcome of a pruning.
-#[derive(Serialize)]
-struct PruneRecord {
-    /// The youngest age; `null`: the configuration names none.
-    before: Option<Timestamp>,
-    dry_run: bool,
-    kinds: Vec<PrunedRecord>,
-}
-
-/// Pruned rows of one kind.
-#[derive(Serialize)]
-struct PrunedRecord {
-    kind: &'static str,
-    before: Timestamp,
-    rows: u64,
-    bytes: u64,
 }
 
 /// A kind with its age and its last pass.

@@ -15,7 +15,7 @@ use clap::builder::PossibleValuesParser;
 use futures_util::StreamExt;
 use futures_util::stream;
 use indicatif::ProgressBar;
-use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -244,16 +244,16 @@ fn tell(context: &CommandContext, tally: &ImportTally) -> anyhow::Result<()> {
         let letters = tally
             .named
             .iter()
-            .map(|(letter, why)| RefusedImport { letter, why });
-        return context.screen.json(&ImportRecord {
-            imported: tally.received + tally.own,
-            received: tally.received,
-            own: tally.own,
-            duplicates: tally.duplicates,
-            refused,
-            refused_because: &tally.refused,
-            refused_letters: letters.collect(),
-        });
+            .map(|(letter, why)| json!({ "letter": letter, "why": why }));
+        return context.screen.json(&json!({
+            "imported": tally.received + tally.own,
+            "received": tally.received,
+            "own": tally.own,
+            "duplicates": tally.duplicates,
+            "refused": refused,
+            "refused_because": tally.refused,
+            "refused_letters": letters.collect::<Vec<_>>(),
+        }));
     }
     let (new, own) = (tally.received + tally.own, tally.own);
     context
@@ -271,23 +271,4 @@ fn tell(context: &CommandContext, tally: &ImportTally) -> anyhow::Result<()> {
         context.screen.line(format!("  {place}: {why}"))?;
     }
     Ok(())
-}
-
-/// Counts of an import.
-#[derive(Serialize)]
-struct ImportRecord<'a> {
-    imported: u64,
-    received: u64,
-    own: u64,
-    duplicates: u64,
-    refused: u64,
-    refused_because: &'a BTreeMap<String, u64>,
-    refused_letters: Vec<RefusedImport<'a>>,
-}
-
-/// A letter of the archive that was refused.
-#[derive(Serialize)]
-struct RefusedImport<'a> {
-    letter: &'a str,
-    why: &'a str,
 }

@@ -9,7 +9,7 @@ use crate::domain::Timestamp;
 use crate::store::{AccountLine, BudgetRecord, Store, UsageBy, UsageSince, UsageSum};
 use crate::text::plural;
 use clap::builder::PossibleValuesParser;
-use serde::Serialize;
+use serde_json::json;
 
 /// Show what calls used and cost, and what may still be spent
 #[derive(clap::Args)]
@@ -57,13 +57,13 @@ async fn sums(
     let total = store.usage_total(&begin).await?;
     let waiting = store.runs_waiting_for_money().await?;
     if context.json() {
-        return context.screen.json(&UsageReport {
-            since,
-            by: by.as_str(),
-            sums: &sums,
-            total: &total,
-            runs_waiting_for_money: waiting,
-        });
+        return context.screen.json(&json!({
+            "since": since,
+            "by": by.as_str(),
+            "sums": sums,
+            "total": total,
+            "runs_waiting_for_money": waiting,
+        }));
     }
     let headings = [
         by.as_str().to_uppercase(),
@@ -182,11 +182,11 @@ async fn budgets(context: &CommandContext, store: &Store) -> anyhow::Result<()> 
         store.runs_waiting_for_money().await?,
     );
     if context.json() {
-        return context.screen.json(&BudgetReport {
-            timezone: zone,
-            budgets: lines.iter().map(BudgetRecord::from).collect(),
-            runs_waiting_for_money: waiting,
-        });
+        return context.screen.json(&json!({
+            "timezone": zone,
+            "budgets": lines.iter().map(BudgetRecord::from).collect::<Vec<_>>(),
+            "runs_waiting_for_money": waiting,
+        }));
     }
     let headings = [
         "PURSE", "PERIOD", "UNIT", "SPENT", "RESERVED", "LEFT", "MAX", "SET BY",
@@ -210,22 +210,4 @@ async fn budgets(context: &CommandContext, store: &Store) -> anyhow::Result<()> 
         ))?;
     }
     Ok(())
-}
-
-/// Sums of usage since an instant.
-#[derive(Serialize)]
-struct UsageReport<'a> {
-    since: Timestamp,
-    by: &'static str,
-    sums: &'a [UsageSum],
-    total: &'a UsageSum,
-    runs_waiting_for_money: i64,
-}
-
-/// Budget accounts of the current periods.
-#[derive(Serialize)]
-struct BudgetReport {
-    timezone: &'static str,
-    budgets: Vec<BudgetRecord>,
-    runs_waiting_for_money: i64,
 }

@@ -43,7 +43,7 @@ use finding::{ExaminedArea, FindingSeverity, InstallFinding};
 use futures_util::future::{BoxFuture, join};
 use modes::MendedMode;
 use records::{AuditRecord, MadeAudit};
-use serde::Serialize;
+use serde_json::json;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -87,19 +87,6 @@ impl Doctor {
             at_rest: self.at_rest,
         }
     }
-}
-
-/// Result of an examination, as `--json` prints it.
-#[derive(Serialize)]
-struct DoctorRecord<'a> {
-    /// `false`: there is a fault.
-    ok: bool,
-    checks: usize,
-    findings: &'a [InstallFinding],
-    /// Modes that `--fix` has mended.
-    mended: &'a [MendedMode],
-    /// The audit of the database, whose failed checks are findings as well; `None`: it cannot be read, or there is none yet.
-    records: Option<AuditRecord<'a>>,
 }
 
 /// Examines the records alone, and the room for more of them.
@@ -311,13 +298,13 @@ fn tell(
     let checks = checks + audit.map_or(0, |audit| audit.findings.made);
     let exit = if faults == 0 { Exit::Ok } else { Exit::Failed };
     if context.json() {
-        context.screen.json(&DoctorRecord {
-            ok: faults == 0,
-            checks,
-            findings: &[findings, &of_records].concat(),
-            mended,
-            records: audit.map(|audit| AuditRecord::new(audit, engine)),
-        })?;
+        context.screen.json(&json!({
+            "ok": faults == 0,
+            "checks": checks,
+            "findings": &[findings, &of_records].concat(),
+            "mended": mended,
+            "records": audit.map(|audit| AuditRecord::new(audit, engine)),
+        }))?;
         return Ok(exit);
     }
     for mode in mended {

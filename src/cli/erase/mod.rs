@@ -10,8 +10,7 @@ use crate::keeping::{ERASURE_REPORTS, ErasureForecast, ErasureReport, KeepingErr
 use crate::store::{QuotingMessage, Store};
 use crate::text::plural;
 use clap::ArgGroup;
-use serde::Serialize;
-use std::collections::BTreeMap;
+use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -154,25 +153,6 @@ async fn verify(context: &CommandContext, path: &std::path::Path) -> anyhow::Res
     })
 }
 
-/// What would go, as `--json` prints it.
-#[derive(Serialize)]
-struct ForecastRecord<'a> {
-    dry_run: bool,
-    addresses: usize,
-    counts: BTreeMap<String, u64>,
-    memory_entries: usize,
-    held_letters: u64,
-    files_changed: &'a [String],
-    files_removed: &'a [String],
-    files_left: &'a [String],
-    quoting: Vec<&'a QuotingMessage>,
-    quoting_held: Vec<&'a QuotingMessage>,
-    still_open: &'a [String],
-    backups: &'a [NamedBackup],
-    /// Erasures that were begun before and are not finished.
-    interrupted: usize,
-}
-
 fn print_forecast(
     context: &CommandContext,
     found: &ErasureForecast,
@@ -181,21 +161,21 @@ fn print_forecast(
 ) -> anyhow::Result<()> {
     let scope = &found.scope;
     if context.json() {
-        return context.screen.json(&ForecastRecord {
-            dry_run: true,
-            addresses: scope.addresses.len(),
-            counts: scope.counts(),
-            memory_entries: found.memory,
-            held_letters: found.scope.held.len() as u64,
-            files_changed: &found.files.changed,
-            files_removed: &found.files.removed,
-            files_left: &found.files.left,
-            quoting: scope.quoting.iter().collect(),
-            quoting_held: scope.quoting_held.iter().collect(),
-            still_open: &scope.open,
-            backups: &found.backups,
-            interrupted,
-        });
+        return context.screen.json(&json!({
+            "dry_run": true,
+            "addresses": scope.addresses.len(),
+            "counts": scope.counts(),
+            "memory_entries": found.memory,
+            "held_letters": found.scope.held.len() as u64,
+            "files_changed": found.files.changed,
+            "files_removed": found.files.removed,
+            "files_left": found.files.left,
+            "quoting": scope.quoting.iter().collect::<Vec<_>>(),
+            "quoting_held": scope.quoting_held.iter().collect::<Vec<_>>(),
+            "still_open": scope.open,
+            "backups": found.backups,
+            "interrupted": interrupted,
+        }));
     }
     let screen = &context.screen;
     screen.line(format!("would be erased: {}", in_short(found)))?;

@@ -102,15 +102,6 @@ impl McpCommand {
     }
 }
 
-/// A login that was forgotten.
-#[derive(Serialize)]
-struct DoneLogout<'a> {
-    server: &'a str,
-    /// `false`: there was no login.
-    was_logged_in: bool,
-    is_revoked: bool,
-}
-
 /// Forgets the owner's login at a server.
 async fn logout(context: &CommandContext, name: &str) -> anyhow::Result<Exit> {
     context.require_workspace()?;
@@ -119,11 +110,11 @@ async fn logout(context: &CommandContext, name: &str) -> anyhow::Result<Exit> {
     let failed = |error| Failure::new(Exit::Failed, "nothing was forgotten").because(error);
     let out = log_out(server).await.map_err(failed)?;
     context.report(
-        &DoneLogout {
-            server: name,
-            was_logged_in: out != LogOut::NotLoggedIn,
-            is_revoked: out == LogOut::Revoked,
-        },
+        &json!({
+            "server": name,
+            "was_logged_in": out != LogOut::NotLoggedIn,
+            "is_revoked": out == LogOut::Revoked,
+        }),
         |screen| {
             match out {
                 LogOut::NotLoggedIn => screen::remark("nobody was logged in"),
@@ -452,17 +443,6 @@ const LINE_BYTES_MAX: u64 = 16 * 1024;
 /// Most lines that are read.
 const LINES_MAX: usize = 100;
 
-/// A login that was done.
-#[derive(Serialize)]
-struct DoneLogin<'a> {
-    server: &'a str,
-    issuer: String,
-    /// End of the first token; `None`: the server does not say.
-    expires_at: Option<String>,
-    /// `true`: it is renewed without the owner.
-    renews: bool,
-}
-
 async fn login(
     context: &CommandContext,
     name: &str,
@@ -493,16 +473,16 @@ async fn login(
     let issuer = attempt.issuer().to_owned();
     attempt.finish(&code).await.map_err(no_login)?;
     let state = ServerLogin::of(server, clock).state().await;
-    let done = DoneLogin {
-        server: name,
-        issuer,
-        expires_at: state.expires_at,
-        renews: state.renews,
-    };
+    let done = json!({
+        "server": name,
+        "issuer": issuer,
+        "expires_at": state.expires_at,
+        "renews": state.renews,
+    });
     context.report(&done, |screen| {
         screen.line(format!("logged in at `{name}`"))?;
-        if !done.renews {
-            let until = done.expires_at.as_deref().unwrap_or("an unknown time");
+        if !state.renews {
+            let until = state.expires_at.as_deref().unwrap_or("an unknown time");
             screen::remark(&format!(
                 "the server gave nothing to renew the login with: it ends at {until}; some servers renew it if \
                  `oauth.scope` holds `offline_access`"

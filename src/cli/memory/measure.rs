@@ -17,6 +17,7 @@ use crate::store::{
 use crate::text::rare_words::WordCounts;
 use clap::value_parser;
 use serde::Serialize;
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -327,11 +328,7 @@ fn embedder(
 /// Switches vectors off for a persona.
 async fn switch_off(context: &CommandContext, persona: &PersonaStore) -> anyhow::Result<Exit> {
     persona.set_vector_switch(None).await?;
-    #[derive(Serialize)]
-    struct SwitchedOff {
-        switched_on: bool,
-    }
-    context.report(&SwitchedOff { switched_on: false }, |screen| {
+    context.report(&json!({ "switched_on": false }), |screen| {
         Ok(screen.line(format!(
             "searches of `{}` go by words alone",
             persona.persona_id()

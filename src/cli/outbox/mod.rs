@@ -18,6 +18,7 @@ use crate::store::{
 };
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
+use serde_json::json;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -150,12 +151,12 @@ async fn health(context: &CommandContext, store: &Store) -> anyhow::Result<Exit>
     };
     let reason = health.map(|health| health.reason).unwrap_or_default();
     context.report(
-        &TransportRecord {
-            state: state.as_str(),
-            since,
-            reason: &reason,
-            next_probe_at: next,
-        },
+        &json!({
+            "state": state.as_str(),
+            "since": since,
+            "reason": reason,
+            "next_probe_at": next,
+        }),
         |screen| {
             Ok(screen.fields(&[
                 ("Transport", state.as_str().to_owned()),
@@ -232,15 +233,6 @@ fn state(delivery: &Delivery) -> String {
     )
 }
 
-/// Health of the outbound transport.
-#[derive(Serialize)]
-struct TransportRecord<'a> {
-    state: &'static str,
-    since: Option<Timestamp>,
-    reason: &'a str,
-    next_probe_at: Option<Timestamp>,
-}
-
 /// A DNS record of a DKIM key.
 #[derive(Serialize)]
 struct DnsRecord {
@@ -258,11 +250,11 @@ async fn check(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let checked = way_out(&context.config()?, Obstacle::remedy).await?;
     context.report(
-        &CheckedTransport {
-            to: &checked.to,
-            ok: true,
-            seen: &checked.seen,
-        },
+        &json!({
+            "to": checked.to,
+            "ok": true,
+            "seen": checked.seen,
+        }),
         |screen| {
             Ok(screen.line(format!(
                 "{}\tcan be used: {}",
@@ -323,14 +315,6 @@ fn senders(config: &Config) -> Vec<String> {
         }
     }
     senders
-}
-
-/// Outcome of a check of the mail server.
-#[derive(Serialize)]
-struct CheckedTransport<'a> {
-    to: &'a str,
-    ok: bool,
-    seen: &'a [String],
 }
 
 /// Default states of `list`: mail that may need an operator.

@@ -17,7 +17,7 @@ use crate::runs::provider_health::{learnt, probe, status};
 use crate::store::ProviderCalls;
 use futures_util::future::join_all;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Most models that a hint names.
@@ -558,12 +558,12 @@ async fn test(
         values.push(serde_json::from_str::<Value>(&value).unwrap_or_default());
     }
     if context.json() {
-        context.screen.json(&TestReport {
-            name: &seat.name,
-            model,
-            ok: is_good,
-            calls: &values,
-        })?;
+        context.screen.json(&json!({
+            "name": seat.name,
+            "model": model,
+            "ok": is_good,
+            "calls": values,
+        }))?;
     } else if path.is_some() {
         screen::remark(
             "look through the files before you hand them on: they hold what the provider said",
@@ -648,15 +648,6 @@ fn tried_line(tried: &Tried) -> String {
         "{name}\t{said}\t{took} ms, {input} tokens in, {} out, {cost}, {}",
         usage.output_tokens, response.model_served
     )
-}
-
-/// Outcome of a test of one provider.
-#[derive(Serialize)]
-struct TestReport<'a> {
-    name: &'a str,
-    model: &'a str,
-    ok: bool,
-    calls: &'a [Value],
 }
 
 /// A call of a test.

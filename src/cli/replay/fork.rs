@@ -7,13 +7,11 @@ use crate::cli::name_catalog;
 use crate::cli::{CommandContext, Exit, Failure, refuse};
 use crate::config::{self, Config, NameCatalog};
 use crate::domain::RunId;
-use crate::replay::RunRecord;
 use crate::replay::fork::{ForkChange, ForkError, Forked, fork, require_texts, results_of};
 use crate::replay::{load_run, timeline};
 use crate::runs::record::as_of::AsOf;
 use crate::runs::record::configs::Configs;
 use crate::store::Store;
-use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Read;
 use std::path::Path;
@@ -76,11 +74,11 @@ impl Fork {
             None
         };
         match context.json() {
-            true => context.screen.json(&ForkReport {
-                run: &run,
-                fork: &forked.record,
-                sent: sent.as_deref(),
-            })?,
+            true => context.screen.json(&json!({
+                "run": run,
+                "fork": forked.record,
+                "sent": sent,
+            }))?,
             false => {
                 let lines = timeline::run(&forked.record, self.full);
                 print(&context.screen, &lines)?;
@@ -293,12 +291,4 @@ fn explained(error: ForkError) -> anyhow::Error {
         ForkError::Store(error) => error.into(),
         ForkError::PersonaText(_) | ForkError::Unreadable(_) | ForkError::Run(_) => error.into(),
     }
-}
-
-/// A fork of a run.
-#[derive(Serialize)]
-struct ForkReport<'a> {
-    run: &'a RunId,
-    fork: &'a RunRecord,
-    sent: Option<&'a str>,
 }

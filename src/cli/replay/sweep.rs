@@ -11,7 +11,7 @@ use crate::replay::sweep::{ChangedFile, Effect, Judgement, Sweep, is_config};
 use crate::runs::record::configs::Configs;
 use crate::store::{RunFilter, RunSummary, Store};
 use crate::text::plural;
-use serde::Serialize;
+use serde_json::json;
 
 /// Find the past runs whose first request a changed file would have changed
 #[derive(clap::Args)]
@@ -64,13 +64,13 @@ impl SweepCommand {
         judged.retain(|(_, of)| self.all || of.effect != Effect::Same);
         let changed = all - same - unknown;
         context.report(
-            &SweepRecord {
-                runs: all,
-                changed,
-                unknown,
-                same,
-                judgements: judged.iter().map(|(_, judgement)| judgement).collect(),
-            },
+            &json!({
+                "runs": all,
+                "changed": changed,
+                "unknown": unknown,
+                "same": same,
+                "judgements": judged.iter().map(|(_, judgement)| judgement).collect::<Vec<_>>(),
+            }),
             |screen| {
                 print_judgements(context, &judged)?;
                 screen.line(format!(
@@ -142,16 +142,6 @@ fn print_judgements(context: &CommandContext, judged: &[JudgedRun]) -> anyhow::R
         &judged.iter().map(row).collect::<Vec<_>>(),
     )?;
     Ok(())
-}
-
-/// Counts of a sweep, and the judgements that are listed.
-#[derive(Serialize)]
-struct SweepRecord<'a> {
-    runs: usize,
-    changed: usize,
-    unknown: usize,
-    same: usize,
-    judgements: Vec<&'a Judgement>,
 }
 
 /// Reads one change from its argument.

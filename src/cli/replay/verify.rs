@@ -12,7 +12,7 @@ use crate::replay::verify::{Outcome, Verified, Verifier};
 use crate::store::{RunFilter, Store, StoreError};
 use crate::text::plural;
 use indicatif::ProgressBar;
-use serde::Serialize;
+use serde_json::json;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -231,20 +231,20 @@ fn conclude(
         + redacted
         + nothing_asked;
     if context.json() {
-        return context.screen.json(&VerifyReport {
-            runs,
-            identical: *identical,
-            requests: *requests,
-            different: *different,
-            masked: *masked,
-            not_verifiable: *not_verifiable,
-            unreadable: *unreadable,
-            pruned: *pruned,
-            redacted: *redacted,
-            nothing_asked: *nothing_asked,
-            seconds,
-            verdicts: listed,
-        });
+        return context.screen.json(&json!({
+            "runs": runs,
+            "identical": identical,
+            "requests": requests,
+            "different": different,
+            "masked": masked,
+            "not_verifiable": not_verifiable,
+            "unreadable": unreadable,
+            "pruned": pruned,
+            "redacted": redacted,
+            "nothing_asked": nothing_asked,
+            "seconds": seconds,
+            "verdicts": listed,
+        }));
     }
     let per_second = runs as f64 / seconds.max(0.001);
     let masked = if *masked > 0 {
@@ -273,21 +273,4 @@ fn conclude(
         plural(*requests, "request"),
     ))?;
     Ok(())
-}
-
-/// Counts of a verification, and the verdicts that are listed.
-#[derive(Serialize)]
-struct VerifyReport<'a> {
-    runs: usize,
-    identical: usize,
-    requests: usize,
-    different: usize,
-    masked: usize,
-    not_verifiable: usize,
-    unreadable: usize,
-    pruned: usize,
-    redacted: usize,
-    nothing_asked: usize,
-    seconds: f64,
-    verdicts: &'a [Verified],
 }

@@ -19,6 +19,7 @@ use crate::text::plural;
 use clap::ArgGroup;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
+use serde_json::json;
 use std::sync::Arc;
 
 /// List, show, cancel and retry runs, and answer what was filed
@@ -141,11 +142,11 @@ async fn answer(
 ) -> anyhow::Result<()> {
     let run = store.answer_message(message).await?;
     if context.json() {
-        return context.screen.json(&AnsweredLetter {
-            message,
-            run: &run,
-            outcome: "queued",
-        });
+        return context.screen.json(&json!({
+            "message": message,
+            "run": run,
+            "outcome": "queued",
+        }));
     }
     let next = "a serving engine takes it within about a second, `attache drain` now";
     Ok(context
@@ -156,14 +157,6 @@ async fn answer(
 /// Outcome of an action on a run.
 #[derive(Serialize)]
 struct ActionOutcome<'a> {
-    run: &'a RunId,
-    outcome: &'static str,
-}
-
-/// Outcome of answering a filed letter.
-#[derive(Serialize)]
-struct AnsweredLetter<'a> {
-    message: &'a MessageId,
     run: &'a RunId,
     outcome: &'static str,
 }
@@ -290,11 +283,11 @@ impl RetryRuns {
             0
         };
         if context.json() {
-            return context.screen.json(&RetriedRuns {
-                found: count,
-                queued,
-                runs: ids,
-            });
+            return context.screen.json(&json!({
+                "found": count,
+                "queued": queued,
+                "runs": ids,
+            }));
         }
         context.screen.line(match (count, is_meant) {
             (0, _) => "no run has failed so".to_owned(),
@@ -308,12 +301,4 @@ impl RetryRuns {
         })?;
         Ok(())
     }
-}
-
-/// Outcome of retrying all failed runs.
-#[derive(Serialize)]
-struct RetriedRuns {
-    found: usize,
-    queued: usize,
-    runs: Vec<RunId>,
 }

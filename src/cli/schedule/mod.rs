@@ -18,7 +18,7 @@ use super::screen::Columns;
 use super::{CommandContext, Exit, Failure, refuse, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Personas;
-use crate::domain::{PausedBy, PersonaId, ResponsibilityId, RunId, Timestamp};
+use crate::domain::{PausedBy, PersonaId, ResponsibilityId, Timestamp};
 use crate::schedule_file::WorkspaceNames;
 use crate::schedule_file::timing::{Timing, local_text};
 use crate::scheduler::{Scheduler, StartError};
@@ -26,6 +26,7 @@ use crate::store::{Store, StoredResponsibility};
 use crate::tools;
 use clap::value_parser;
 use serde::Serialize;
+use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -324,11 +325,11 @@ impl<'a> ScheduleContext<'a> {
             }
         })?;
         if self.context.json() {
-            self.context.screen.json(&StartedRun {
-                run_id: &run,
-                persona: &row.persona,
-                name: &row.name,
-            })?;
+            self.context.screen.json(&json!({
+                "run_id": run,
+                "persona": row.persona,
+                "name": row.name,
+            }))?;
         } else {
             self.context.screen.line(run.as_str())?;
             screen::remark("queued; a running engine takes it up, or `attache drain` does");
@@ -491,14 +492,6 @@ impl<'a> From<&'a StoredResponsibility> for ListedResponsibility<'a> {
 struct UpcomingSlot<'a> {
     slot_at: Timestamp,
     local: String,
-    persona: &'a PersonaId,
-    name: &'a str,
-}
-
-/// A run that was started out of turn.
-#[derive(Serialize)]
-struct StartedRun<'a> {
-    run_id: &'a RunId,
     persona: &'a PersonaId,
     name: &'a str,
 }

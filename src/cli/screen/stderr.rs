@@ -2,7 +2,7 @@
 
 use super::text::{escaped, printable};
 use anstyle::{AnsiColor, Style};
-use serde::Serialize;
+use serde_json::json;
 use std::io::Write;
 use std::time::Duration;
 
@@ -40,24 +40,15 @@ fn causes(error: &anyhow::Error) -> Vec<String> {
 /// Prints an error to stderr as one line of JSON, so that it is distinct from log lines: `error`,
 /// `causes`, `hint` (or `null`) and `exit_code`.
 pub fn complain_json(error: &anyhow::Error, hint: Option<&str>, exit_code: u8) {
-    let record = CommandError {
-        error: error.to_string(),
-        causes: causes(error),
-        hint,
-        exit_code,
-    };
+    let record = json!({
+        "error": error.to_string(),
+        "causes": causes(error),
+        "hint": hint,
+        "exit_code": exit_code,
+    });
     // A record of strings always serializes to JSON.
     let text = serde_json::to_string(&record).unwrap_or_default();
     to_stderr(format!("{}\n", escaped(&text)));
-}
-
-/// An error as JSON.
-#[derive(Serialize)]
-struct CommandError<'a> {
-    error: String,
-    causes: Vec<String>,
-    hint: Option<&'a str>,
-    exit_code: u8,
 }
 
 /// Prints a remark to stderr that is neither a result nor an error.

@@ -8,6 +8,7 @@ use crate::config::{
 use crate::tools::{SkillFile, parse_skill, skill_digests, skill_text};
 use cap_std::fs_utf8::Dir;
 use serde::Serialize;
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
@@ -95,15 +96,6 @@ fn check(
     })
 }
 
-/// Differences of a skill from its last approval.
-#[derive(Serialize)]
-struct SkillDifference<'s> {
-    folder: &'s str,
-    added: Vec<&'s str>,
-    changed: Vec<&'s str>,
-    removed: Vec<&'s str>,
-}
-
 fn approve(
     context: &CommandContext,
     config: &Config,
@@ -132,19 +124,16 @@ fn approve(
     let is_changed =
         |(path, digest): &(&String, &String)| before.get(*path).is_some_and(|then| then != *digest);
     let changed = skill.files.iter().filter(is_changed);
-    let difference = SkillDifference {
-        folder: &skill.folder,
-        added: added.iter().map(String::as_str).collect(),
-        changed: changed.map(|(path, _)| path.as_str()).collect(),
-        removed: removed.iter().map(String::as_str).collect(),
-    };
+    let changed: Vec<String> = changed.map(|(path, _)| path.clone()).collect();
+    let difference = json!({
+        "folder": skill.folder,
+        "added": added,
+        "changed": changed,
+        "removed": removed,
+    });
     write_pins(&context.workspace, config, skill)?;
     context.report(&difference, |screen| {
-        for (mark, paths) in [
-            ("+", &difference.added),
-            ("~", &difference.changed),
-            ("-", &difference.removed),
-        ] {
+        for (mark, paths) in [("+", &added), ("~", &changed), ("-", &removed)] {
             for path in paths {
                 screen.line(format!("{mark} {}/{path}", skill.folder))?;
             }

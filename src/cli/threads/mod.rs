@@ -6,7 +6,7 @@ use super::args::{PageArgs, correspondent, persona_of, user};
 use super::screen::Columns;
 use super::{CommandContext, Exit, Failure, refuse};
 use crate::config::{dollars, micros_of};
-use crate::domain::{Allowance, MessageId, PersonaId, ThreadBudget, ThreadId, Trigger};
+use crate::domain::{Allowance, MessageId, PersonaId, ThreadBudget, Trigger};
 use crate::replay::{MessageRecord, RunRow, ThreadDetail, load_thread};
 use crate::store::{
     INSTRUCTIONS_MAX, InstructionScope, Store, StoredInstruction, StoredThreadSummary,
@@ -15,7 +15,7 @@ use crate::store::{
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::value_parser;
-use serde::Serialize;
+use serde_json::json;
 
 /// List and show threads and letters
 #[derive(clap::Subcommand)]
@@ -186,11 +186,11 @@ async fn raw(context: &CommandContext, id: &str) -> anyhow::Result<Exit> {
     let message = store.find_message(id).await.map_err(found)?;
     let letter = store.raw_letter(&message).await.map_err(found)?;
     context.report(
-        &RawLetterRecord {
-            id: &message,
-            trace: letter.trace.as_deref(),
-            bytes_base64: STANDARD.encode(&letter.bytes),
-        },
+        &json!({
+            "id": message,
+            "trace": letter.trace,
+            "bytes_base64": STANDARD.encode(&letter.bytes),
+        }),
         |screen| {
             screen.bytes(letter.trace.as_deref().unwrap_or_default().as_bytes())?;
             screen.bytes(&letter.bytes)?;
@@ -241,14 +241,6 @@ fn show_message(
     }
     screen.fields(&fields)?;
     Ok(screen.behind("| ", message.text.trim_end())?)
-}
-
-/// The bytes of a letter.
-#[derive(Serialize)]
-struct RawLetterRecord<'a> {
-    id: &'a MessageId,
-    trace: Option<&'a str>,
-    bytes_base64: String,
 }
 
 /// Show or set what a thread may cost, besides the budgets of its persona and of all
@@ -309,13 +301,13 @@ impl BoundThread {
                 .await?;
         }
         context.report(
-            &ThreadBudgetRecord {
-                thread: &id,
-                run_micros_max: wanted.run.cost_micros_max,
-                run_tokens_max: wanted.run.tokens_max,
-                day_micros_max: wanted.day.cost_micros_max,
-                day_tokens_max: wanted.day.tokens_max,
-            },
+            &json!({
+                "thread": id,
+                "run_micros_max": wanted.run.cost_micros_max,
+                "run_tokens_max": wanted.run.tokens_max,
+                "day_micros_max": wanted.day.cost_micros_max,
+                "day_tokens_max": wanted.day.tokens_max,
+            }),
             |screen| {
                 let usd = |micros: Option<i64>| {
                     micros.map_or_else(
@@ -352,16 +344,6 @@ fn count(typed: String) -> Result<i64, Failure> {
         Failure::new(Exit::Usage, format!("`{typed}` is no number of tokens"))
             .hint("write a whole number such as `200000`")
     })
-}
-
-/// The budget of one thread.
-#[derive(Serialize)]
-struct ThreadBudgetRecord<'a> {
-    thread: &'a ThreadId,
-    run_micros_max: Option<i64>,
-    run_tokens_max: Option<i64>,
-    day_micros_max: Option<i64>,
-    day_tokens_max: Option<i64>,
 }
 
 /// Longest instruction, in characters.

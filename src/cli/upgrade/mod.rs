@@ -10,6 +10,7 @@ use crate::store::{
 };
 use crate::text::plural;
 use serde::Serialize;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -45,13 +46,6 @@ impl UpgradeCommand {
     }
 }
 
-/// An upgrade that was done.
-#[derive(Serialize)]
-struct UpgradeRecord {
-    version: &'static str,
-    migration: i64,
-}
-
 async fn upgrade(context: &CommandContext, backup: UpgradeBackup) -> anyhow::Result<Exit> {
     let workspace = context.require_workspace()?;
     let place = DatabasePlace::of(workspace)?;
@@ -61,14 +55,11 @@ async fn upgrade(context: &CommandContext, backup: UpgradeBackup) -> anyhow::Res
     }
     let store = Store::upgrade(workspace, Arc::new(SystemClock::new()), backup).await?;
     store.close().await;
-    let record = UpgradeRecord {
-        version: THIS_VERSION,
-        migration: newest_known_migration(),
-    };
+    let migration = newest_known_migration();
+    let record = json!({ "version": THIS_VERSION, "migration": migration });
     context.report(&record, |screen| {
         Ok(screen.line(format!(
-            "the database is that of attache {THIS_VERSION}, up to migration {}",
-            record.migration
+            "the database is that of attache {THIS_VERSION}, up to migration {migration}"
         ))?)
     })
 }

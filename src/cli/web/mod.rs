@@ -9,6 +9,7 @@ use crate::domain::Timestamp;
 use crate::store::{LOGIN_CODE_MAX, NewWebToken, WebScope, WebSession, WebToken};
 use clap::value_parser;
 use serde::Serialize;
+use serde_json::json;
 use std::time::Duration;
 
 /// Log in to the pages, and make keys for programs
@@ -142,12 +143,6 @@ pub enum SessionsCommand {
     },
 }
 
-/// Number of sessions that were ended.
-#[derive(Serialize)]
-struct EndedSessions {
-    ended: u64,
-}
-
 impl SessionsCommand {
     pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
         let store = context.shared_store().await?;
@@ -174,7 +169,7 @@ impl SessionsCommand {
                 u64::from(store.end_web_session(&session.id, "cli").await?)
             }
         };
-        context.report(&EndedSessions { ended }, |screen| {
+        context.report(&json!({ "ended": ended }), |screen| {
             Ok(screen.line(format!("{} ended", crate::text::plural(ended, "session")))?)
         })
     }
@@ -227,21 +222,6 @@ pub enum TokensCommand {
     },
 }
 
-/// A key with its secret.
-#[derive(Serialize)]
-struct CreatedToken<'a> {
-    id: &'a str,
-    token: &'a str,
-    expires_at: Timestamp,
-}
-
-/// A key that was revoked.
-#[derive(Serialize)]
-struct RevokedToken<'a> {
-    id: &'a str,
-    revoked: bool,
-}
-
 impl TokensCommand {
     pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
         match self {
@@ -274,11 +254,11 @@ async fn create(
         secret: secret.clone(),
     };
     let id = store.add_web_token(new).await?;
-    context.report(&CreatedToken {
-            id: &id,
-            token: &secret,
-            expires_at,
-        }, |screen| {
+    context.report(&json!({
+            "id": id,
+            "token": secret,
+            "expires_at": expires_at,
+        }), |screen| {
     screen.line(&secret)?;
     screen::remark(&format!(
         "it is not shown again, and is good until {expires_at}; send it as `Authorization: Bearer …`"
@@ -333,10 +313,10 @@ async fn revoke(context: &CommandContext, typed: &str) -> anyhow::Result<Exit> {
     };
     let revoked = store.revoke_web_token(&token.id, "cli").await?;
     if context.json() {
-        let record = RevokedToken {
-            id: &token.id,
-            revoked,
-        };
+        let record = json!({
+            "id": token.id,
+            "revoked": revoked,
+        });
         context.screen.json(&record)?;
         return Ok(Exit::Ok);
     }

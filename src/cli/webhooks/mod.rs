@@ -15,6 +15,7 @@ use crate::store::{
 use crate::webhooks::{WebhookSender, delivery_of, test_webhook};
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
+use serde_json::json;
 
 /// List programs that are told what happens, try them, tell them again
 #[derive(clap::Subcommand)]
@@ -130,23 +131,15 @@ async fn enable(context: &CommandContext, name: &str, from_now: bool) -> anyhow:
     Ok(Exit::Ok)
 }
 
-/// What a webhook answered to the test event.
-#[derive(Serialize)]
-struct TestedWebhook<'a> {
-    webhook: &'a str,
-    status: Option<u16>,
-    error: Option<&'a str>,
-}
-
 async fn test(context: &CommandContext, name: &str) -> anyhow::Result<Exit> {
     let webhook = named(context, name)?;
     let answer = test_webhook(&webhook, &WebhookSender::default(), &SystemClock::new()).await;
     if context.json() {
-        context.screen.json(&TestedWebhook {
-            webhook: &webhook.name,
-            status: answer.status,
-            error: answer.error.as_deref(),
-        })?;
+        context.screen.json(&json!({
+            "webhook": webhook.name,
+            "status": answer.status,
+            "error": answer.error,
+        }))?;
     }
     let Some(error) = answer.error else {
         if !context.json() {
@@ -275,13 +268,6 @@ pub struct ReplayWebhook {
     until: Option<String>,
 }
 
-/// Number of events that were queued.
-#[derive(Serialize)]
-struct ReplayedWebhook<'a> {
-    webhook: &'a str,
-    queued: usize,
-}
-
 impl ReplayWebhook {
     pub async fn run(self, context: &CommandContext) -> anyhow::Result<Exit> {
         let webhook = named(context, &self.name)?;
@@ -324,10 +310,10 @@ impl ReplayWebhook {
             seq = page.through;
         }
         context.report(
-            &ReplayedWebhook {
-                webhook: &webhook.name,
-                queued,
-            },
+            &json!({
+                "webhook": webhook.name,
+                "queued": queued,
+            }),
             |screen| {
                 Ok(screen.line(format!(
                     "{} queued for {}",

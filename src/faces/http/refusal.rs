@@ -10,6 +10,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use std::time::Duration;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -59,16 +60,6 @@ pub(super) struct LoginPage<'a> {
     texts: Vec<&'a str>,
 }
 
-/// Values of the page of an error.
-#[derive(Serialize)]
-struct ErrorPage<'a> {
-    status: u16,
-    message: String,
-    hint: String,
-    back: &'a str,
-    texts: Vec<&'a str>,
-}
-
 /// An error, as every path of the API answers it.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Error")]
@@ -98,15 +89,10 @@ pub(super) struct OpenAiError<'a> {
     pub code: &'a str,
 }
 
-#[derive(Serialize)]
-struct OpenAiErrorBody<'a> {
-    error: &'a OpenAiError<'a>,
-}
-
 /// Formats an error as OpenAI's API does.
 pub(super) fn openai_error(error: &OpenAiError<'_>) -> String {
     // Texts always have a JSON form.
-    serde_json::to_string(&OpenAiErrorBody { error }).unwrap_or_default()
+    serde_json::to_string(&json!({ "error": error })).unwrap_or_default()
 }
 
 fn openai_error_of(error: &PageError) -> String {
@@ -273,16 +259,16 @@ async fn error_page(
     error: &PageError,
     request: &RefusedRequest,
 ) -> Result<Response, PageError> {
-    let values = ErrorPage {
-        status: error.status().as_u16(),
-        message: error.to_string(),
-        hint: error.hint(),
-        back: &request.back,
-        texts: match error {
+    let values = json!({
+        "status": error.status().as_u16(),
+        "message": error.to_string(),
+        "hint": error.hint(),
+        "back": request.back,
+        "texts": match error {
             PageError::Internal(_) => Vec::new(),
             _ => request.texts(),
         },
-    };
+    });
     let mut response = session_page(
         context,
         &request.path,

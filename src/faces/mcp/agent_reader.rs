@@ -16,7 +16,7 @@ use crate::store::{
     FoundMessage, MessageSearch, RunFilter, RunSummary, Store, StoreError, ThreadFilter,
 };
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Most threads or runs of one page, and their number where an agent names none.
@@ -37,21 +37,6 @@ pub struct AgentReader {
     pub store: Store,
     pub config: Arc<Config>,
     pub access: Arc<AgentAccess>,
-}
-
-/// A letter that a search found.
-#[derive(Serialize)]
-struct LetterExcerpt<'a> {
-    id: &'a str,
-    thread: &'a str,
-    direction: &'a str,
-    from: &'a str,
-    at: Timestamp,
-    subject: &'a str,
-    snippet: &'a str,
-    /// Trust in the sender of what came in.
-    trust: Option<&'a str>,
-    disposition: &'a str,
 }
 
 /// A run with a piece of its answer.
@@ -261,17 +246,17 @@ impl AgentReader {
 }
 
 fn found_letter(found: &FoundMessage) -> Value {
-    framed_record(&LetterExcerpt {
-        id: found.id.as_str(),
-        thread: found.thread_id.as_str(),
-        direction: &found.direction,
-        from: &found.sender,
-        at: found.received_at,
-        subject: &found.subject,
-        snippet: &found.snippet,
-        trust: (found.direction == "inbound").then_some(&found.trust),
-        disposition: &found.disposition,
-    })
+    framed_record(&json!({
+        "id": found.id.as_str(),
+        "thread": found.thread_id.as_str(),
+        "direction": found.direction,
+        "from": found.sender,
+        "at": found.received_at,
+        "subject": found.subject,
+        "snippet": found.snippet,
+        "trust": (found.direction == "inbound").then_some(&found.trust),
+        "disposition": found.disposition,
+    }))
 }
 
 /// Answer that is a page of a listing.

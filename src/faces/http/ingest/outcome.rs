@@ -5,28 +5,11 @@ use crate::http::refusal::{self, ApiFailure};
 use crate::http::reply;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde::Serialize;
+use serde_json::json;
 use std::time::Duration;
 
 /// Time after which a caller is asked to come again.
 const COME_AGAIN: Duration = Duration::from_secs(60);
-
-/// A letter that was stored.
-#[derive(Serialize)]
-struct StoredLetter<'a> {
-    copies: Vec<StoredLetterCopy<'a>>,
-}
-
-#[derive(Serialize)]
-struct StoredLetterCopy<'a> {
-    persona: &'a str,
-    message: &'a str,
-    /// `run`, `filed`, `duplicate`, `held`.
-    outcome: &'static str,
-    run: Option<&'a str>,
-    /// Rule that filed it.
-    rule: Option<&'a str>,
-}
 
 /// Answers after the commit.
 pub(super) fn stored(accepted: &Accepted) -> Response {
@@ -37,17 +20,17 @@ pub(super) fn stored(accepted: &Accepted) -> Response {
             CopyOutcome::Duplicate => ("duplicate", None, None),
             CopyOutcome::Held => ("held", None, None),
         };
-        StoredLetterCopy {
-            persona: copy.persona.as_str(),
-            message: copy.message.as_str(),
-            outcome,
-            run,
-            rule,
-        }
+        json!({
+            "persona": copy.persona.as_str(),
+            "message": copy.message.as_str(),
+            "outcome": outcome,
+            "run": run,
+            "rule": rule,
+        })
     });
-    let stored = StoredLetter {
-        copies: copies.collect(),
-    };
+    let stored = json!({
+        "copies": copies.collect::<Vec<_>>(),
+    });
     reply::json(serde_json::to_string(&stored).unwrap_or_default())
 }
 

@@ -15,19 +15,13 @@ use crate::store::{
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
 /// Most open questions, and most decided ones, that the page shows.
 const OPEN_MAX: u32 = 100;
 const DECIDED_MAX: u32 = 50;
 /// Longest text that an owner writes to a persona.
 const WORDS_CHARS_MAX: usize = 20_000;
-
-#[derive(Serialize)]
-struct ApprovalsPage {
-    words_max: usize,
-    open: Vec<OpenQuestion>,
-    decided: Vec<DecidedQuestion>,
-}
 
 /// A question with the answers that it takes.
 #[derive(Serialize)]
@@ -103,11 +97,11 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
             ..open_question(question, letter)
         });
     }
-    let page = ApprovalsPage {
-        words_max: WORDS_CHARS_MAX,
-        open: questions,
-        decided: decided.into_iter().map(decided_question).collect(),
-    };
+    let page = json!({
+        "words_max": WORDS_CHARS_MAX,
+        "open": questions,
+        "decided": decided.into_iter().map(decided_question).collect::<Vec<_>>(),
+    });
     call.page("approvals.html", &page).await
 }
 

@@ -9,34 +9,13 @@ use crate::store::StoredTurn;
 use crate::text::truncated;
 use axum::response::Response;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Most runs of the thread that are looked at for the one before.
 const RUNS_MAX: u32 = 200;
 /// Most characters of one text, and of all, that stand in the page; the exact bytes have a page of their own.
 const TEXT_CHARS_MAX: usize = 20_000;
 const TEXTS_CHARS_MAX: usize = 80_000;
-
-#[derive(Serialize)]
-struct ContextPage<'a> {
-    id: &'a str,
-    thread: &'a str,
-    subject: &'a str,
-    persona: &'a str,
-    context: Option<&'a ContextRecord>,
-    entries: Vec<EntryView>,
-    /// Run before in the thread, to which entries are compared.
-    before: Option<String>,
-    /// Contributions of the run before that this one has no more.
-    gone: Vec<ContextEntry>,
-    system: Vec<PromptText>,
-    messages: Vec<PromptMessage>,
-    tools: Vec<PromptTool>,
-    /// Bytes of the first request, as it was sent.
-    request_bytes: usize,
-    sha256: Option<&'a str>,
-    is_cut: bool,
-}
 
 /// A contribution, with its share of the budget.
 #[derive(Serialize)]
@@ -100,24 +79,24 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         .map(|context| views(context, earlier.as_ref()))
         .unwrap_or_default();
     let gone = gone(own.as_ref(), earlier.as_ref());
-    let page = ContextPage {
-        id: id.as_str(),
-        thread: summary.thread.as_str(),
-        subject: &summary.subject,
-        persona: summary.persona.as_str(),
-        before: before
+    let page = json!({
+        "id": id.as_str(),
+        "thread": summary.thread.as_str(),
+        "subject": summary.subject,
+        "persona": summary.persona.as_str(),
+        "before": before
             .filter(|_| earlier.is_some())
             .map(|run| run.id.to_string()),
-        context: own.as_ref(),
-        entries,
-        gone,
-        request_bytes: first.map_or(0, |turn| turn.request_json.len()),
-        sha256: first.map(|turn| turn.request_sha256.as_str()),
-        is_cut: prompt.is_cut,
-        system: prompt.system,
-        messages: prompt.messages,
-        tools: prompt.tools,
-    };
+        "context": own.as_ref(),
+        "entries": entries,
+        "gone": gone,
+        "request_bytes": first.map_or(0, |turn| turn.request_json.len()),
+        "sha256": first.map(|turn| turn.request_sha256.as_str()),
+        "is_cut": prompt.is_cut,
+        "system": prompt.system,
+        "messages": prompt.messages,
+        "tools": prompt.tools,
+    });
     call.page("context.html", &page).await
 }
 

@@ -9,6 +9,7 @@ use crate::store::{OverviewFilter, ThreadOverview};
 use axum::response::Response;
 use form_urlencoded::Serializer;
 use serde::Serialize;
+use serde_json::json;
 
 /// Conversations of a page.
 const ROWS: u32 = 30;
@@ -47,22 +48,6 @@ struct InboxRow {
     #[serde(flatten)]
     thread: ThreadOverview,
     outcome: StateWords,
-}
-
-#[derive(Serialize)]
-struct InboxPage<'a> {
-    rows: Vec<InboxRow>,
-    /// Query of the next page.
-    next: Option<String>,
-    personas: Vec<&'a str>,
-    addresses: Vec<String>,
-    /// Choices of the filter by state, with their words.
-    choices: Vec<(&'a str, &'a str)>,
-    persona: &'a str,
-    state: &'a str,
-    text: &'a str,
-    is_filtered: bool,
-    is_first: bool,
 }
 
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
@@ -108,25 +93,25 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         query.finish()
     });
     let config = &call.context.config;
-    let page = InboxPage {
-        rows,
-        next,
-        personas: config.personas.iter().map(|one| one.id.as_str()).collect(),
-        addresses: config
+    let page = json!({
+        "rows": rows,
+        "next": next,
+        "personas": config.personas.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(),
+        "addresses": config
             .personas
             .iter()
             .map(|one| one.address.to_string())
-            .collect(),
-        choices: CHOICES
+            .collect::<Vec<_>>(),
+        "choices": CHOICES
             .iter()
             .map(|(name, words, _)| (*name, *words))
-            .collect(),
-        persona: typed,
-        state,
-        text,
-        is_filtered: !(typed.is_empty() && state.is_empty() && text.is_empty()),
-        is_first: call.query("after").is_empty(),
-    };
+            .collect::<Vec<_>>(),
+        "persona": typed,
+        "state": state,
+        "text": text,
+        "is_filtered": !(typed.is_empty() && state.is_empty() && text.is_empty()),
+        "is_first": call.query("after").is_empty(),
+    });
     call.page("inbox.html", &page).await
 }
 

@@ -1,53 +1,21 @@
 //! A letter: its text, its links as text, its attachments as files, and its HTML in a frame that can do nothing.
 
-use super::thread::{LetterView, letter_view};
+use super::thread::letter_view;
 use crate::domain::{Email, MessageId, RunId};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::hostile;
 use crate::http::reply;
-use crate::http::words::{StateWords, delivery_state};
+use crate::http::words::delivery_state;
 use crate::mime::{self, ParseLimits};
 use crate::store::{Delivery, StoreError, ThreadMessage};
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
 /// Most links that are listed.
 const LINKS_MAX: usize = 100;
-
-#[derive(Serialize)]
-struct LetterPage {
-    letter: LetterView,
-    /// Its way out; `None`: it came, or nothing leaves.
-    delivery: Option<Delivery>,
-    delivery_state: Option<StateWords>,
-    /// Run that wrote it.
-    run: Option<String>,
-    persona: String,
-    thread: String,
-    /// Whole text.
-    text: String,
-    links: Vec<String>,
-    /// `true`: there is an HTML body, shown in a frame.
-    has_html: bool,
-    /// `true`: the bytes as they came are kept.
-    has_bytes: bool,
-    bytes: usize,
-    trace: Option<String>,
-    results: Option<String>,
-    files: Vec<LetterFile>,
-    defects: Vec<String>,
-}
-
-/// A file that came with a letter.
-#[derive(Serialize)]
-struct LetterFile {
-    number: usize,
-    name: String,
-    content_type: String,
-    size_bytes: usize,
-}
 
 /// A letter as stored, and as it is read now.
 struct FoundBytes {
@@ -124,14 +92,16 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         LINKS_MAX,
     );
     let files = email.iter().flat_map(|email| &email.attachments);
-    let files = files.enumerate().map(|(at, file)| LetterFile {
-        number: at + 1,
-        name: match file.declared_name.is_empty() {
-            true => file.filename.clone(),
-            false => file.declared_name.clone(),
-        },
-        content_type: file.content_type.clone(),
-        size_bytes: file.bytes.len(),
+    let files = files.enumerate().map(|(at, file)| {
+        json!({
+            "number": at + 1,
+            "name": match file.declared_name.is_empty() {
+                true => file.filename.clone(),
+                false => file.declared_name.clone(),
+            },
+            "content_type": file.content_type,
+            "size_bytes": file.bytes.len(),
+        })
     });
     let mut letter = letter_view(
         ThreadMessage {
@@ -141,25 +111,25 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         Vec::new(),
     );
     letter.show_draft(store).await?;
-    let page = LetterPage {
-        run: record.run,
-        delivery_state: delivery
+    let page = json!({
+        "run": record.run,
+        "delivery_state": delivery
             .as_ref()
             .map(|mail| delivery_state(mail.state.as_str(), mail.possible_duplicate)),
-        delivery,
-        letter,
-        persona: persona.to_string(),
-        thread: thread.to_string(),
-        text,
-        links,
-        has_html: html.is_some(),
-        has_bytes: !bytes.is_empty(),
-        bytes: bytes.len(),
-        trace,
-        results: record.authentication_results,
-        files: files.collect(),
-        defects: email.map(|email| email.defects).unwrap_or_default(),
-    };
+        "delivery": delivery,
+        "letter": letter,
+        "persona": persona.to_string(),
+        "thread": thread.to_string(),
+        "text": text,
+        "links": links,
+        "has_html": html.is_some(),
+        "has_bytes": !bytes.is_empty(),
+        "bytes": bytes.len(),
+        "trace": trace,
+        "results": record.authentication_results,
+        "files": files.collect::<Vec<_>>(),
+        "defects": email.map(|email| email.defects).unwrap_or_default(),
+    });
     call.page("letter.html", &page).await
 }
 

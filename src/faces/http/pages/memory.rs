@@ -12,26 +12,12 @@ use axum::response::Response;
 use form_urlencoded::Serializer;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
 /// Most entries that the page shows.
 const ENTRIES_MAX: u32 = 300;
 /// Fields that narrow the list, in the order of its query.
 pub(in crate::http) const FILTER: [&str; 3] = ["persona", "status", "contact"];
-
-#[derive(Serialize)]
-struct MemoryPage<'a> {
-    people: Vec<Person>,
-    shown: usize,
-    personas: Vec<&'a str>,
-    persona: &'a str,
-    /// States by name, in the words of the entries.
-    statuses: Vec<(&'static str, &'static str)>,
-    status: &'a str,
-    contact: &'a str,
-    /// The query that made the list.
-    filter: String,
-    is_full: bool,
-}
 
 /// What is kept about one person, about one thread, or for everybody.
 #[derive(Serialize)]
@@ -145,20 +131,20 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         }
     }
     let config = &call.context.config;
-    let page = MemoryPage {
-        people,
-        is_full: shown >= ENTRIES_MAX as usize,
-        shown,
-        personas: config.personas.iter().map(|one| one.id.as_str()).collect(),
-        persona,
-        statuses: MemoryStatus::ALL
+    let page = json!({
+        "people": people,
+        "is_full": shown >= ENTRIES_MAX as usize,
+        "shown": shown,
+        "personas": config.personas.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(),
+        "persona": persona,
+        "statuses": MemoryStatus::ALL
             .iter()
             .map(|status| (status.as_str(), status_words(*status).0))
-            .collect(),
-        status,
-        contact,
-        filter: filter_query(|name| call.query(name)),
-    };
+            .collect::<Vec<_>>(),
+        "status": status,
+        "contact": contact,
+        "filter": filter_query(|name| call.query(name)),
+    });
     call.page("memory.html", &page).await
 }
 

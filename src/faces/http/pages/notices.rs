@@ -8,14 +8,10 @@ use crate::store::{ListPage, Notice, NoticeFold, StoredResponsibility};
 use axum::response::Response;
 use form_urlencoded::byte_serialize;
 use serde::Serialize;
+use serde_json::json;
 
 /// Most causes that the page shows.
 const CAUSES_MAX: u32 = 100;
-
-#[derive(Serialize)]
-struct NoticesPage {
-    rows: Vec<NoticeRow>,
-}
 
 /// A cause with its newest event.
 #[derive(Serialize)]
@@ -53,7 +49,7 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
             newest_event,
         });
     }
-    call.page("notices.html", &NoticesPage { rows }).await
+    call.page("notices.html", &json!({ "rows": rows })).await
 }
 
 /// Takes the cause of a notice off the page until it happens again.

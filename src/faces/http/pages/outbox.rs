@@ -7,6 +7,7 @@ use crate::http::words::{StateWords, delivery_state};
 use crate::store::{Delivery, DeliveryFilter, DeliveryState, TransportState};
 use axum::response::Response;
 use serde::Serialize;
+use serde_json::json;
 
 /// Most mails that the page shows.
 const ROWS_MAX: u32 = 100;
@@ -19,17 +20,6 @@ const CHOICES: &[(&str, &[DeliveryState])] = &[
     ("delivered", &[DeliveryState::Done]),
     ("cancelled", &[DeliveryState::Cancelled]),
 ];
-
-#[derive(Serialize)]
-struct OutboxPage<'a> {
-    rows: Vec<OutboxRow>,
-    choices: Vec<&'a str>,
-    state: &'a str,
-    /// Reason why no mail leaves; empty: mail leaves.
-    stopped: String,
-    next_probe_at: Option<String>,
-    has_transport: bool,
-}
 
 #[derive(Serialize)]
 struct OutboxRow {
@@ -52,7 +42,7 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         persona: None,
         limit: ROWS_MAX,
     };
-    let rows = store
+    let rows: Vec<_> = store
         .list_deliveries(&filter)
         .await?
         .into_iter()
@@ -60,17 +50,17 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         .collect();
     let health = store.transport_health().await?;
     let health = health.filter(|health| health.state != TransportState::Well);
-    let page = OutboxPage {
-        rows,
-        choices: CHOICES.iter().map(|(name, _)| *name).collect(),
-        state,
-        next_probe_at: health
+    let page = json!({
+        "rows": rows,
+        "choices": CHOICES.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        "state": state,
+        "next_probe_at": health
             .as_ref()
             .and_then(|health| health.next_probe_at)
             .map(|at| at.to_string()),
-        stopped: health.map(|health| health.reason).unwrap_or_default(),
-        has_transport: call.context.config.gateway.outbound.is_some(),
-    };
+        "stopped": health.map(|health| health.reason).unwrap_or_default(),
+        "has_transport": call.context.config.gateway.outbound.is_some(),
+    });
     call.page("outbox.html", &page).await
 }
 

@@ -6,36 +6,16 @@ use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::reply;
 use crate::http::words::{StateWords, delivery_state, message_state, ms_between, run_state};
-use crate::replay::{self, CallRecord, ContextRecord, MailRecord, RunRecord, TurnRecord};
+use crate::replay::{self, CallRecord, MailRecord, RunRecord, TurnRecord};
 use crate::store::{ApprovalView, Cancellation};
 use crate::text::{one_line, truncated};
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Characters of a text that stand in the timeline; a turn's whole request and answer have pages of their own.
 const TEXT_CHARS_MAX: usize = 4_000;
-
-#[derive(Serialize)]
-struct RunPage<'a> {
-    id: &'a str,
-    short_subject: &'a str,
-    run: &'a replay::RunRow,
-    sender: &'a str,
-    trigger_message: &'a str,
-    state: StateWords,
-    slot: Option<String>,
-    took_ms: Option<u64>,
-    context: Option<&'a ContextRecord>,
-    steps: Vec<RunStep>,
-    /// Number of calls and of those that failed.
-    calls: usize,
-    failed_calls: usize,
-    questions: Vec<RunQuestion>,
-    may_cancel: bool,
-    may_retry: bool,
-}
 
 /// A question that the run asked its owner.
 #[derive(Serialize)]
@@ -115,29 +95,29 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
             question,
         })
         .collect();
-    let page = RunPage {
-        id: &run.id,
-        short_subject: &record.trigger.subject,
-        sender: &record.trigger.sender,
-        trigger_message: &record.trigger.id,
-        state: run_state(
+    let page = json!({
+        "id": run.id,
+        "short_subject": record.trigger.subject,
+        "sender": record.trigger.sender,
+        "trigger_message": record.trigger.id,
+        "state": run_state(
             &run.state,
             run.error.as_ref().map(|error| error.class.as_str()),
         ),
-        slot: record.slot.as_ref().map(replay::SlotRecord::named),
-        took_ms: run
+        "slot": record.slot.as_ref().map(replay::SlotRecord::named),
+        "took_ms": run
             .started_at
             .as_deref()
             .and_then(|start| ms_between(start, run.finished_at.as_deref())),
-        context: record.context.as_ref(),
-        calls: record.calls.len(),
-        failed_calls: failed,
-        may_cancel: state.is_some_and(|state| !state.is_terminal()),
-        may_retry: state.is_some_and(RunState::may_be_retried),
-        steps: steps(&record, &questions),
-        questions,
-        run,
-    };
+        "context": record.context.as_ref(),
+        "calls": record.calls.len(),
+        "failed_calls": failed,
+        "may_cancel": state.is_some_and(|state| !state.is_terminal()),
+        "may_retry": state.is_some_and(RunState::may_be_retried),
+        "steps": steps(&record, &questions),
+        "questions": questions,
+        "run": run,
+    });
     call.page("run.html", &page).await
 }
 

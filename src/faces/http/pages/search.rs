@@ -10,6 +10,7 @@ use axum::response::Response;
 use chrono::{NaiveDate, NaiveTime};
 use chrono_tz::Tz;
 use serde::Serialize;
+use serde_json::json;
 
 /// Most letters of one persona, and most entries of memory that are looked at and shown.
 const LETTERS_MAX: u32 = 30;
@@ -20,17 +21,6 @@ const STEPS_LOOKED_AT: u32 = 20_000;
 const RUNS_MAX: u32 = 30;
 /// Fewest characters of a piece of an id.
 const ID_CHARS_MIN: usize = 6;
-
-#[derive(Serialize)]
-struct SearchPage<'a> {
-    text: &'a str,
-    letters: Vec<FoundLetter>,
-    runs: Vec<FoundRun>,
-    entries: Vec<FoundEntry>,
-    /// What has an id that begins or ends like this: its kind, and its page.
-    ids: Vec<(&'static str, String)>,
-    steps_looked_at: u32,
-}
 
 /// A run whose calls hold the words.
 #[derive(Serialize)]
@@ -75,14 +65,14 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         entries = remembered(&call, text).await?;
         ids = named(&call, text).await?;
     }
-    let page = SearchPage {
-        text,
-        letters,
-        runs,
-        entries,
-        ids,
-        steps_looked_at: STEPS_LOOKED_AT,
-    };
+    let page = json!({
+        "text": text,
+        "letters": letters,
+        "runs": runs,
+        "entries": entries,
+        "ids": ids,
+        "steps_looked_at": STEPS_LOOKED_AT,
+    });
     call.page("search.html", &page).await
 }
 

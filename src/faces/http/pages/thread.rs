@@ -7,9 +7,10 @@ use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::words::{StateWords, message_state};
 use crate::replay::{self, MessageRecord};
-use crate::store::{AttachmentInfo, Store, ThreadMessage, ThreadOverview, ThreadSummary};
+use crate::store::{AttachmentInfo, Store, ThreadMessage};
 use axum::response::Response;
 use serde::Serialize;
+use serde_json::json;
 
 /// Letters of a page, and most that one shows.
 const LETTERS: u32 = 50;
@@ -18,18 +19,6 @@ const LETTERS_MAX: u32 = 500;
 const TEXT_CHARS_MAX: usize = 6_000;
 /// Most threads of the same conversation that are named.
 const SIBLINGS_MAX: u32 = 20;
-
-#[derive(Serialize)]
-struct LettersPage {
-    thread: ThreadSummary,
-    letters: Vec<LetterView>,
-    /// Number of older letters that are not shown.
-    older: u32,
-    more: u32,
-    /// Runs whose letter is not shown.
-    others: Vec<StripView>,
-    siblings: Vec<ThreadOverview>,
-}
 
 /// A letter with its runs.
 #[derive(Serialize)]
@@ -89,14 +78,14 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let siblings = store
         .threads_of_conversation(&thread.conversation, SIBLINGS_MAX)
         .await?;
-    let page = LettersPage {
-        letters,
-        older,
-        more: limit.saturating_mul(4).min(LETTERS_MAX),
-        others: strips.iter().map(strip_view).collect(),
-        siblings: siblings.into_iter().filter(|one| one.id != id).collect(),
-        thread,
-    };
+    let page = json!({
+        "letters": letters,
+        "older": older,
+        "more": limit.saturating_mul(4).min(LETTERS_MAX),
+        "others": strips.iter().map(strip_view).collect::<Vec<_>>(),
+        "siblings": siblings.into_iter().filter(|one| one.id != id).collect::<Vec<_>>(),
+        "thread": thread,
+    });
     call.page("thread.html", &page).await
 }
 

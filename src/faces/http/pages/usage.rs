@@ -8,6 +8,7 @@ use crate::http::templates::grouped;
 use crate::store::{AccountLine, BudgetRecord, UsageBy, UsageSince, UsageSum};
 use axum::response::Response;
 use serde::Serialize;
+use serde_json::json;
 use std::time::Duration;
 
 /// Most lines of a table.
@@ -15,27 +16,6 @@ const LINES_MAX: usize = 200;
 /// Longest span, in days.
 const DAYS_MAX: u64 = 400;
 const DAYS: u64 = 30;
-
-#[derive(Serialize)]
-struct UsagePage<'a> {
-    days: u64,
-    spans: [u64; 4],
-    total: UsageSum,
-    tables: Vec<UsageTable<'a>>,
-    budgets: Vec<BudgetLine>,
-    /// Number of accounts without a bound and without spending, which are not listed.
-    budgets_idle: usize,
-    zone: &'a str,
-    runs_waiting: i64,
-    /// Runs that needed no answer, by their model.
-    runs_without_answer: i64,
-}
-
-#[derive(Serialize)]
-struct UsageTable<'a> {
-    by: &'a str,
-    sums: Vec<SumLine>,
-}
 
 #[derive(Serialize)]
 struct SumLine {
@@ -68,29 +48,29 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let mut tables = Vec::new();
     for by in [UsageBy::Day, UsageBy::Persona, UsageBy::Model] {
         let sums = store.usage_since(&since, Some(by), LINES_MAX).await?;
-        tables.push(UsageTable {
-            by: by.as_str(),
-            sums: lines(sums),
-        });
+        tables.push(json!({
+            "by": by.as_str(),
+            "sums": lines(sums),
+        }));
     }
     let accounts = store
         .account_lines((&config.inference, &config.personas), now)
         .await?;
     let is_listed = |line: &&AccountLine| line.bound.is_some() || line.spent + line.reserved > 0;
     let listed: Vec<BudgetLine> = accounts.iter().filter(is_listed).map(budget).collect();
-    let page = UsagePage {
-        days,
-        spans: [1, 7, 30, 365],
-        total: store.usage_total(&since).await?,
-        tables,
-        budgets_idle: accounts.len() - listed.len(),
-        budgets: listed,
-        zone: config.inference.budgets.zone.name(),
-        runs_waiting: store.runs_waiting_for_money().await?,
-        runs_without_answer: store
+    let page = json!({
+        "days": days,
+        "spans": [1, 7, 30, 365],
+        "total": store.usage_total(&since).await?,
+        "tables": tables,
+        "budgets_idle": accounts.len() - listed.len(),
+        "budgets": listed,
+        "zone": config.inference.budgets.zone.name(),
+        "runs_waiting": store.runs_waiting_for_money().await?,
+        "runs_without_answer": store
             .runs_without_answer(now.minus(Duration::from_secs(days * 86_400)))
             .await?,
-    };
+    });
     call.page("usage.html", &page).await
 }
 

@@ -4,19 +4,9 @@ use crate::http::api::named_approval;
 use crate::http::call::Call;
 use crate::http::failure::{PageError, Shape};
 use crate::http::reply;
-use crate::replay::rule_proposal::{CALLS_READ_MAX, ProposalError, RuleProposal, propose};
+use crate::replay::rule_proposal::{CALLS_READ_MAX, ProposalError, propose};
 use axum::response::Response;
-use serde::Serialize;
-
-#[derive(Serialize)]
-struct RulePage<'a> {
-    proposal: &'a RuleProposal,
-    /// The rules as they stand in the file, in the order of the choices.
-    texts: Vec<String>,
-    /// Number of calls, those without recorded facts included.
-    all_calls: u64,
-    calls_read_max: usize,
-}
+use serde_json::json;
 
 /// Shows the rules with what they would have done, or answers with them.
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
@@ -34,11 +24,11 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         .choices
         .iter()
         .map(|choice| serde_json::to_string_pretty(&choice.rule).unwrap_or_default());
-    let page = RulePage {
-        texts: texts.collect(),
-        all_calls: proposal.calls + proposal.without_facts,
-        calls_read_max: CALLS_READ_MAX,
-        proposal: &proposal,
-    };
+    let page = json!({
+        "texts": texts.collect::<Vec<_>>(),
+        "all_calls": proposal.calls + proposal.without_facts,
+        "calls_read_max": CALLS_READ_MAX,
+        "proposal": proposal,
+    });
     call.page("approval_rule.html", &page).await
 }

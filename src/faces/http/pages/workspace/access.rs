@@ -8,15 +8,10 @@ use crate::http::reply;
 use crate::store::{WebSession, WebToken};
 use axum::response::Response;
 use serde::Serialize;
+use serde_json::json;
 
 /// Most sessions and most keys that are looked at.
 const SHOWN_MAX: u32 = 200;
-
-#[derive(Serialize)]
-struct AccessPage {
-    sessions: Vec<SessionLine>,
-    keys: Vec<KeyLine>,
-}
 
 #[derive(Serialize)]
 struct SessionLine {
@@ -45,16 +40,16 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let mut keys = store.web_tokens(SHOWN_MAX).await?;
     keys.retain(|key| key.is_good(now));
     let own = call.session().map(|browser| browser.session.id.as_str());
-    let page = AccessPage {
-        sessions: sessions
+    let page = json!({
+        "sessions": sessions
             .into_iter()
             .map(|session| SessionLine {
                 is_own: own == Some(session.id.as_str()),
                 session,
             })
-            .collect(),
-        keys: keys.into_iter().map(key_line).collect(),
-    };
+            .collect::<Vec<_>>(),
+        "keys": keys.into_iter().map(key_line).collect::<Vec<_>>(),
+    });
     call.page("access.html", &page).await
 }
 

@@ -7,16 +7,7 @@ use crate::http::failure::PageError;
 use crate::runs::preflight;
 use axum::response::Response;
 use serde::Serialize;
-
-#[derive(Serialize)]
-struct ConfigPage {
-    problems: Vec<ProblemLine>,
-    warnings: Vec<ProblemLine>,
-    /// Files that are edited and not in force.
-    edited: Vec<String>,
-    /// Settings in force, by file, as JSON without secrets.
-    in_force: Vec<(String, String)>,
-}
+use serde_json::json;
 
 #[derive(Serialize)]
 pub(super) struct ProblemLine {
@@ -29,20 +20,20 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let config = &call.context.config;
     let FileFindings { problems, warnings } = look_at_files(&call);
     let own = std::process::id().to_string();
-    let page = ConfigPage {
-        problems: problems.iter().map(line).collect(),
-        warnings: warnings.iter().map(line).collect(),
-        edited: InForce::read(&config.workspace, &own)
+    let page = json!({
+        "problems": problems.iter().map(line).collect::<Vec<_>>(),
+        "warnings": warnings.iter().map(line).collect::<Vec<_>>(),
+        "edited": InForce::read(&config.workspace, &own)
             .map(|in_force| in_force.edited(&config.workspace))
             .unwrap_or_default(),
-        in_force: effective(config)
+        "in_force": effective(config)
             .into_iter()
             .map(|(file, settings)| {
                 let text = serde_json::to_string_pretty(&settings).unwrap_or_default();
                 (file, text)
             })
-            .collect(),
-    };
+            .collect::<Vec<_>>(),
+    });
     call.page("config.html", &page).await
 }
 

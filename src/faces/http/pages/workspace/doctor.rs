@@ -9,25 +9,16 @@ use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::words::{StateWords, size};
 use crate::store::audit::{Audit, AuditScope};
-use crate::store::{AccountLine, PersonaHalt, StoredResponsibility, TransportState};
+use crate::store::{AccountLine, StoredResponsibility, TransportState};
 use crate::text::{one_line, plural, truncated};
 use axum::response::Response;
 use serde::Serialize;
+use serde_json::json;
 
 /// Longest reason of a halt.
 const REASON_CHARS_MAX: usize = 500;
 /// Most rows of one kind of problem.
 const ROWS_MAX: usize = 20;
-
-#[derive(Serialize)]
-struct DoctorPage {
-    personas: Vec<String>,
-    parts: Vec<PartRow>,
-    halts: Vec<PersonaHalt>,
-    /// `None`: nobody looks, or it takes too long.
-    installation: Option<InstallationView>,
-    checks: Option<ChecksView>,
-}
 
 /// A part of the engine with its state.
 #[derive(Serialize)]
@@ -96,22 +87,22 @@ struct BrokenView {
 
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let wants_checks = call.query("check") == "records";
-    let page = DoctorPage {
-        parts: parts(&call).await?,
-        halts: call.context.store.halts().await?,
-        installation: installation(&call).await,
-        personas: call
+    let page = json!({
+        "parts": parts(&call).await?,
+        "halts": call.context.store.halts().await?,
+        "installation": installation(&call).await,
+        "personas": call
             .context
             .config
             .personas
             .iter()
             .map(|one| one.id.to_string())
-            .collect(),
-        checks: match wants_checks {
+            .collect::<Vec<_>>(),
+        "checks": match wants_checks {
             true => Some(checks(&call).await?),
             false => None,
         },
-    };
+    });
     call.page("doctor.html", &page).await
 }
 

@@ -5,31 +5,10 @@ use crate::http::call::Call;
 use crate::http::failure::{PageError, Shape};
 use crate::http::reply;
 use crate::store::PersonaStore;
-use crate::store::files::persona_file_versions::{
-    NewFileText, PersonaFileHistory, PersonaFileVersionText,
-};
-use crate::text::line_diff::{DiffLine, line_diff};
+use crate::store::files::persona_file_versions::{NewFileText, PersonaFileVersionText};
+use crate::text::line_diff::line_diff;
 use axum::response::Response;
-use serde::Serialize;
-
-#[derive(Serialize)]
-struct HistoryPage<'a> {
-    persona: &'a str,
-    persona_name: &'a str,
-    history: &'a PersonaFileHistory,
-    /// Name of the file, as a word of a query.
-    query: String,
-    compared: Option<Compared<'a>>,
-}
-
-/// Two texts side by side.
-#[derive(Serialize)]
-struct Compared<'a> {
-    version: i64,
-    /// `None`: the file as it is now.
-    with: Option<i64>,
-    difference: Vec<DiffLine<'a>>,
-}
+use serde_json::json;
 
 fn store(call: &Call) -> Result<PersonaStore, PageError> {
     Ok(call.context.store.persona(&persona(call)?.id))
@@ -75,19 +54,19 @@ pub(in crate::http) async fn list(call: Call) -> Result<Response, PageError> {
     let new = named(&call, name, "with").await?;
     let compared = old.as_ref().map(|old| {
         let new_text = new.as_ref().map_or(&history.file.text, |new| &new.text);
-        Compared {
-            version: old.about.version,
-            with: new.as_ref().map(|new| new.about.version),
-            difference: line_diff(&old.text, new_text),
-        }
+        json!({
+            "version": old.about.version,
+            "with": new.as_ref().map(|new| new.about.version),
+            "difference": line_diff(&old.text, new_text),
+        })
     });
-    let page = HistoryPage {
-        persona: persona.id.as_str(),
-        persona_name: &persona.name,
-        history: &history,
-        query: query_word(name),
-        compared,
-    };
+    let page = json!({
+        "persona": persona.id.as_str(),
+        "persona_name": persona.name,
+        "history": history,
+        "query": query_word(name),
+        "compared": compared,
+    });
     call.page("persona_file_versions.html", &page).await
 }
 

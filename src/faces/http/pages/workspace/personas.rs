@@ -6,17 +6,11 @@ use crate::http::failure::PageError;
 use crate::store::files::persona_files;
 use axum::response::Response;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// Most bytes of a file that the page shows.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
-
-#[derive(Serialize)]
-struct PersonasPage<'a> {
-    rows: Vec<PersonaLine<'a>>,
-    out_of_service: Vec<OutLine<'a>>,
-}
 
 #[derive(Serialize)]
 struct PersonaLine<'a> {
@@ -27,51 +21,33 @@ struct PersonaLine<'a> {
     model: String,
 }
 
-/// A persona that is out of service, with the reason.
-#[derive(Serialize)]
-struct OutLine<'a> {
-    name: &'a str,
-    problems: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct PersonaPage<'a> {
-    line: PersonaLine<'a>,
-    settings: Vec<(String, String)>,
-    files: Vec<PersonaFile>,
-    /// Files that may be edited, with the link of each.
-    editable: Vec<(String, String)>,
-}
-
-#[derive(Serialize)]
-struct PersonaFile {
-    name: &'static str,
-    text: String,
-}
-
 pub(in crate::http) async fn list(call: Call) -> Result<Response, PageError> {
     let config = &call.context.config;
-    let out_of_service = config.personas.out_of_service().iter().map(|out| OutLine {
-        name: &out.name,
-        problems: out.problems.iter().map(ToString::to_string).collect(),
+    let out_of_service = config.personas.out_of_service().iter().map(|out| {
+        json!({
+            "name": out.name,
+            "problems": out.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        })
     });
-    let page = PersonasPage {
-        rows: config
+    let page = json!({
+        "rows": config
             .personas
             .iter()
             .map(|one| line(config, one))
-            .collect(),
-        out_of_service: out_of_service.collect(),
-    };
+            .collect::<Vec<_>>(),
+        "out_of_service": out_of_service.collect::<Vec<_>>(),
+    });
     call.page("personas.html", &page).await
 }
 
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let config = &call.context.config;
     let persona = call.context.persona(call.param("id"))?;
-    let file = |name: &'static str| PersonaFile {
-        name,
-        text: text_of(&persona.folder.join(name)),
+    let file = |name: &'static str| {
+        json!({
+            "name": name,
+            "text": text_of(&persona.folder.join(name)),
+        })
     };
     let folder = persona.folder.clone();
     let listed = tokio::task::spawn_blocking(move || persona_files::list(&folder)).await;
@@ -81,12 +57,12 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         let link = format!("/personas/{}/file?name={query}", persona.id);
         (name, link)
     };
-    let page = PersonaPage {
-        line: line(config, persona),
-        settings: settings(persona),
-        files: ["PERSONA.md", "active.md"].map(file).into(),
-        editable: listed.unwrap_or_default().into_iter().map(link).collect(),
-    };
+    let page = json!({
+        "line": line(config, persona),
+        "settings": settings(persona),
+        "files": (["PERSONA.md", "active.md"].map(file)),
+        "editable": listed.unwrap_or_default().into_iter().map(link).collect::<Vec<_>>(),
+    });
     call.page("persona.html", &page).await
 }
 

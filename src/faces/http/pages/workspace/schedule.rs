@@ -11,6 +11,7 @@ use axum::response::Response;
 use chrono::NaiveDateTime;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use std::time::Duration;
 
 /// Days of the calendar.
@@ -19,13 +20,6 @@ const DAYS: u64 = 7;
 const SLOTS_MAX: usize = 60;
 /// Most past slots that are listed.
 const PAST_MAX: u32 = 60;
-
-#[derive(Serialize)]
-struct SchedulePage {
-    rows: Vec<ScheduleRow>,
-    days: Vec<CalendarColumn>,
-    past: Vec<PastSlot>,
-}
 
 #[derive(Serialize)]
 struct ScheduleRow {
@@ -82,11 +76,11 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let past = store
         .responsibility_slots(None, ListPage::first(PAST_MAX))
         .await?;
-    let page = SchedulePage {
-        days: calendar(&stored, now),
-        rows: stored.iter().map(row).collect(),
-        past: past.into_iter().map(past_slot).collect(),
-    };
+    let page = json!({
+        "days": calendar(&stored, now),
+        "rows": stored.iter().map(row).collect::<Vec<_>>(),
+        "past": past.into_iter().map(past_slot).collect::<Vec<_>>(),
+    });
     call.page("schedule.html", &page).await
 }
 
