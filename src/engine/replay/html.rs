@@ -6,10 +6,13 @@
 
 mod write;
 
-use super::timeline::{offset, outcome_of, people, span_between, tokens, word};
+use super::timeline::{
+    attached, kind_of, offset, outcome_of, people, repairs, tokens, took, tool_name, turn_name,
+    used, word,
+};
 use super::{
-    CallRecord, ContextRecord, MailRecord, MessageRecord, OutputRecord, RunRecord, SlotRecord,
-    ThreadRecord, TurnRecord,
+    CallRecord, ContextRecord, MailRecord, MessageRecord, RunRecord, RunStage, SlotRecord,
+    ThreadRecord, ThreadStage, TurnRecord,
 };
 use crate::text::plural;
 use serde_json::Value;
@@ -32,34 +35,14 @@ pub fn thread(record: &ThreadRecord, full: bool) -> String {
         ("subject", &record.subject),
         ("participants", &record.participants.join(", ")),
     ]);
-    let is_of_run = |id: &Option<String>| {
-        record
-            .runs
-            .iter()
-            .any(|run| Some(&run.run.id) == id.as_ref())
-    };
-    for message in record
-        .messages
-        .iter()
-        .filter(|message| !is_of_run(&message.run))
-    {
-        write_message(&mut page, &message.received_at, message, None);
-        for run in record
-            .runs
-            .iter()
-            .filter(|run| run.trigger.id == message.id)
-        {
-            write_run(&mut page, run, false);
+    for stage in record.stages() {
+        match stage {
+            ThreadStage::Message(message) => {
+                write_message(&mut page, &message.received_at, message, None);
+            }
+            ThreadStage::Run(run) => write_run(&mut page, run, false),
+            ThreadStage::LooseRun(run) => write_run(&mut page, run, true),
         }
-    }
-    let is_shown = |run: &&RunRecord| {
-        record
-            .messages
-            .iter()
-            .any(|message| message.id == run.trigger.id)
-    };
-    for run in record.runs.iter().filter(|run| !is_shown(run)) {
-        write_run(&mut page, run, true);
     }
     page.finish()
 }
@@ -123,45 +106,29 @@ fn write_run(page: &mut Html, record: &RunRecord, with_trigger: bool) {
     if let Some(context) = &record.context {
         write_context(page, context);
     }
-    for turn in &record.turns {
-        write_turn(page, &since(&turn.started_at), turn);
-        let asked = |call: &&CallRecord| call.turn_index == Some(turn.turn_index);
-        for call in record
-            .calls
-            .iter()
-            .filter(asked)
-            .filter(|_| turn.state == "answered")
-        {
-            write_call(page, &since(&call.called_at), call);
+    for stage in record.stages() {
+        match stage {
+            RunStage::Turn(turn) => write_turn(page, &since(&turn.started_at), turn),
+            RunStage::Call(call) => write_call(page, &since(&call.called_at), call),
+            RunStage::Mail(mail) => {
+                let message = &mail.message;
+                write_message(page, &since(&message.received_at), message, Some(mail));
+            }
+            RunStage::Output(output) => {
+                page.section("output", &since(&output.created_at), &repairs(output), "");
+                page.quote(&pretty(&output.value));
+                page.end_section();
+            }
         }
-    }
-    for call in record.calls.iter().filter(|call| call.turn_index.is_none()) {
-        write_call(page, &since(&call.called_at), call);
-    }
-    for mail in &record.mails {
-        write_message(
-            page,
-            &since(&mail.message.received_at),
-            &mail.message,
-            Some(mail),
-        );
-    }
-    if let Some(output) = &record.output {
-        write_output(page, &since(&output.created_at), output);
     }
 }
 
 fn write_message(page: &mut Html, time: &str, message: &MessageRecord, mail: Option<&MailRecord>) {
-    let what = match message.direction.as_str() {
-        "inbound" => "letter",
-        "outbound" => "mail",
-        _ => "prompt",
-    };
     let outcome = message.disposition.split_once(':');
     let outcome = outcome
         .map(|(verb, rule)| format!("{verb}: {}", outcome_of(rule)))
         .unwrap_or_default();
-    page.section(what, time, &message.subject, &outcome);
+    page.section(kind_of(message), time, &message.subject, &outcome);
     page.fields(&[
         ("from", &message.sender),
         ("to", &people(&message.recipients, "to")),
@@ -170,12 +137,7 @@ fn write_message(page: &mut Html, time: &str, message: &MessageRecord, mail: Opt
         ("trust", &message.trust),
     ]);
     for attachment in &message.attachments {
-        let (name, kind, size) = (
-            &attachment.filename,
-            &attachment.content_type,
-            attachment.size_bytes,
-        );
-        page.fields(&[("attached", &format!("{name} ({kind}, {size} bytes)"))]);
+        page.fields(&[("attached", &attached(attachment))]);
     }
     page.quote(&message.text);
     if let Some(delivery) = mail.and_then(|mail| mail.delivery.as_ref()) {
@@ -209,14 +171,10 @@ fn write_message(page: &mut Html, time: &str, message: &MessageRecord, mail: Opt
 }
 
 fn write_context(page: &mut Html, context: &ContextRecord) {
-    let used = format!(
-        "profile {}, about {} of {} tokens",
-        context.profile, context.used_tokens, context.budget_tokens
-    );
     page.section(
         "context",
         "",
-        &used,
+        &used(context),
         context.note.as_deref().unwrap_or_default(),
     );
     let rows = context.entries.iter().map(|entry| {
@@ -237,15 +195,7 @@ fn write_context(page: &mut Html, context: &ContextRecord) {
 }
 
 fn write_turn(page: &mut Html, time: &str, turn: &TurnRecord) {
-    let tries = if turn.attempt > 1 {
-        format!(", try {}", turn.attempt)
-    } else {
-        String::new()
-    };
-    let end = turn.finished_at.as_deref();
-    let took = end
-        .map(|end| span_between(&turn.started_at, end))
-        .unwrap_or_default();
+    let took = took(&turn.started_at, turn.finished_at.as_deref());
     let stop = turn
         .response
         .as_ref()
@@ -257,9 +207,8 @@ fn write_turn(page: &mut Html, time: &str, turn: &TurnRecord) {
         ("failed", None) => "failed".to_owned(),
         _ => "no answer was recorded".to_owned(),
     };
-    let name = format!("turn {}{tries}", turn.turn_index);
     page.section(
-        &name,
+        &turn_name(turn),
         time,
         &format!("{}/{} {took} {stop}", turn.provider, turn.model),
         &wrong,
@@ -288,15 +237,7 @@ fn write_turn(page: &mut Html, time: &str, turn: &TurnRecord) {
 }
 
 fn write_call(page: &mut Html, time: &str, call: &CallRecord) {
-    let end = call.finished_at.as_deref();
-    let took = end
-        .map(|end| span_between(&call.called_at, end))
-        .unwrap_or_default();
-    let whose = if call.executor == "agent" {
-        " (the agent's own)"
-    } else {
-        ""
-    };
+    let took = took(&call.called_at, call.finished_at.as_deref());
     let wrong = match &call.result {
         None => "no result was recorded".to_owned(),
         Some(_) if call.succeeded() => String::new(),
@@ -309,27 +250,12 @@ fn write_call(page: &mut Html, time: &str, call: &CallRecord) {
             )
         }
     };
-    page.section(
-        "call",
-        time,
-        &format!("{}{whose} {took}", call.tool),
-        &wrong,
-    );
+    page.section("call", time, &format!("{} {took}", tool_name(call)), &wrong);
     page.fields(&[("id", &call.id)]);
     page.quote(&pretty(call.call.get("args").unwrap_or(&call.call)));
     if let Some(result) = call.result.as_ref().filter(|_| call.succeeded()) {
         page.folded_open("result", &pretty(result.get("result").unwrap_or(result)));
     }
-    page.end_section();
-}
-
-fn write_output(page: &mut Html, time: &str, output: &OutputRecord) {
-    let repairs = format!(
-        "fits its schema, {}",
-        plural(output.repairs as usize, "repair")
-    );
-    page.section("output", time, &repairs, "");
-    page.quote(&pretty(&output.value));
     page.end_section();
 }
 

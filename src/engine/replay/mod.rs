@@ -5,7 +5,7 @@
 //! record is complete in itself: its JSON form reads back as an equal record.
 //!
 //! - `load`: a record from the store; `thread_detail`: a thread beside its record; `slot`: the scheduled slot of a run; `select`: a part of a record;
-//!   `seen`: what a model was told, as text
+//!   `stages`: its order for readers; `seen`: what a model was told, as text
 //! - `timeline`, `html`: a record for people; `bundle`: records as a file
 //! - `diff`: two runs compared
 //! - `verify`: runs executed again over their records
@@ -13,6 +13,7 @@
 //!   changed rules; `rule_proposal`: rules that would answer a question
 
 mod load;
+mod stages;
 mod slot;
 mod thread_detail;
 mod seen;
@@ -30,6 +31,7 @@ pub mod html;
 pub use load::{load_run, load_thread, message_record};
 pub use seen::{block_text, body_text, request_text};
 pub use slot::{Destination, SlotRecord};
+pub use stages::{RunStage, ThreadStage};
 pub use thread_detail::ThreadDetail;
 
 use crate::domain::TextLabel;

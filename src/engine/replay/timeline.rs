@@ -10,11 +10,14 @@ mod words;
 
 pub use page::{Line, Span, Tone};
 pub use sides::comparison;
-pub(super) use words::{offset, outcome_of, people, span_between, tokens, word};
+pub(super) use words::{
+    attached, kind_of, offset, outcome_of, people, repairs, tokens, took, tool_name, turn_name,
+    used, word,
+};
 
 use super::{
-    CallRecord, ContextRecord, DeliveryRecord, MailRecord, MessageRecord, RunRecord, RunRow,
-    ThreadRecord,
+    ContextRecord, DeliveryRecord, MailRecord, MessageRecord, RunRecord, RunRow, RunStage,
+    ThreadRecord, ThreadStage,
 };
 use crate::text::{one_line, plural};
 use page::{Page, span};
@@ -53,7 +56,7 @@ pub fn context(record: &RunRecord) -> Vec<Line> {
     let mut page = Page::new(true);
     write_head(&mut page, record);
     match &record.context {
-        Some(context) => write_shares(&mut page, context),
+        Some(context) => write_context(&mut page, "", context, true),
         None => page.line(vec![span(
             Tone::Bad,
             "nothing was assembled: the run has not begun",
@@ -78,37 +81,15 @@ pub fn thread(record: &ThreadRecord, full: bool) -> Vec<Line> {
         Tone::Faint,
         page.short(&record.participants.join(", "), 400),
     )]);
-    let is_known_run = |id: &Option<String>| {
-        record
-            .runs
-            .iter()
-            .any(|run| Some(&run.run.id) == id.as_ref())
-    };
-    for message in &record.messages {
-        // A message of a known run is shown with the run.
-        if is_known_run(&message.run) {
-            continue;
-        }
+    for stage in record.stages() {
         page.blank();
-        write_message(&mut page, &message.received_at, message);
-        for run in record
-            .runs
-            .iter()
-            .filter(|run| run.trigger.id == message.id)
-        {
-            page.blank();
-            write_run(&mut page, run, false);
+        match stage {
+            ThreadStage::Message(message) => {
+                write_message(&mut page, &message.received_at, message);
+            }
+            ThreadStage::Run(run) => write_run(&mut page, run, false),
+            ThreadStage::LooseRun(run) => write_run(&mut page, run, true),
         }
-    }
-    let is_shown = |run: &&RunRecord| {
-        record
-            .messages
-            .iter()
-            .any(|message| message.id == run.trigger.id)
-    };
-    for run in record.runs.iter().filter(|run| !is_shown(run)) {
-        page.blank();
-        write_run(&mut page, run, true);
     }
     page.into_lines()
 }
@@ -137,7 +118,7 @@ fn write_run(page: &mut Page, record: &RunRecord, with_trigger: bool) {
             .turns
             .first()
             .map_or(String::new(), |turn| since(&turn.started_at));
-        write_context(page, &assembled, context);
+        write_context(page, &assembled, context, false);
     }
     write_work(page, record);
     write_end(page, record);
@@ -146,41 +127,21 @@ fn write_run(page: &mut Page, record: &RunRecord, with_trigger: bool) {
 /// Writes turns with their calls, mails, and the output.
 fn write_work(page: &mut Page, record: &RunRecord) {
     let since = |at: &str| offset(&record.run.created_at, at);
-    for turn in &record.turns {
-        write_turn(page, record, turn);
-        if turn.state == "answered" {
-            for call in record
-                .calls
-                .iter()
-                .filter(|call| call.turn_index == Some(turn.turn_index))
-            {
-                write_call(page, &since(&call.called_at), call);
+    for stage in record.stages() {
+        match stage {
+            RunStage::Turn(turn) => write_turn(page, record, turn),
+            RunStage::Call(call) => write_call(page, &since(&call.called_at), call),
+            RunStage::Mail(mail) => write_mail(page, &since(&mail.message.received_at), mail),
+            RunStage::Output(output) => {
+                let repairs = format!("  {}", repairs(output));
+                page.pair(
+                    &since(&output.created_at),
+                    "output",
+                    vec![span(Tone::Good, repairs)],
+                );
+                page.json(&output.value);
             }
         }
-    }
-    let is_listed = |call: &&CallRecord| {
-        record
-            .turns
-            .iter()
-            .any(|turn| turn.state == "answered" && call.turn_index == Some(turn.turn_index))
-    };
-    for call in record.calls.iter().filter(|call| !is_listed(call)) {
-        write_call(page, &since(&call.called_at), call);
-    }
-    for mail in &record.mails {
-        write_mail(page, &since(&mail.message.received_at), mail);
-    }
-    if let Some(output) = &record.output {
-        let repairs = format!(
-            "  fits its schema, {}",
-            plural(output.repairs as usize, "repair")
-        );
-        page.pair(
-            &since(&output.created_at),
-            "output",
-            vec![span(Tone::Good, repairs)],
-        );
-        page.json(&output.value);
     }
 }
 
@@ -212,11 +173,7 @@ fn write_head(page: &mut Page, record: &RunRecord) {
             page.line(vec![span(Tone::Plain, one_line(&shown))]);
         }
     }
-    let failed = record
-        .calls
-        .iter()
-        .filter(|call| call.result.is_some() && !call.succeeded())
-        .count();
+    let failed = record.failed_calls();
     let failed = if failed > 0 {
         format!(" ({failed} failed)")
     } else {
@@ -266,16 +223,11 @@ fn ending(run: &RunRow) -> Vec<Span> {
 }
 
 fn write_message(page: &mut Page, time: &str, message: &MessageRecord) {
-    let what = match message.direction.as_str() {
-        "inbound" => "letter",
-        "outbound" => "mail",
-        _ => "prompt",
-    };
     let outcome = match message.disposition.split_once(':') {
         Some((verb, rule)) => vec![span(Tone::Bad, format!("  {verb}: {}", outcome_of(rule)))],
         None => Vec::new(),
     };
-    page.pair(time, what, outcome);
+    page.pair(time, kind_of(message), outcome);
     page.field("from", &message.sender);
     for label in ["to", "cc"] {
         page.field(label, &people(&message.recipients, label));
@@ -288,85 +240,49 @@ fn write_message(page: &mut Page, time: &str, message: &MessageRecord) {
         page.whole_field("remedy", &remedy);
     }
     for attachment in &message.attachments {
-        let (name, kind, size) = (
-            &attachment.filename,
-            &attachment.content_type,
-            attachment.size_bytes,
-        );
-        page.field("attached", &format!("{name} ({kind}, {size} bytes)"));
+        page.field("attached", &attached(attachment));
     }
     page.quote(&message.text);
 }
 
-fn write_context(page: &mut Page, time: &str, context: &ContextRecord) {
-    let used = format!(
-        "  profile {}, about {} of {} tokens",
-        one_line(&context.profile),
-        context.used_tokens,
-        context.budget_tokens
-    );
+/// Writes what the resolvers contributed; `shares`: with the bytes and the share of each.
+fn write_context(page: &mut Page, time: &str, context: &ContextRecord, shares: bool) {
+    let used = format!("  {}", one_line(&used(context)));
     page.pair(time, "context", vec![span(Tone::Plain, used)]);
-    if let Some(note) = &context.note {
-        page.inside(vec![span(Tone::Bad, one_line(note))]);
-    }
-    let rows = context.entries.iter().map(|entry| {
-        let why = entry.why.clone().unwrap_or_default();
-        let cells = [
-            &entry.resolver,
-            &entry.source,
-            &entry.tokens.to_string(),
-            &entry.outcome,
-            &why,
-        ];
-        (
-            outcome_tone(&entry.outcome),
-            cells.map(|cell| (*cell).clone()).to_vec(),
-        )
-    });
-    let headings = ["RESOLVER", "SOURCE", "TOKENS", "OUTCOME", "WHY"];
-    page.table(&headings, &[2], &rows.collect::<Vec<_>>());
-}
-
-fn write_shares(page: &mut Page, context: &ContextRecord) {
-    let ContextRecord {
-        profile,
-        used_tokens,
-        budget_tokens,
-        ..
-    } = context;
-    let of = format!(
-        "  profile {}, about {used_tokens} of {budget_tokens} tokens",
-        one_line(profile)
-    );
-    page.pair("", "context", vec![span(Tone::Plain, of)]);
     if let Some(note) = &context.note {
         page.inside(vec![span(Tone::Bad, one_line(note))]);
     }
     // Tools stand beside the context and are no part of its tokens.
     let all: u64 = context.entries.iter().map(|entry| entry.tokens).sum();
     let rows = context.entries.iter().map(|entry| {
-        let share = entry.tokens * 100 / all.max(1);
-        let (bytes, tokens, share) = (
-            entry.bytes.to_string(),
-            entry.tokens.to_string(),
-            format!("{share} %"),
-        );
-        let why = entry.why.clone().unwrap_or_default();
-        let cells = vec![
+        let mut cells = vec![
             entry.resolver.clone(),
             entry.source.clone(),
-            bytes,
-            tokens,
-            share,
+            entry.tokens.to_string(),
             entry.outcome.clone(),
-            why,
+            entry.why.clone().unwrap_or_default(),
         ];
+        if shares {
+            cells.insert(2, entry.bytes.to_string());
+            cells.insert(4, format!("{} %", entry.tokens * 100 / all.max(1)));
+        }
         (outcome_tone(&entry.outcome), cells)
     });
-    let headings = [
-        "RESOLVER", "SOURCE", "BYTES", "TOKENS", "SHARE", "OUTCOME", "WHY",
-    ];
-    page.table(&headings, &[2, 3, 4], &rows.collect::<Vec<_>>());
+    let rows: Vec<_> = rows.collect();
+    match shares {
+        true => page.table(
+            &[
+                "RESOLVER", "SOURCE", "BYTES", "TOKENS", "SHARE", "OUTCOME", "WHY",
+            ],
+            &[2, 3, 4],
+            &rows,
+        ),
+        false => page.table(
+            &["RESOLVER", "SOURCE", "TOKENS", "OUTCOME", "WHY"],
+            &[2],
+            &rows,
+        ),
+    }
 }
 
 fn outcome_tone(outcome: &str) -> Tone {

@@ -1,18 +1,13 @@
 //! Turns of a timeline, with their answers and calls.
 
 use super::page::{Page, Tone, span};
-use super::words::{offset, span_between, tokens, word};
+use super::words::{offset, span_between, tokens, took, tool_name, turn_name, word};
 use crate::replay::{CallRecord, RunRecord, TurnRecord};
 use crate::text::one_line;
 
 pub(super) fn write_turn(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
     let time = offset(&record.run.created_at, &turn.started_at);
-    let attempt = if turn.attempt > 1 {
-        format!(", try {}", turn.attempt)
-    } else {
-        String::new()
-    };
-    let name = format!("turn {}{attempt}", turn.turn_index);
+    let name = turn_name(turn);
     let took = turn
         .finished_at
         .as_deref()
@@ -88,18 +83,9 @@ fn write_said(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
 }
 
 pub(super) fn write_call(page: &mut Page, time: &str, call: &CallRecord) {
-    let took = call
-        .finished_at
-        .as_deref()
-        .map(|end| span_between(&call.called_at, end))
-        .unwrap_or_default();
-    let whose = if call.executor == "agent" {
-        " (the agent's own)"
-    } else {
-        ""
-    };
+    let took = took(&call.called_at, call.finished_at.as_deref());
     let rest = vec![
-        span(Tone::Plain, format!("  {}{whose}", one_line(&call.tool))),
+        span(Tone::Plain, format!("  {}", one_line(&tool_name(call)))),
         span(Tone::Faint, format!("  {took}")),
     ];
     page.pair(time, "call", rest);

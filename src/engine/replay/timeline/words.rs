@@ -2,8 +2,11 @@
 
 use super::page::Tone;
 use crate::domain::{Timestamp, Withheld};
+use crate::replay::{
+    AttachmentRecord, CallRecord, ContextRecord, MessageRecord, OutputRecord, TurnRecord,
+};
 use crate::store::UsageRecord;
-use crate::text::one_line;
+use crate::text::{one_line, plural};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -17,6 +20,53 @@ pub(in crate::replay) fn outcome_of(rule: &str) -> String {
         Some(rule) => rule.why(),
     };
     format!("{words} ({rule})")
+}
+
+/// Returns the kind of a message.
+pub(in crate::replay) fn kind_of(message: &MessageRecord) -> &'static str {
+    match message.direction.as_str() {
+        "inbound" => "letter",
+        "outbound" => "mail",
+        _ => "prompt",
+    }
+}
+
+pub(in crate::replay) fn attached(file: &AttachmentRecord) -> String {
+    let (name, kind, size) = (&file.filename, &file.content_type, file.size_bytes);
+    format!("{name} ({kind}, {size} bytes)")
+}
+
+pub(in crate::replay) fn used(context: &ContextRecord) -> String {
+    let (used, all) = (context.used_tokens, context.budget_tokens);
+    format!("profile {}, about {used} of {all} tokens", context.profile)
+}
+
+/// Returns the name of a turn, and which try it is after the first.
+pub(in crate::replay) fn turn_name(turn: &TurnRecord) -> String {
+    match turn.attempt {
+        0 | 1 => format!("turn {}", turn.turn_index),
+        attempt => format!("turn {}, try {attempt}", turn.turn_index),
+    }
+}
+
+/// Returns the tool of a call, and whose it is where it is no tool of ours.
+pub(in crate::replay) fn tool_name(call: &CallRecord) -> String {
+    match call.executor.as_str() {
+        "agent" => format!("{} (the agent's own)", call.tool),
+        _ => call.tool.clone(),
+    }
+}
+
+pub(in crate::replay) fn repairs(output: &OutputRecord) -> String {
+    format!(
+        "fits its schema, {}",
+        plural(output.repairs as usize, "repair")
+    )
+}
+
+/// Returns the time that something took; empty: it has not ended.
+pub(in crate::replay) fn took(start: &str, end: Option<&str>) -> String {
+    end.map(|end| span_between(start, end)).unwrap_or_default()
 }
 
 pub(in crate::replay) fn people(recipients: &Value, label: &str) -> String {
@@ -76,7 +126,7 @@ pub(in crate::replay) fn offset(start: &str, at: &str) -> String {
     format!("+{}", span_between(start, at))
 }
 
-pub(in crate::replay) fn span_between(start: &str, end: &str) -> String {
+pub(super) fn span_between(start: &str, end: &str) -> String {
     match (Timestamp::parse(start), Timestamp::parse(end)) {
         (Some(start), Some(end)) => formatted(end.since(start)),
         _ => String::new(),

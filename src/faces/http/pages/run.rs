@@ -6,7 +6,7 @@ use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::reply;
 use crate::http::words::{StateWords, delivery_state, message_state, ms_between, run_state};
-use crate::replay::{self, CallRecord, MailRecord, RunRecord, TurnRecord};
+use crate::replay::{self, CallRecord, MailRecord, RunRecord, RunStage, TurnRecord};
 use crate::store::{ApprovalView, Cancellation};
 use crate::text::{one_line, truncated};
 use axum::response::Response;
@@ -82,11 +82,6 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let record = replay::load_run(store, &id).await?;
     let run = &record.run;
     let state = RunState::parse(&run.state);
-    let failed = record
-        .calls
-        .iter()
-        .filter(|one| one.result.is_some() && !one.succeeded())
-        .count();
     let questions = store.questions_of_run(&id).await?;
     let questions: Vec<RunQuestion> = questions
         .into_iter()
@@ -111,7 +106,7 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
             .and_then(|start| ms_between(start, run.finished_at.as_deref())),
         "context": record.context.as_ref(),
         "calls": record.calls.len(),
-        "failed_calls": failed,
+        "failed_calls": record.failed_calls(),
         "may_cancel": state.is_some_and(|state| !state.is_terminal()),
         "may_retry": state.is_some_and(RunState::may_be_retried),
         "steps": steps(&record, &questions),
@@ -153,26 +148,19 @@ async fn turn_text(
 /// Returns everything that happened, in order: each turn with the calls that it asked for, then the mails.
 fn steps(record: &RunRecord, questions: &[RunQuestion]) -> Vec<RunStep> {
     let mut steps = Vec::new();
-    for (number, turn) in record.turns.iter().enumerate() {
-        steps.push(turn_step(record, turn, number + 1));
-        let asked = |call: &&CallRecord| {
-            turn.state == "answered" && call.turn_index == Some(turn.turn_index)
-        };
-        steps.extend(
-            record
-                .calls
-                .iter()
-                .filter(asked)
-                .map(|call| call_step(record, call, questions)),
-        );
-    }
-    let loose = record.calls.iter().filter(|call| call.turn_index.is_none());
-    steps.extend(loose.map(|call| call_step(record, call, questions)));
-    steps.extend(record.mails.iter().map(|mail| mail_step(record, mail)));
-    if let Some(output) = &record.output {
-        steps.push(RunStep {
-            texts: vec![("value", pretty(&output.value))],
-            ..step(record, "output", "structured answer", &output.created_at)
+    let mut turns = 0;
+    for stage in record.stages() {
+        steps.push(match stage {
+            RunStage::Turn(turn) => {
+                turns += 1;
+                turn_step(record, turn, turns)
+            }
+            RunStage::Call(call) => call_step(record, call, questions),
+            RunStage::Mail(mail) => mail_step(record, mail),
+            RunStage::Output(output) => RunStep {
+                texts: vec![("value", pretty(&output.value))],
+                ..step(record, "output", "structured answer", &output.created_at)
+            },
         });
     }
     let longest = steps.iter().filter_map(|step| step.took_ms).max();
