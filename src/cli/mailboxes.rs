@@ -10,6 +10,7 @@ use crate::domain::Timestamp;
 use crate::gateway::ingress::imap::{self, MailboxProbe};
 use crate::store::{MailboxHealth, RefusedLetter};
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -79,23 +80,6 @@ fn as_line(mailbox: &ImapMailbox, health: Option<&MailboxHealth>, now: Timestamp
     ]
 }
 
-/// A mailbox with its state.
-#[derive(Serialize)]
-struct MailboxRecord<'a> {
-    name: &'a str,
-    source: String,
-    last_fetch_at: Option<Timestamp>,
-    last_fetch_age_ms: Option<u64>,
-    backlog: Option<u32>,
-    uid_validity: Option<u32>,
-    last_uid: Option<u32>,
-    wrong: Option<String>,
-    last_error: Option<String>,
-    last_error_at: Option<Timestamp>,
-    refused: u32,
-    refused_letters: Vec<RefusedRecord>,
-}
-
 /// A letter that was refused for good.
 #[derive(Serialize)]
 struct RefusedRecord {
@@ -105,12 +89,12 @@ struct RefusedRecord {
     noted_at: Timestamp,
 }
 
-fn record<'a>(
-    mailbox: &'a ImapMailbox,
+fn record(
+    mailbox: &ImapMailbox,
     health: Option<&MailboxHealth>,
     refused: Vec<RefusedLetter>,
     now: Timestamp,
-) -> MailboxRecord<'a> {
+) -> Value {
     let fetched = health.and_then(|health| health.last_fetch_at);
     let age_ms = |at| u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX);
     let letter = |letter: RefusedLetter| RefusedRecord {
@@ -119,20 +103,20 @@ fn record<'a>(
         reason: letter.reason,
         noted_at: letter.noted_at,
     };
-    MailboxRecord {
-        name: &mailbox.name,
-        source: source(mailbox),
-        last_fetch_at: fetched,
-        last_fetch_age_ms: fetched.map(age_ms),
-        backlog: health.and_then(|health| health.backlog),
-        uid_validity: health.map(|health| health.uid_validity),
-        last_uid: health.map(|health| health.last_uid),
-        wrong: health.and_then(wrong_now).map(str::to_owned),
-        last_error: health.and_then(|health| health.last_error.clone()),
-        last_error_at: health.and_then(|health| health.last_error_at),
-        refused: health.map_or(0, |health| health.refused),
-        refused_letters: refused.into_iter().map(letter).collect(),
-    }
+    json!({
+        "name": mailbox.name,
+        "source": source(mailbox),
+        "last_fetch_at": fetched,
+        "last_fetch_age_ms": fetched.map(age_ms),
+        "backlog": health.and_then(|health| health.backlog),
+        "uid_validity": health.map(|health| health.uid_validity),
+        "last_uid": health.map(|health| health.last_uid),
+        "wrong": health.and_then(wrong_now).map(str::to_owned),
+        "last_error": health.and_then(|health| health.last_error.clone()),
+        "last_error_at": health.and_then(|health| health.last_error_at),
+        "refused": health.map_or(0, |health| health.refused),
+        "refused_letters": refused.into_iter().map(letter).collect::<Vec<_>>(),
+    })
 }
 
 /// An error that no successful fetch has followed.

@@ -6,6 +6,7 @@ use crate::cli::screen::one_line;
 use crate::store::audit::{AuditScope, Broken, Findings, PendingWork};
 use crate::text::plural;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 /// Findings of an audit.
 #[derive(Serialize)]
@@ -15,7 +16,7 @@ pub struct AuditRecord<'a> {
     violations: Vec<Violation<'a>>,
     engine_pid: Option<u32>,
     engine_works: bool,
-    pending: PendingRecord,
+    pending: Value,
     read_everything: bool,
     bytes_hashed: u64,
     log_bytes: u64,
@@ -30,15 +31,6 @@ struct Violation<'a> {
     hint: &'a str,
     count: u64,
     what: &'a [String],
-}
-
-/// Numbers of open rows.
-#[derive(Serialize)]
-struct PendingRecord {
-    runs: u64,
-    deliveries: u64,
-    calls: u64,
-    letters: u64,
 }
 
 /// An audit that was made.
@@ -100,12 +92,12 @@ impl<'a> AuditRecord<'a> {
             violations: findings.broken.iter().map(violation).collect(),
             engine_pid: engine.and_then(|pid| pid.parse().ok()),
             engine_works: engine.is_some(),
-            pending: PendingRecord {
-                runs,
-                deliveries,
-                calls,
-                letters,
-            },
+            pending: json!({
+                "runs": runs,
+                "deliveries": deliveries,
+                "calls": calls,
+                "letters": letters,
+            }),
             read_everything: audit.scope.bytes,
             bytes_hashed: findings.bytes_hashed,
             log_bytes: audit.log_bytes,

@@ -9,7 +9,7 @@ use super::{CommandContext, Exit, Failure, refuse, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, dollars};
 use crate::domain::Timestamp;
-use crate::providers::{LoopOwner, Parameter, Provider, ProviderError, Response};
+use crate::providers::{LoopOwner, Provider, ProviderError, Response};
 use crate::runs::provider_health::learnt::LearntModel;
 use crate::runs::provider_health::probe::{Folder, Probe, ProbeCall, Tried};
 use crate::runs::provider_health::status::{Finding, Seat, User};
@@ -159,27 +159,16 @@ struct ProviderRecord<'a> {
     used_by: Vec<UserRecord<'a>>,
     loop_owner: Option<&'static str>,
     endpoint: Option<String>,
-    key: ProviderKeyRecord<'a>,
+    key: Value,
     error: Option<String>,
     calls: u64,
     failures: u64,
     last_success_at: Option<Timestamp>,
     last_model: Option<&'a str>,
     last_latency_ms: Option<u64>,
-    last_failure: Option<LastFailure<'a>>,
+    last_failure: Option<Value>,
     /// What its models were found to lack.
-    learnt: Vec<LearntRecord<'a>>,
-}
-
-/// A model, and what it was found to lack.
-#[derive(Serialize)]
-struct LearntRecord<'a> {
-    model: &'a str,
-    learnt_at: Timestamp,
-    takes_tools: bool,
-    window_tokens: Option<u64>,
-    /// Parameters that requests leave out.
-    without: &'a [Parameter],
+    learnt: Vec<Value>,
 }
 
 /// A persona or default that asks a provider.
@@ -189,42 +178,28 @@ struct UserRecord<'a> {
     model: &'a str,
 }
 
-/// The variable of a provider's key.
-#[derive(Serialize)]
-struct ProviderKeyRecord<'a> {
-    needed: bool,
-    set: bool,
-    variable: Option<&'a str>,
-}
-
-/// The newest failed call.
-#[derive(Serialize)]
-struct LastFailure<'a> {
-    at: Timestamp,
-    class: Option<&'a str>,
-    message: Option<&'a str>,
-}
-
 impl<'a> ProviderRecord<'a> {
     fn new(seat: &'a Seat, calls: Option<&'a ProviderCalls>, learnt: &'a [LearntModel]) -> Self {
         let learnt = learnt.iter().filter(|of| of.provider == seat.name);
-        let learnt = learnt.map(|of| LearntRecord {
-            model: &of.model,
-            learnt_at: of.learnt_at(),
-            takes_tools: !of.takes_no_tools(),
-            window_tokens: of.window_tokens,
-            without: &of.without,
+        let learnt = learnt.map(|of| {
+            json!({
+                "model": of.model,
+                "learnt_at": of.learnt_at(),
+                "takes_tools": !of.takes_no_tools(),
+                "window_tokens": of.window_tokens,
+                "without": of.without,
+            })
         });
         let owner = seat.loop_owner().map(|owner| match owner {
             LoopOwner::Engine => "engine",
             LoopOwner::Agent => "agent",
         });
         let failure = |calls: &'a ProviderCalls| {
-            Some(LastFailure {
-                at: calls.last_failure_at?,
-                class: calls.last_failure_class.as_deref(),
-                message: calls.last_failure_message.as_deref(),
-            })
+            Some(json!({
+                "at": calls.last_failure_at?,
+                "class": calls.last_failure_class,
+                "message": calls.last_failure_message,
+            }))
         };
         Self {
             name: &seat.name,
@@ -232,11 +207,11 @@ impl<'a> ProviderRecord<'a> {
             used_by: users(seat),
             loop_owner: owner,
             endpoint: seat.endpoint(),
-            key: ProviderKeyRecord {
-                needed: seat.key_variable.is_some(),
-                set: seat.has_key,
-                variable: seat.key_variable.as_deref(),
-            },
+            key: json!({
+                "needed": seat.key_variable.is_some(),
+                "set": seat.has_key,
+                "variable": seat.key_variable,
+            }),
             error: seat.provider.as_ref().err().map(ToString::to_string),
             calls: calls.map_or(0, |calls| calls.calls),
             failures: calls.map_or(0, |calls| calls.failures),
@@ -400,18 +375,10 @@ struct CheckRecord<'a> {
     version: Option<&'a str>,
     latency_ms: u64,
     models: Option<usize>,
-    in_use: Vec<ModelRecord<'a>>,
+    in_use: Vec<Value>,
     note: Option<&'a str>,
     error: Option<ProviderErrorRecord<'a>>,
     advice: Vec<String>,
-}
-
-/// A model in use, and whether the provider lists it.
-#[derive(Serialize)]
-struct ModelRecord<'a> {
-    model: &'a str,
-    listed: bool,
-    did_you_mean: Option<&'a str>,
 }
 
 /// An error of a provider.
@@ -433,10 +400,12 @@ impl<'a> From<&'a ProviderError> for ProviderErrorRecord<'a> {
 impl<'a> CheckRecord<'a> {
     fn new(seat: &'a Seat, finding: &'a Finding) -> Self {
         let health = finding.health.as_ref().ok();
-        let models = finding.models.iter().map(|listed| ModelRecord {
-            model: &listed.model,
-            listed: listed.is_listed,
-            did_you_mean: listed.near.as_deref(),
+        let models = finding.models.iter().map(|listed| {
+            json!({
+                "model": listed.model,
+                "listed": listed.is_listed,
+                "did_you_mean": listed.near,
+            })
         });
         let endpoint = health.and_then(|health| health.endpoint.clone());
         Self {

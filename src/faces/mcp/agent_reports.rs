@@ -4,33 +4,16 @@
 use super::agent_args::{ContextOfArgs, ExplainRunArgs, ListScheduleArgs, UsageArgs};
 use super::agent_reader::{AgentReader, AnswerPage, Refusal, offset, text_answer, unread};
 use super::mail_frame::framed_record;
-use crate::domain::{PersonaId, RunId, Timestamp, first_day};
+use crate::domain::{PersonaId, RunId, first_day};
 use crate::replay::{self, timeline};
 use crate::store::{StoredResponsibility, UsageBy, UsageSince};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 /// Most sums that are read.
 const SUMS_MAX: usize = 2_000;
 /// Longest span of a report, in days, and its length where an agent names none.
 const DAYS_MAX: u32 = 3_660;
 const DAYS: u32 = 30;
-
-/// A responsibility as an agent reads it.
-#[derive(Serialize)]
-struct ScheduleLine<'a> {
-    id: &'a str,
-    persona: &'a PersonaId,
-    name: &'a str,
-    schedule: &'a str,
-    timezone: &'a str,
-    /// `on`, `off`, `paused`, `done` or `unusable`.
-    state: &'static str,
-    next_at: Option<Timestamp>,
-    last_fired_at: Option<Timestamp>,
-    last_succeeded_at: Option<Timestamp>,
-    failures: u32,
-    error: Option<&'a str>,
-}
 
 impl AgentReader {
     pub async fn explain_run(&self, args: &ExplainRunArgs) -> Result<String, Refusal> {
@@ -125,7 +108,7 @@ impl AgentReader {
     }
 }
 
-fn schedule_line(row: &StoredResponsibility) -> ScheduleLine<'_> {
+fn schedule_line(row: &StoredResponsibility) -> Value {
     let state = match (&row.error, row.enabled, row.paused) {
         (Some(_), ..) => "unusable",
         (None, false, _) => "off",
@@ -133,17 +116,17 @@ fn schedule_line(row: &StoredResponsibility) -> ScheduleLine<'_> {
         (None, true, None) if row.next.is_done => "done",
         (None, true, None) => "on",
     };
-    ScheduleLine {
-        id: row.id.as_str(),
-        persona: &row.persona,
-        name: &row.name,
-        schedule: &row.schedule,
-        timezone: &row.timezone,
-        state,
-        next_at: row.next.at.filter(|_| state == "on"),
-        last_fired_at: row.last_fired_at,
-        last_succeeded_at: row.last_succeeded_at,
-        failures: row.failures,
-        error: row.error.as_deref(),
-    }
+    json!({
+        "id": row.id.as_str(),
+        "persona": row.persona,
+        "name": row.name,
+        "schedule": row.schedule,
+        "timezone": row.timezone,
+        "state": state,
+        "next_at": row.next.at.filter(|_| state == "on"),
+        "last_fired_at": row.last_fired_at,
+        "last_succeeded_at": row.last_succeeded_at,
+        "failures": row.failures,
+        "error": row.error,
+    })
 }

@@ -31,28 +31,10 @@ struct EntryView {
 }
 
 #[derive(Serialize)]
-struct PromptText {
-    text: String,
-    chars: usize,
-}
-
-#[derive(Serialize)]
-struct PromptMessage {
-    role: String,
-    parts: Vec<PromptPart>,
-}
-
-#[derive(Serialize)]
 struct PromptPart {
     kind: String,
     text: String,
     chars: usize,
-}
-
-#[derive(Serialize)]
-struct PromptTool {
-    name: String,
-    description: String,
 }
 
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
@@ -173,9 +155,9 @@ fn link(source: &str) -> Option<String> {
 /// Texts of the first request, in the order in which the model read them.
 #[derive(Default)]
 struct Prompt {
-    system: Vec<PromptText>,
-    messages: Vec<PromptMessage>,
-    tools: Vec<PromptTool>,
+    system: Vec<Value>,
+    messages: Vec<Value>,
+    tools: Vec<Value>,
     is_cut: bool,
     chars: usize,
 }
@@ -191,7 +173,7 @@ impl Prompt {
         };
         for text in request["system"].as_array().into_iter().flatten() {
             let (text, chars) = prompt.cut(text.as_str().unwrap_or_default());
-            prompt.system.push(PromptText { text, chars });
+            prompt.system.push(json!({ "text": text, "chars": chars }));
         }
         for message in request["messages"].as_array().into_iter().flatten() {
             let mut parts = Vec::new();
@@ -202,14 +184,16 @@ impl Prompt {
                 parts.push(PromptPart { kind, text, chars });
             }
             let role = message["role"].as_str().unwrap_or_default().to_owned();
-            prompt.messages.push(PromptMessage { role, parts });
+            prompt
+                .messages
+                .push(json!({ "role": role, "parts": parts }));
         }
         for tool in request["tools"].as_array().into_iter().flatten() {
             let text = |key: &str| tool[key].as_str().unwrap_or_default().to_owned();
-            prompt.tools.push(PromptTool {
-                name: text("name"),
-                description: text("description"),
-            });
+            prompt.tools.push(json!({
+                "name": text("name"),
+                "description": text("description"),
+            }));
         }
         prompt
     }

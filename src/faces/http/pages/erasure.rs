@@ -10,6 +10,7 @@ use crate::store::{ErasedMemory, MemoryEntry, RemainingText};
 use axum::response::Response;
 use form_urlencoded::Serializer;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 /// Places in which an erased text may still stand, each with its tables and in the words of an owner.
 const PLACES: &[(&str, &[&str], &str)] = &[
@@ -51,22 +52,12 @@ struct ErasurePage<'a> {
     /// What would go; `None`: it has gone.
     would: Option<ErasedMemory>,
     erased_at: Option<Timestamp>,
-    done: Option<ErasureCounts>,
+    done: Option<Value>,
     /// Where the text stands still, or would.
     places: Vec<&'static str>,
     filter: Vec<(&'static str, &'a str)>,
     /// Path of the list.
     back: String,
-}
-
-/// Counts of an erasure, as the address of its page carries them.
-#[derive(Serialize)]
-struct ErasureCounts {
-    entries: u64,
-    runs: u64,
-    steps: u64,
-    summaries: u64,
-    runs_at_work: u64,
 }
 
 /// Shows what an erasure would take, or, of an entry that is erased, what it took.
@@ -85,17 +76,19 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         Some(would) => places(&would.remains),
         None => call.query("places").split(',').collect(),
     };
-    let count = |name: &str| call.query(name).parse().unwrap_or_default();
+    let count = |name: &str| call.query(name).parse::<u64>().unwrap_or_default();
     let is_done = entry.erased_at.is_some() && !call.query("entries").is_empty();
     let page = ErasurePage {
         would,
         erased_at: entry.erased_at,
-        done: is_done.then(|| ErasureCounts {
-            entries: count("entries"),
-            runs: count("runs"),
-            steps: count("steps"),
-            summaries: count("summaries"),
-            runs_at_work: count("runs_at_work"),
+        done: is_done.then(|| {
+            json!({
+                "entries": count("entries"),
+                "runs": count("runs"),
+                "steps": count("steps"),
+                "summaries": count("summaries"),
+                "runs_at_work": count("runs_at_work"),
+            })
         }),
         places: PLACES
             .iter()

@@ -1,6 +1,6 @@
 //! Memory: what each persona keeps about people, with what it rests on, and what its owner does with it.
 
-use crate::domain::{Address, MEMORY_TEXT_CHARS_MAX, MemoryStatus, PersonaId, Timestamp};
+use crate::domain::{Address, MEMORY_TEXT_CHARS_MAX, MemoryStatus, PersonaId};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::words::StateWords;
@@ -12,7 +12,7 @@ use axum::response::Response;
 use form_urlencoded::Serializer;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Most entries that the page shows.
 const ENTRIES_MAX: u32 = 300;
@@ -36,7 +36,7 @@ struct MemoryRow {
     sources: Vec<MemorySource>,
     /// Text that it replaced; empty: none, or it is erased.
     before: String,
-    history: Vec<ChangeLine>,
+    history: Vec<Value>,
     may_approve: bool,
     may_edit: bool,
     may_reject: bool,
@@ -62,14 +62,6 @@ impl EntryAuthor {
             _ => Self::Heard,
         }
     }
-}
-
-/// A change of an entry, for people.
-#[derive(Serialize)]
-struct ChangeLine {
-    words: String,
-    why: String,
-    at: Timestamp,
 }
 
 /// An entry after a change.
@@ -170,7 +162,7 @@ pub(in crate::http) fn status_words(status: MemoryStatus) -> (&'static str, &'st
 }
 
 /// Describes a change: what was done, and by whom.
-fn change_line(event: MemoryEvent, author: EntryAuthor) -> ChangeLine {
+fn change_line(event: MemoryEvent, author: EntryAuthor) -> Value {
     let what = match event.act.as_str() {
         "added" if author == EntryAuthor::Edited => "edited",
         "added" => "written",
@@ -185,11 +177,11 @@ fn change_line(event: MemoryEvent, author: EntryAuthor) -> ChangeLine {
         "model" => "by the persona".to_owned(),
         _ => "by the engine".to_owned(),
     };
-    ChangeLine {
-        words: format!("{what} {who}"),
-        why: event.why,
-        at: event.at,
-    }
+    json!({
+        "words": format!("{what} {who}"),
+        "why": event.why,
+        "at": event.at,
+    })
 }
 
 fn row(dossier: MemoryDossier, before: String) -> MemoryRow {

@@ -10,7 +10,7 @@ use axum::response::Response;
 use chrono::{NaiveDate, NaiveTime};
 use chrono_tz::Tz;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Most letters of one persona, and most entries of memory that are looked at and shown.
 const LETTERS_MAX: u32 = 30;
@@ -41,18 +41,6 @@ struct FoundEntry {
     author: EntryAuthor,
 }
 
-#[derive(Serialize)]
-struct FoundLetter {
-    id: String,
-    thread: String,
-    persona: String,
-    sender: String,
-    subject: String,
-    snippet: String,
-    received_at: String,
-    trust: Option<String>,
-}
-
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let text = call.query("q");
     let mut letters = Vec::new();
@@ -76,11 +64,7 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     call.page("search.html", &page).await
 }
 
-async fn found(
-    call: &Call,
-    persona: &PersonaId,
-    text: &str,
-) -> Result<Vec<FoundLetter>, PageError> {
+async fn found(call: &Call, persona: &PersonaId, text: &str) -> Result<Vec<Value>, PageError> {
     let search = typed_search(text, call.context.config.zone(), LETTERS_MAX);
     let found = call
         .context
@@ -88,15 +72,17 @@ async fn found(
         .persona(persona)
         .search_messages(&search)
         .await?;
-    let letter = |found: crate::store::FoundMessage| FoundLetter {
-        id: found.id.to_string(),
-        thread: found.thread_id.to_string(),
-        persona: persona.to_string(),
-        trust: (found.direction == "inbound").then_some(found.trust),
-        sender: found.sender,
-        subject: found.subject,
-        snippet: found.snippet,
-        received_at: found.received_at.to_string(),
+    let letter = |found: crate::store::FoundMessage| {
+        json!({
+            "id": found.id.to_string(),
+            "thread": found.thread_id.to_string(),
+            "persona": persona.to_string(),
+            "trust": (found.direction == "inbound").then_some(found.trust),
+            "sender": found.sender,
+            "subject": found.subject,
+            "snippet": found.snippet,
+            "received_at": found.received_at.to_string(),
+        })
     };
     Ok(found.into_iter().map(letter).collect())
 }

@@ -1,14 +1,13 @@
 //! Access: browsers with a session and keys of programs, each to be ended here. Neither is made here: a code and a key come
 //! from the machine.
 
-use crate::domain::Timestamp;
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::reply;
 use crate::store::{WebSession, WebToken};
 use axum::response::Response;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Most sessions and most keys that are looked at.
 const SHOWN_MAX: u32 = 200;
@@ -19,17 +18,6 @@ struct SessionLine {
     session: WebSession,
     /// `true`: it is the one that reads this page.
     is_own: bool,
-}
-
-#[derive(Serialize)]
-struct KeyLine {
-    id: String,
-    name: String,
-    scopes: String,
-    created_by: String,
-    created_at: Timestamp,
-    expires_at: Timestamp,
-    used_at: Option<Timestamp>,
 }
 
 /// Shows sessions and keys that are good now.
@@ -53,17 +41,17 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     call.page("access.html", &page).await
 }
 
-fn key_line(key: WebToken) -> KeyLine {
+fn key_line(key: WebToken) -> Value {
     let scopes: Vec<String> = key.scopes.iter().map(ToString::to_string).collect();
-    KeyLine {
-        id: key.id,
-        name: key.name,
-        scopes: scopes.join(", "),
-        created_by: key.created_by,
-        created_at: key.created_at,
-        expires_at: key.expires_at,
-        used_at: key.used_at,
-    }
+    json!({
+        "id": key.id,
+        "name": key.name,
+        "scopes": scopes.join(", "),
+        "created_by": key.created_by,
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "used_at": key.used_at,
+    })
 }
 
 /// Ends a session of a browser, which may be this one.

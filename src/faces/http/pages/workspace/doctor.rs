@@ -13,7 +13,7 @@ use crate::store::{AccountLine, StoredResponsibility, TransportState};
 use crate::text::{one_line, plural, truncated};
 use axum::response::Response;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Longest reason of a halt.
 const REASON_CHARS_MAX: usize = 500;
@@ -52,27 +52,12 @@ impl PartRow {
     }
 }
 
-/// Findings of `attache doctor` about the installation.
-#[derive(Serialize)]
-struct InstallationView {
-    checks: usize,
-    rows: Vec<InstallationRow>,
-}
-
 #[derive(Serialize)]
 struct InstallationRow {
     area: &'static str,
     state: StateWords,
     says: String,
     remedy: String,
-}
-
-/// Findings of the checks of the records.
-#[derive(Serialize)]
-struct ChecksView {
-    made: usize,
-    broken: Vec<BrokenView>,
-    waiting_letters: u64,
 }
 
 #[derive(Serialize)]
@@ -131,7 +116,7 @@ fn persona(call: &Call) -> Result<Option<PersonaId>, PageError> {
     }
 }
 
-async fn installation(call: &Call) -> Option<InstallationView> {
+async fn installation(call: &Call) -> Option<Value> {
     let made = call.context.installation.as_ref()?.latest().await?;
     let row = |finding: &InstallationFinding| {
         let tone = match finding.severity {
@@ -146,10 +131,10 @@ async fn installation(call: &Call) -> Option<InstallationView> {
             remedy: finding.remedy.clone(),
         }
     };
-    Some(InstallationView {
-        checks: made.checks,
-        rows: made.findings.iter().map(row).collect(),
-    })
+    Some(json!({
+        "checks": made.checks,
+        "rows": made.findings.iter().map(row).collect::<Vec<_>>(),
+    }))
 }
 
 async fn parts(call: &Call) -> Result<Vec<PartRow>, PageError> {
@@ -310,7 +295,7 @@ async fn outbound_part(call: &Call) -> Result<PartRow, PageError> {
 }
 
 /// Makes the checks that do not read every byte, on a connection of their own that can only read.
-async fn checks(call: &Call) -> Result<ChecksView, PageError> {
+async fn checks(call: &Call) -> Result<Value, PageError> {
     let audit = Audit::of_workspace(&call.context.config.workspace).await;
     let mut audit = audit.map_err(|error| PageError::Internal(error.into()))?;
     let scope = AuditScope {
@@ -326,9 +311,9 @@ async fn checks(call: &Call) -> Result<ChecksView, PageError> {
         count: broken.count,
         what: broken.what,
     });
-    Ok(ChecksView {
-        made: findings.made,
-        broken: broken.collect(),
-        waiting_letters: findings.pending.letters,
-    })
+    Ok(json!({
+        "made": findings.made,
+        "broken": broken.collect::<Vec<_>>(),
+        "waiting_letters": findings.pending.letters,
+    }))
 }

@@ -5,21 +5,11 @@ use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::store::files::persona_files;
 use axum::response::Response;
-use serde::Serialize;
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// Most bytes of a file that the page shows.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
-
-#[derive(Serialize)]
-struct PersonaLine<'a> {
-    id: &'a str,
-    name: &'a str,
-    address: String,
-    aliases: Vec<String>,
-    model: String,
-}
 
 pub(in crate::http) async fn list(call: Call) -> Result<Response, PageError> {
     let config = &call.context.config;
@@ -66,18 +56,18 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     call.page("persona.html", &page).await
 }
 
-fn line<'a>(config: &Config, persona: &'a Persona) -> PersonaLine<'a> {
+fn line(config: &Config, persona: &Persona) -> Value {
     let choices = config.inference.choices_for(persona);
     let model = choices
         .first()
         .map(|one| format!("{} / {}", one.provider, one.model));
-    PersonaLine {
-        id: persona.id.as_str(),
-        name: &persona.name,
-        address: persona.address.to_string(),
-        aliases: persona.aliases.iter().map(ToString::to_string).collect(),
-        model: model.unwrap_or_default(),
-    }
+    json!({
+        "id": persona.id.as_str(),
+        "name": persona.name,
+        "address": persona.address.to_string(),
+        "aliases": persona.aliases.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "model": model.unwrap_or_default(),
+    })
 }
 
 /// Returns the settings that say something, as names and values.

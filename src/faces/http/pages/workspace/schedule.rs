@@ -11,7 +11,7 @@ use axum::response::Response;
 use chrono::NaiveDateTime;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Days of the calendar.
@@ -20,27 +20,6 @@ const DAYS: u64 = 7;
 const SLOTS_MAX: usize = 60;
 /// Most past slots that are listed.
 const PAST_MAX: u32 = 60;
-
-#[derive(Serialize)]
-struct ScheduleRow {
-    id: String,
-    name: String,
-    persona: String,
-    file: String,
-    schedule: String,
-    timezone: String,
-    outcome: StateWords,
-    next_at: Option<Timestamp>,
-    /// As its own zone has it.
-    next_local: Option<String>,
-    last_fired_at: Option<Timestamp>,
-    last_succeeded_at: Option<Timestamp>,
-    failures: u32,
-    error: Option<String>,
-    thread: Option<String>,
-    may_start: bool,
-    is_paused: bool,
-}
 
 /// A day with its slots, each on the day that its own zone has then.
 #[derive(Serialize)]
@@ -158,7 +137,7 @@ fn is_on(row: &StoredResponsibility) -> bool {
     row.enabled && row.error.is_none() && row.paused.is_none() && !row.next.is_done
 }
 
-fn row(row: &StoredResponsibility) -> ScheduleRow {
+fn row(row: &StoredResponsibility) -> Value {
     let paused = row.paused.map(|paused| match paused.by {
         PausedBy::Failures => "after failed runs",
         PausedBy::Owner => "by its owner",
@@ -174,27 +153,27 @@ fn row(row: &StoredResponsibility) -> ScheduleRow {
         _ => StateWords::new("on", "good"),
     };
     let next_at = row.next.at.filter(|_| is_on(row));
-    ScheduleRow {
-        id: row.id.to_string(),
-        may_start: row.error.is_none(),
-        is_paused: row.paused.is_some(),
-        name: row.name.clone(),
-        persona: row.persona.to_string(),
-        file: row.file.clone(),
-        schedule: row.schedule.clone(),
-        timezone: row.timezone.clone(),
-        outcome,
-        next_at,
-        next_local: next_at.map(|at| {
+    json!({
+        "id": row.id.to_string(),
+        "may_start": row.error.is_none(),
+        "is_paused": row.paused.is_some(),
+        "name": row.name,
+        "persona": row.persona.to_string(),
+        "file": row.file,
+        "schedule": row.schedule,
+        "timezone": row.timezone,
+        "outcome": outcome,
+        "next_at": next_at,
+        "next_local": next_at.map(|at| {
             let local = at.to_utc().with_timezone(&row.zone());
             local.format("%-d %b %Y, %H:%M").to_string()
         }),
-        last_fired_at: row.last_fired_at,
-        last_succeeded_at: row.last_succeeded_at,
-        failures: row.failures,
-        error: row.error.clone(),
-        thread: row.thread.as_ref().map(ToString::to_string),
-    }
+        "last_fired_at": row.last_fired_at,
+        "last_succeeded_at": row.last_succeeded_at,
+        "failures": row.failures,
+        "error": row.error,
+        "thread": row.thread.as_ref().map(ToString::to_string),
+    })
 }
 
 /// Returns the coming days with everything that is due on them.
