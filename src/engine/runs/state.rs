@@ -8,7 +8,6 @@ use crate::domain::{DeliverTo, ReplyMode, RunOptions, Trigger};
 use crate::providers::contract::retry;
 use crate::providers::{Block, Message, ProviderError, Request, Response, ToolChoice, ToolSpec};
 use crate::runs::agents::notes;
-use crate::runs::approvals::plan;
 use crate::runs::budget::run_spending::RunSpending;
 use crate::runs::chat::answer_stream::AnswerStream;
 use crate::runs::deps::RunDeps;
@@ -121,8 +120,7 @@ impl LoopState<'_> {
             subject: &input.subject,
             tools: &input.tools,
             label: input.label.clone(),
-            is_planned: plan::is_first(input.persona, input.options()),
-            reply: input.reply(),
+            options: input.options(),
             approvals: &self.conversation.approvals,
             cancel: input.cancel,
             calls: self.spending.counters.tool_calls,

@@ -3,9 +3,9 @@
 use crate::config::Persona;
 use crate::context::resolvers::Subject;
 use crate::domain::TextLabel;
-use crate::domain::{ErrorClass, ReplyMode};
+use crate::domain::{ErrorClass, RunOptions};
 use crate::providers::ToolArgs;
-use crate::runs::approvals::{ask, kept, plan};
+use crate::runs::approvals::{ask, kept};
 use crate::runs::checkpoint::words_of_context;
 use crate::runs::deps::WorkerDeps;
 use crate::runs::error::RunError;
@@ -14,8 +14,8 @@ use crate::runs::label::RunLabel;
 use crate::runs::offered::{self, ToolsOrder};
 use crate::runs::reply::mail;
 use crate::runs::tool_calls::context::ToolCallContext;
-use crate::runs::tool_calls::policy::{self, Asked, NextStep, PreparedCall};
-use crate::runs::tool_calls::verdict::{JudgedCall, ToolVerdict, call_payload, finish, is_failure};
+use crate::runs::tool_calls::policy::{self, Asked, PreparedCall};
+use crate::runs::tool_calls::verdict::{JudgedCall, ToolVerdict, finish, is_failure};
 use crate::store::{
     ClaimedRun, Executor, JournalEntry, NewCall, PersonaStore, RunKey, Step, StepKind, StoreError,
 };
@@ -45,10 +45,7 @@ pub struct Toolbox {
     tools: Vec<Arc<RegisteredTool>>,
     /// Maximum tool calls of the run.
     tool_calls_max: u32,
-    /// `true`: its calls need an approved plan, for which an agent cannot wait.
-    is_planned: bool,
-    /// Handling of what the run writes.
-    reply: ReplyMode,
+    options: RunOptions,
     cancel: CancellationToken,
     /// Agents call tools concurrently; here one call follows the other, as in the engine's own
     /// loop.
@@ -75,9 +72,7 @@ impl Toolbox {
             .config
             .inference
             .settings_in_force(whose, run.trigger, "");
-        let is_planned = plan::is_first(persona, &run_options.run_options);
         deps.env.try_commands(persona).await;
-        let reply = persona.reply_under(&run_options.run_options);
         let order = ToolsOrder {
             run: &run,
             persona,
@@ -106,8 +101,7 @@ impl Toolbox {
             label,
             tools,
             tool_calls_max: settings.tool_calls_max.value,
-            is_planned,
-            reply,
+            options: run_options.run_options,
             cancel,
             turn: Mutex::new(()),
         })
@@ -118,47 +112,37 @@ impl Toolbox {
         let _alone = self.turn.lock().await;
         let args = ToolArgs::from_object(args);
         let (mails, replied) = self.store.mails_so_far(&self.run.id).await?;
-        let label = self.label.clone().after_all(
-            &self.deps.tools,
-            &self.store.steps_of_run(&self.run.id).await?,
-        );
+        let steps = self.store.steps_of_run(&self.run.id).await?;
+        let label = self.label.clone().after_all(&self.deps.tools, &steps);
         let calls = self.store.calls_so_far(&self.run.id).await?;
         let ctx = self.ctx(label, calls, mails as usize, replied);
         let mail = mail::mail_policy(&ctx).await?;
         // A call that is cut off here is not resumed, because the agent's loop is not ours; but its
         // expected effects are recorded, so that its owner is notified and its file is known.
-        let asked = Asked {
-            id: "",
-            name,
-            args: &args,
-            begun: None,
-            is_approved: false,
-        };
-        let prepared = match self.refused_unseen(calls, asked).await? {
-            Some(verdict) => PreparedCall::ended(verdict),
+        let asked = Asked::new("", name, &args);
+        let refused = policy::refused_unseen(&ctx, asked, self.tool_calls_max, &steps);
+        let prepared = match refused {
+            Some(verdict) => PreparedCall::Ended(verdict, None),
             None => policy::prepare(&ctx, asked, &mail).await?,
         };
-        let (expected, judged) = (prepared.expected.as_ref(), prepared.judged.as_ref());
         let call = NewCall {
             executor: Executor::Engine,
             tool_name: name.to_owned(),
-            payload_json: call_payload(&args, expected, judged),
+            payload_json: prepared.payload(&args),
         };
         let id = self.store.record_call(&self.key, call).await?;
         let asked = Asked { id: &id, ..asked };
-        let verdict = match (prepared.next, &prepared.judged) {
-            (NextStep::Ended(verdict), _) => verdict,
-            (NextStep::Ask(outcome), Some(judged)) => {
+        let verdict = match prepared {
+            PreparedCall::Ended(verdict, _) => verdict,
+            PreparedCall::Ask(outcome, judged) => {
                 let outcome = outcome.map(|outcome| *outcome);
-                self.ask(&ctx, asked, judged, outcome, &mail).await?
+                self.ask(&ctx, asked, &judged, outcome, &mail).await?
             }
-            (NextStep::Draft(outcome), Some(judged)) => {
-                self.keep_draft(&ctx, asked, judged, *outcome, &mail)
+            PreparedCall::Draft(outcome, judged) => {
+                self.keep_draft(&ctx, asked, &judged, *outcome, &mail)
                     .await?
             }
-            (NextStep::Call | NextStep::Ask(_) | NextStep::Draft(_), _) => {
-                policy::execute(&ctx, asked, &mail).await?
-            }
+            PreparedCall::Call(..) => policy::execute(&ctx, asked, &mail).await?,
         };
         let verdict = of_call::after(&ctx, name, verdict).await?;
         match self.conclude(&ctx, name, &id, verdict).await {
@@ -169,25 +153,6 @@ impl Toolbox {
             }
             concluded => concluded,
         }
-    }
-
-    /// Returns the verdict on a call that is not even decided on: one too many, or one that repeats a call with an unknown
-    /// outcome of a tool that must not be run twice.
-    async fn refused_unseen(
-        &self,
-        calls: u32,
-        asked: Asked<'_>,
-    ) -> Result<Option<ToolVerdict>, RunError> {
-        if calls >= self.tool_calls_max {
-            return Ok(Some(policy::used_up()));
-        }
-        let tool = self.tools.iter().find(|tool| tool.name() == asked.name);
-        let Some(tool) = tool.filter(|tool| tool.class() == ToolClass::Once) else {
-            return Ok(None);
-        };
-        let steps = self.store.steps_of_run(&self.run.id).await?;
-        let is_again = policy::asks_again(tool, &steps, asked.name, asked.args);
-        Ok(is_again.then(policy::not_again))
     }
 
     /// Asks the owner about a mail. The agent goes on meanwhile: its process cannot wait for days. An approval sends the
@@ -283,8 +248,8 @@ impl Toolbox {
             subject: &self.subject,
             tools: &self.tools,
             label,
-            is_planned: self.is_planned,
-            reply: self.reply,
+            // An agent cannot wait for an approved plan.
+            options: &self.options,
             approvals: &[],
             cancel: &self.cancel,
             calls,

@@ -23,24 +23,28 @@ const USED_UP: &str = "approvals_used_up";
 /// Error code of a call that the owner has refused before.
 const REFUSED_BEFORE: &str = "approval_rejected";
 
-/// Asks the owner about a call and parks the run. `call` makes the row of the call, unless that is recorded already. Returns
-/// a verdict when there is no question to ask; the call is recorded as refused then.
+/// Asks the owner about a call and parks the run. Returns a verdict when there is no question to ask; the call is recorded as refused then.
 pub async fn park(
     state: &mut LoopState<'_>,
     asked: Asked<'_>,
     judged: JudgedCall,
     outcome: Option<ToolOutcome>,
-    call: impl Fn(&JudgedCall) -> Option<JournalEntry>,
     mail: &MailPolicy,
 ) -> Result<ToolVerdict, RunError> {
     let worked = state.spending.worked(&*state.input.deps.clock);
     let approval = of_call(&state.ctx(), asked, &judged, outcome, mail, true, worked)?;
     if refused_before(&state.conversation.approvals, &approval.fold_sha256).is_some() {
-        state.outbox.pending.extend(call(&denied(judged)));
+        state
+            .outbox
+            .pending
+            .extend(asked.entry(Some(&denied(judged)), None));
         return Ok(refused());
     }
     let known = state.outbox.pending.len();
-    state.outbox.pending.extend(call(&judged));
+    state
+        .outbox
+        .pending
+        .extend(asked.entry(Some(&judged), None));
     match state
         .outbox
         .commit(Some(JournalEntry::Ask(Box::new(approval))))
@@ -49,7 +53,10 @@ pub async fn park(
         Ok(()) => parked(),
         Err(RunError::Store(StoreError::ApprovalsUsedUp)) => {
             state.outbox.pending.truncate(known);
-            state.outbox.pending.extend(call(&denied(judged)));
+            state
+                .outbox
+                .pending
+                .extend(asked.entry(Some(&denied(judged)), None));
             Ok(used_up())
         }
         Err(error) => Err(error),

@@ -7,7 +7,7 @@ use crate::runs::error::RunError;
 use crate::runs::state::LoopState;
 use crate::runs::tool_calls::policy::Asked;
 use crate::runs::tool_calls::verdict::{JudgedCall, ToolVerdict};
-use crate::store::{ApprovalOfRun, JournalEntry, StoreError};
+use crate::store::{ApprovalOfRun, StoreError};
 use crate::tools::{MailPolicy, ToolOutcome};
 
 /// Returns the result of a call whose draft an earlier attempt has stored.
@@ -19,20 +19,21 @@ pub fn known(approvals: &[ApprovalOfRun], call: &str) -> Option<ToolVerdict> {
     Some(done(ToolOutcome::default()))
 }
 
-/// Keeps the mail of a call as a draft. `call` makes the row of the call, unless that is recorded already. Call and draft are
-/// one commit; a later attempt that finds no result finds the draft.
+/// Keeps the mail of a call as a draft. Call and draft are one commit; a later attempt that finds no result finds the draft.
 pub async fn keep(
     state: &mut LoopState<'_>,
     asked: Asked<'_>,
     judged: JudgedCall,
     outcome: ToolOutcome,
-    call: impl Fn(&JudgedCall) -> Option<JournalEntry>,
     mail: &MailPolicy,
 ) -> Result<ToolVerdict, RunError> {
     let FrozenDraft { kept, frozen } =
         ask::draft_of_call(&state.ctx(), asked, &judged, &outcome, mail)?;
     let known = state.outbox.pending.len();
-    state.outbox.pending.extend(call(&judged));
+    state
+        .outbox
+        .pending
+        .extend(asked.entry(Some(&judged), None));
     let [message, question] = kept.entries();
     state.outbox.pending.push(message);
     match state.outbox.commit(Some(question)).await {
@@ -42,7 +43,10 @@ pub async fn keep(
         }
         Err(RunError::Store(StoreError::ApprovalsUsedUp)) => {
             state.outbox.pending.truncate(known);
-            state.outbox.pending.extend(call(&ask::denied(judged)));
+            state
+                .outbox
+                .pending
+                .extend(asked.entry(Some(&ask::denied(judged)), None));
             Ok(no_room())
         }
         Err(error) => Err(error),

@@ -42,7 +42,7 @@ pub fn applied(
     let is_owner = |address: &Address| owners.iter().any(|owner| owner.key() == address.key());
     let mut everybody = draft.to.iter().chain(&draft.cc).chain(&draft.bcc);
     let has_others = everybody.any(|address| !is_owner(address));
-    let is_mode = ctx.reply == ReplyMode::Draft && has_others;
+    let is_mode = ctx.persona.reply_under(ctx.options) == ReplyMode::Draft && has_others;
     match decision.effect {
         PolicyEffect::Allow if is_mode || draft.waits => PolicyDecision {
             effect: PolicyEffect::Draft,

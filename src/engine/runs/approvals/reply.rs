@@ -109,7 +109,7 @@ fn is_plain(ctx: &ToolCallContext<'_>) -> bool {
     ctx.deps.config.policy.rules.is_empty()
         && ctx.persona.rules.is_empty()
         && ctx.label.readers.is_everyone()
-        && ctx.reply != ReplyMode::Draft
+        && ctx.persona.reply_under(ctx.options) != ReplyMode::Draft
 }
 
 /// Returns the address of the agent that asked; `None`: it was somebody else.

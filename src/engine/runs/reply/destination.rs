@@ -92,7 +92,7 @@ fn withheld(
 ) -> Option<Withheld> {
     if ctx.replied && !is_elsewhere {
         Some(Withheld::AlreadyReplied)
-    } else if ctx.reply == ReplyMode::ToolOnly {
+    } else if ctx.persona.reply_under(ctx.options) == ReplyMode::ToolOnly {
         Some(Withheld::ToolOnly)
     } else if ctx.deps.config.gateway.outbound.is_none() {
         Some(Withheld::OutboundNotConfigured)

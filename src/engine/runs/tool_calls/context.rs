@@ -2,7 +2,7 @@
 
 use crate::config::Persona;
 use crate::context::resolvers::Subject;
-use crate::domain::ReplyMode;
+use crate::domain::RunOptions;
 use crate::runs::deps::RunDeps;
 use crate::runs::label::RunLabel;
 use crate::store::{ApprovalOfRun, ClaimedRun, JournalEntry};
@@ -20,10 +20,7 @@ pub struct ToolCallContext<'w> {
     pub tools: &'w [Arc<RegisteredTool>],
     /// Permissions of the run, by what it has read.
     pub label: RunLabel,
-    /// `true`: the run proposes a plan before it acts.
-    pub is_planned: bool,
-    /// Handling of what the run writes.
-    pub reply: ReplyMode,
+    pub options: &'w RunOptions,
     /// Questions to the owner of earlier attempts.
     pub approvals: &'w [ApprovalOfRun],
     pub cancel: &'w CancellationToken,

@@ -1,11 +1,11 @@
 //! Tool calls of one answer: executed in order, each call and each result recorded, none left
 //! without a result.
 
-use super::policy::{self, Asked, NextStep};
-use super::verdict::{JudgedCall, ToolVerdict, call_payload, finish, is_failure};
+use super::policy::{self, Asked, PreparedCall};
+use super::verdict::{ToolVerdict, finish, is_failure};
 use crate::context::prompt::{defuse_marks, shown_result};
 use crate::mutants::is_off;
-use crate::providers::{Block, FinishReason, Response, ToolArgs};
+use crate::providers::{Block, FinishReason, Response};
 use crate::runs::approvals::{ask, draft};
 use crate::runs::budget::counters::Counters;
 use crate::runs::error::RunError;
@@ -14,7 +14,7 @@ use crate::runs::record::outbox::Outbox;
 use crate::runs::reply::mail;
 use crate::runs::said::conversation::RunConversation;
 use crate::runs::state::{LoopState, RunInput};
-use crate::store::{ApprovalOfRun, Executor, JournalEntry, Step, StepKind};
+use crate::store::{ApprovalOfRun, JournalEntry, StepKind};
 use crate::tools::MailPolicy;
 use serde_json::Value;
 
@@ -24,13 +24,6 @@ const SKIPPED: &str = "skipped";
 /// Told to a model that goes round in circles.
 const HAD_TWICE: &str =
     "you have had this result twice, and it does not change: answer now, with what you have";
-
-/// One call of an answer.
-struct AskedCall<'a> {
-    id: &'a str,
-    name: &'a str,
-    args: &'a ToolArgs,
-}
 
 /// Executes the calls of an answer and returns their results as blocks, in order. Entries that must
 /// be committed before the next provider call are left pending.
@@ -42,8 +35,8 @@ pub async fn call_all(
     let mut results = Vec::new();
     let mut failed: Option<String> = None;
     for (id, name, args) in response.calls() {
-        let call = AskedCall { id, name, args };
-        if let Some(known) = known_block(state, &call) {
+        let call = Asked::new(id, name, args);
+        if let Some(known) = known_block(state, call) {
             if matches!(known, Block::ToolResult { is_error: true, .. }) && failed.is_none() {
                 failed = Some(name.to_owned());
             }
@@ -53,21 +46,21 @@ pub async fn call_all(
         if let Some(cause) = &failed {
             let message =
                 format!("not executed, because `{cause}` failed before it in the same answer");
-            let payload = skip(&state.conversation, &mut state.outbox, &call, message);
-            results.push(result_block(&call, payload));
+            let payload = skip(&state.conversation, &mut state.outbox, call, message);
+            results.push(result_block(call, payload));
             continue;
         }
-        if had_twice(&state.conversation, &call) {
+        if had_twice(&state.conversation, call) {
             let payload = skip(
                 &state.conversation,
                 &mut state.outbox,
-                &call,
+                call,
                 HAD_TWICE.to_owned(),
             );
-            results.push(result_block(&call, payload));
+            results.push(result_block(call, payload));
             continue;
         }
-        let verdict = verdict(state, response, &call, &policy).await?;
+        let verdict = verdict(state, response, call, &policy).await?;
         let verdict = of_call::after(&state.ctx(), name, verdict).await?;
         let (payload, outcome, terminal) = finish(verdict, name);
         if is_failure(&payload) {
@@ -79,7 +72,7 @@ pub async fn call_all(
             name,
             &payload,
         );
-        let ended = step(&call, StepKind::Result, payload.clone());
+        let ended = call.step(StepKind::Result, payload.clone());
         if let JournalEntry::Step(step) = &ended
             && step.is_in_doubt()
         {
@@ -102,7 +95,7 @@ pub async fn call_all(
             state.outbox.commit(None).await?;
             return Err(RunError::Fatal { class, message });
         }
-        results.push(result_block(&call, payload));
+        results.push(result_block(call, payload));
     }
     Ok(results)
 }
@@ -111,25 +104,21 @@ pub async fn call_all(
 async fn verdict(
     state: &mut LoopState<'_>,
     response: &Response,
-    call: &AskedCall<'_>,
+    call: Asked<'_>,
     mail: &MailPolicy,
 ) -> Result<ToolVerdict, RunError> {
     let begun = begun(&state.conversation, call);
     let asked = Asked {
-        id: call.id,
-        name: call.name,
-        args: call.args,
         begun: begun.as_ref(),
-        is_approved: false,
+        ..call
     };
-    if let Some(refused) = refused_unseen(state, response, call) {
-        if begun.is_none() {
-            let entry = step(call, StepKind::Call, call_payload(call.args, None, None));
+    if let Some(refused) = refused_unseen(state, response, asked) {
+        if let Some(entry) = asked.entry(None, None) {
             state.outbox.commit(Some(entry)).await?;
         }
         return Ok(refused);
     }
-    if let Some(kept) = draft::known(&state.conversation.approvals, call.id) {
+    if let Some(kept) = draft::known(&state.conversation.approvals, asked.id) {
         return Ok(kept);
     }
     if let Some(approved) =
@@ -137,43 +126,29 @@ async fn verdict(
     {
         return approved_call(state, asked, &approved, mail).await;
     }
-    let prepared = policy::prepare(&state.ctx(), asked, mail).await?;
-    let judged = prepared.judged;
-    let expected = prepared.expected;
-    let entry = |judged: Option<&JudgedCall>| {
-        let payload = || call_payload(call.args, expected.as_ref(), judged);
-        begun
-            .is_none()
-            .then(|| step(call, StepKind::Call, payload()))
-    };
-    match (prepared.next, judged) {
-        (NextStep::Ask(outcome), Some(judged)) => {
+    let (entry, ended) = match policy::prepare(&state.ctx(), asked, mail).await? {
+        PreparedCall::Ask(outcome, judged) => {
             let outcome = outcome.map(|outcome| *outcome);
-            let recorded = |judged: &JudgedCall| entry(Some(judged));
-            ask::park(state, asked, judged, outcome, recorded, mail).await
+            return ask::park(state, asked, judged, outcome, mail).await;
         }
-        (NextStep::Draft(outcome), Some(judged)) => {
-            let recorded = |judged: &JudgedCall| entry(Some(judged));
-            draft::keep(state, asked, judged, *outcome, recorded, mail).await
+        PreparedCall::Draft(outcome, judged) => {
+            return draft::keep(state, asked, judged, *outcome, mail).await;
         }
-        (NextStep::Ended(verdict), judged) => {
-            if let Some(entry) = entry(judged.as_ref()) {
-                state.outbox.commit(Some(entry)).await?;
-            }
-            crate::crash::crash_point!("R7");
-            crate::crash::crash_point!("R8");
-            Ok(verdict)
+        PreparedCall::Ended(verdict, judged) => (asked.entry(judged.as_ref(), None), Some(verdict)),
+        PreparedCall::Call(judged, expected) => {
+            (asked.entry(judged.as_ref(), expected.as_ref()), None)
         }
-        (NextStep::Call | NextStep::Ask(_) | NextStep::Draft(_), judged) => {
-            if let Some(entry) = entry(judged.as_ref()) {
-                state.outbox.commit(Some(entry)).await?;
-            }
-            crate::crash::crash_point!("R7");
-            let verdict = policy::execute(&state.ctx(), asked, mail).await;
-            crate::crash::crash_point!("R8");
-            verdict
-        }
+    };
+    if let Some(entry) = entry {
+        state.outbox.commit(Some(entry)).await?;
     }
+    crate::crash::crash_point!("R7");
+    let verdict = match ended {
+        Some(verdict) => Ok(verdict),
+        None => policy::execute(&state.ctx(), asked, mail).await,
+    };
+    crate::crash::crash_point!("R8");
+    verdict
 }
 
 /// Executes a call that the owner has approved. Its beginning is committed first: a call that was approved and interrupted
@@ -212,7 +187,7 @@ async fn approved_call(
 fn refused_unseen(
     state: &LoopState<'_>,
     response: &Response,
-    call: &AskedCall<'_>,
+    call: Asked<'_>,
 ) -> Option<ToolVerdict> {
     if response.stop == FinishReason::MaxTokens {
         let message =
@@ -222,15 +197,16 @@ fn refused_unseen(
             message: message.to_owned(),
         });
     }
-    if state.spending.counters.tool_calls >= state.spending.budget.tool_calls_max
-        && !is_off("G27.calls")
-    {
-        return Some(policy::used_up());
-    }
-    let tool = state.input.tool(call.name);
-    let is_again =
-        |tool| policy::asks_again(tool, &state.conversation.known_steps, call.name, call.args);
-    tool.is_some_and(is_again).then(policy::not_again)
+    let calls_max = match is_off("G27.calls") {
+        true => u32::MAX,
+        false => state.spending.budget.tool_calls_max,
+    };
+    policy::refused_unseen(
+        &state.ctx(),
+        call,
+        calls_max,
+        &state.conversation.known_steps,
+    )
 }
 
 /// Gives every call after a terminal failure a result too.
@@ -246,14 +222,14 @@ fn skip_rest(
         skip(
             conversation,
             outbox,
-            &AskedCall { id, name, args },
+            Asked::new(id, name, args),
             format!("not executed, because `{cause}` ended the run"),
         );
     }
 }
 
 /// Reports whether a call was made twice before in this run, with one result both times. Failures have bounds of their own.
-fn had_twice(conversation: &RunConversation, call: &AskedCall<'_>) -> bool {
+fn had_twice(conversation: &RunConversation, call: Asked<'_>) -> bool {
     let blocks = || conversation.said.iter().flat_map(|message| &message.blocks);
     let same: Vec<&str> = blocks()
         .filter_map(|block| match block {
@@ -285,7 +261,7 @@ fn had_twice(conversation: &RunConversation, call: &AskedCall<'_>) -> bool {
 fn skip(
     conversation: &RunConversation,
     outbox: &mut Outbox<'_>,
-    call: &AskedCall<'_>,
+    call: Asked<'_>,
     message: String,
 ) -> String {
     let (result, ..) = finish(
@@ -296,29 +272,19 @@ fn skip(
         call.name,
     );
     if begun(conversation, call).is_none() {
-        let entry = step(call, StepKind::Call, call_payload(call.args, None, None));
-        outbox.pending.push(entry);
+        outbox.pending.extend(call.entry(None, None));
     }
-    let entry = step(call, StepKind::Result, result.clone());
-    outbox.pending.push(entry);
+    outbox
+        .pending
+        .push(call.step(StepKind::Result, result.clone()));
     result
 }
 
 /// Returns the expected effect of a call that an earlier attempt recorded without a result; `Null`
 /// when no effect was expected.
-fn begun(conversation: &RunConversation, call: &AskedCall<'_>) -> Option<Value> {
+fn begun(conversation: &RunConversation, call: Asked<'_>) -> Option<Value> {
     let known = conversation.known_step(StepKind::Call, call.id);
     known.map(|step| step.begun().unwrap_or_default())
-}
-
-fn step(call: &AskedCall<'_>, kind: StepKind, payload_json: String) -> JournalEntry {
-    JournalEntry::Step(Step {
-        kind,
-        executor: Executor::Engine,
-        tool_name: call.name.to_owned(),
-        tool_call_id: call.id.to_owned(),
-        payload_json,
-    })
 }
 
 fn count(input: &mut RunInput<'_>, counters: &mut Counters, name: &str, payload: &str) {
@@ -329,7 +295,7 @@ fn count(input: &mut RunInput<'_>, counters: &mut Counters, name: &str, payload:
     }
 }
 
-fn result_block(call: &AskedCall<'_>, content: String) -> Block {
+fn result_block(call: Asked<'_>, content: String) -> Block {
     let shown = shown_result(&content);
     Block::ToolResult {
         call_id: call.id.to_owned(),
@@ -352,12 +318,12 @@ fn is_own(payload: &str) -> bool {
 pub fn known_blocks(state: &mut LoopState<'_>, response: &Response) -> Vec<Block> {
     response
         .calls()
-        .filter_map(|(id, name, args)| known_block(state, &AskedCall { id, name, args }))
+        .filter_map(|(id, name, args)| known_block(state, Asked::new(id, name, args)))
         .collect()
 }
 
 /// Returns the recorded result of a call, if there is one, and counts it.
-fn known_block(state: &mut LoopState<'_>, call: &AskedCall<'_>) -> Option<Block> {
+fn known_block(state: &mut LoopState<'_>, call: Asked<'_>) -> Option<Block> {
     let known = state.conversation.known_step(StepKind::Result, call.id)?;
     let known = known.payload_json.clone();
     count(

@@ -6,13 +6,13 @@
 
 use super::context::ToolCallContext;
 use super::decide::decide;
-use super::draft::{self, Drafted};
+use super::draft;
 use super::execution::CallOrder;
 use super::facts;
 use super::links;
 use super::memory;
 use super::redirects::{NoRedirect, RedirectsOfCall};
-use super::verdict::{JudgedCall, ToolVerdict};
+use super::verdict::{JudgedCall, ToolVerdict, call_payload};
 use crate::policy::{NEW_RECIPIENT, PolicyDecision, PolicyEffect};
 use crate::providers::ToolArgs;
 use crate::providers::contract::thoughts;
@@ -25,21 +25,12 @@ use crate::runs::label::RunLabel;
 use crate::runs::said::frames;
 use crate::runs::said::letter::{self, LastText, NO_LETTER, NoLetter};
 use crate::store::files::workspace::WorkspaceQuota;
-use crate::store::{Step, StepKind, StoreError};
+use crate::store::{Executor, JournalEntry, Step, StepKind, StoreError};
 use crate::tools::{
     self, KeptWorkspace, MailDraft, MailPolicy, RegisteredTool, ToolClass, ToolError, ToolLimits,
     ToolOutcome, WriteOrigin,
 };
 use serde_json::{Map, Value};
-
-/// Returns the verdict on a call beyond the run's limit.
-pub fn used_up() -> ToolVerdict {
-    let message = "this run has used up the number of tool calls it may make";
-    ToolVerdict::Failed {
-        code: "limit",
-        message: message.to_owned(),
-    }
-}
 
 /// Returns the verdict on a mail when another process of this run has sent the last permitted one.
 pub fn no_more_mails(max: u32) -> ToolVerdict {
@@ -61,35 +52,67 @@ pub struct Asked<'a> {
     pub is_approved: bool,
 }
 
-/// A call that was decided on, before it is recorded.
-pub struct PreparedCall {
-    /// Decision, for the record; `None` for a call that no rule could decide.
-    pub judged: Option<JudgedCall>,
-    /// Expected effects, so that its outcome can be verified after a crash; `None` for tools that may simply be run again.
-    pub expected: Option<Value>,
-    pub next: NextStep,
+impl<'a> Asked<'a> {
+    pub fn new(id: &'a str, name: &'a str, args: &'a ToolArgs) -> Self {
+        Self {
+            id,
+            name,
+            args,
+            begun: None,
+            is_approved: false,
+        }
+    }
+
+    /// Returns a row of the call.
+    pub fn step(self, kind: StepKind, payload_json: String) -> JournalEntry {
+        JournalEntry::Step(Step {
+            kind,
+            executor: Executor::Engine,
+            tool_name: self.name.to_owned(),
+            tool_call_id: self.id.to_owned(),
+            payload_json,
+        })
+    }
+
+    /// Returns the row with which the call begins, unless an earlier attempt has recorded it.
+    pub fn entry(
+        self,
+        judged: Option<&JudgedCall>,
+        expected: Option<&Value>,
+    ) -> Option<JournalEntry> {
+        let payload = || call_payload(self.args, expected, judged);
+        self.begun
+            .is_none()
+            .then(|| self.step(StepKind::Call, payload()))
+    }
 }
 
-/// What becomes of a call.
-pub enum NextStep {
-    /// It is executed.
-    Call,
+/// What becomes of a call, before it is recorded; with the decision on it, unless no rule could decide.
+pub enum PreparedCall {
+    /// It is executed, with expected effects, so that its outcome can be verified after a crash; `None` for tools that may
+    /// simply be run again.
+    Call(Option<JudgedCall>, Option<Value>),
     /// It has ended: refused, or the draft of a mail that may be queued.
-    Ended(ToolVerdict),
+    Ended(ToolVerdict, Option<JudgedCall>),
     /// The owner is asked first; `Some`: for a mail, as drafted.
-    Ask(Option<Box<ToolOutcome>>),
+    Ask(Option<Box<ToolOutcome>>, JudgedCall),
     /// Its mail waits as a draft.
-    Draft(Box<ToolOutcome>),
+    Draft(Box<ToolOutcome>, JudgedCall),
 }
 
 impl PreparedCall {
-    /// Returns a call that has ended before any rule was asked.
-    pub fn ended(verdict: ToolVerdict) -> Self {
-        Self {
-            judged: None,
-            expected: None,
-            next: NextStep::Ended(verdict),
-        }
+    fn failed(code: &'static str, message: String) -> Self {
+        Self::Ended(ToolVerdict::Failed { code, message }, None)
+    }
+
+    /// Returns the payload of the row with which the call begins.
+    pub fn payload(&self, args: &ToolArgs) -> String {
+        let (judged, expected) = match self {
+            Self::Call(judged, expected) => (judged.as_ref(), expected.as_ref()),
+            Self::Ended(_, judged) => (judged.as_ref(), None),
+            Self::Ask(_, judged) | Self::Draft(_, judged) => (Some(judged), None),
+        };
+        call_payload(args, expected, judged)
     }
 }
 
@@ -99,19 +122,18 @@ pub async fn prepare(
     asked: Asked<'_>,
     mail: &MailPolicy,
 ) -> Result<PreparedCall, RunError> {
-    let ended = |code, message| Ok(PreparedCall::ended(ToolVerdict::Failed { code, message }));
     let Some(tool) = ctx.tools.iter().find(|tool| tool.name() == asked.name) else {
-        return Ok(PreparedCall::ended(not_offered(ctx, asked.name)));
+        return Ok(PreparedCall::Ended(not_offered(ctx, asked.name), None));
     };
     if let Some(why) = ctx.label.closed(tool) {
-        return Ok(PreparedCall::ended(closed(asked.name, why)));
+        return Ok(PreparedCall::Ended(closed(asked.name, why), None));
     }
     if let Some(message) = ctx.label.narrowed(asked.name) {
-        return ended(SKILL_NARROWS, message);
+        return Ok(PreparedCall::failed(SKILL_NARROWS, message));
     }
     let args = match checked_args(tool, asked.args) {
         Ok(args) => args,
-        Err((code, message)) => return ended(code, message),
+        Err((code, message)) => return Ok(PreparedCall::failed(code, message)),
     };
     let mail = mail_for_call(ctx, mail);
     let order = order(ctx, asked.id, tool, args, &mail);
@@ -120,11 +142,7 @@ pub async fn prepare(
     }
     if ctx.deps.env.is_recorded() {
         // Beyond the end of the record, which says so when the call is to be recorded.
-        return Ok(PreparedCall {
-            judged: None,
-            expected: None,
-            next: NextStep::Call,
-        });
+        return Ok(PreparedCall::Call(None, None));
     }
     judge(ctx, asked, tool, args, &order, &mail).await
 }
@@ -138,7 +156,7 @@ async fn judge(
     order: &CallOrder<'_>,
     mail: &MailPolicy,
 ) -> Result<PreparedCall, RunError> {
-    let ended = |code, message| Ok(PreparedCall::ended(ToolVerdict::Failed { code, message }));
+    let ended = |code, message| Ok(PreparedCall::failed(code, message));
     let before = match of_call::before(ctx, asked.name, args).await? {
         PanelDecision::Deny(refusal) => return ended(refusal.code, refusal.message),
         PanelDecision::Ask(why) => Some(why),
@@ -146,7 +164,7 @@ async fn judge(
     };
     let drafted = match draft::of_call(ctx, tool, order).await? {
         Ok(drafted) => drafted,
-        Err(verdict) => return Ok(PreparedCall::ended(verdict)),
+        Err(verdict) => return Ok(PreparedCall::Ended(verdict, None)),
     };
     if let Some(message) = no_letter(drafted.outcome.as_deref()) {
         return ended(NO_LETTER, message);
@@ -167,7 +185,7 @@ async fn judge(
         facts = facts::of_mail(facts, &ctx.label, draft, mail);
     }
     let decision = decide(ctx, asked.name, &facts).await?;
-    let planned = match ctx.is_planned {
+    let planned = match plan::is_first(ctx.persona, ctx.options) {
         true => plan::applied(ctx.approvals, tool, draft, decision),
         false => Ok(decision),
     };
@@ -189,15 +207,24 @@ async fn judge(
     if let Some(why) = before {
         of_call::raise(&mut decision, why);
     }
-    let next = next_step(ctx, &decision, drafted, mail);
-    let expected = match &next {
-        NextStep::Call => ctx.deps.env.expected_effects(order).await,
-        _ => None,
-    };
-    Ok(PreparedCall {
-        judged: Some(JudgedCall { decision, facts }),
-        expected,
-        next,
+    let judged = JudgedCall { decision, facts };
+    let asks = ctx.deps.env.asks_owner();
+    Ok(match (judged.decision.effect, drafted.outcome) {
+        (PolicyEffect::Deny | PolicyEffect::Hide, _) => {
+            let verdict = denied(&judged.decision, draft, mail, &ctx.label);
+            PreparedCall::Ended(verdict, Some(judged))
+        }
+        (PolicyEffect::Draft, Some(outcome)) if asks && outcome.mail.is_some() => {
+            PreparedCall::Draft(outcome, judged)
+        }
+        (PolicyEffect::Ask | PolicyEffect::Draft, outcome) if asks => {
+            PreparedCall::Ask(outcome, judged)
+        }
+        (_, Some(outcome)) => PreparedCall::Ended(ToolVerdict::Done(*outcome), Some(judged)),
+        (_, None) => {
+            let expected = ctx.deps.env.expected_effects(order).await;
+            PreparedCall::Call(Some(judged), expected)
+        }
     })
 }
 
@@ -242,30 +269,6 @@ fn checked_args<'a>(
     }
 }
 
-/// Returns what becomes of a call by the decision on it.
-fn next_step(
-    ctx: &ToolCallContext<'_>,
-    decision: &PolicyDecision,
-    drafted: Drafted,
-    mail: &MailPolicy,
-) -> NextStep {
-    match (decision.effect, drafted.outcome) {
-        (PolicyEffect::Deny | PolicyEffect::Hide, _) => {
-            NextStep::Ended(denied(decision, drafted.mail.as_ref(), mail, &ctx.label))
-        }
-        (PolicyEffect::Draft, Some(outcome))
-            if ctx.deps.env.asks_owner() && outcome.mail.is_some() =>
-        {
-            NextStep::Draft(outcome)
-        }
-        (PolicyEffect::Ask | PolicyEffect::Draft, outcome) if ctx.deps.env.asks_owner() => {
-            NextStep::Ask(outcome)
-        }
-        (_, Some(outcome)) => NextStep::Ended(ToolVerdict::Done(*outcome)),
-        (_, None) => NextStep::Call,
-    }
-}
-
 /// Returns the recorded decision on a call: a recorded run is not decided on again.
 fn recorded_decision(
     recorded: RecordedPayload,
@@ -280,11 +283,7 @@ fn recorded_decision(
         // The recorded attempt ended here, to wait for its owner.
         return Err(StoreError::Closed.into());
     }
-    Ok(PreparedCall {
-        judged: recorded.judged,
-        expected: recorded.expected,
-        next: NextStep::Call,
-    })
+    Ok(PreparedCall::Call(recorded.judged, recorded.expected))
 }
 
 /// Returns the verdict on a call that the policy refuses. Where the table refuses a recipient, the model learns whom it may
@@ -471,9 +470,35 @@ const SHOWN_NAME_CHARS: usize = 64;
 const NEAR: f64 = 0.8;
 const NEAREST: usize = 3;
 
+/// Returns the verdict on a call that is not even decided on: one too many, or one that repeats a call with an unknown outcome,
+/// of a tool that must not be run twice. `steps`: those of the run so far.
+pub fn refused_unseen(
+    ctx: &ToolCallContext<'_>,
+    asked: Asked<'_>,
+    calls_max: u32,
+    steps: &[Step],
+) -> Option<ToolVerdict> {
+    if ctx.calls >= calls_max {
+        let message = "this run has used up the number of tool calls it may make";
+        return Some(ToolVerdict::Failed {
+            code: "limit",
+            message: message.to_owned(),
+        });
+    }
+    let tool = ctx.tools.iter().find(|tool| tool.name() == asked.name)?;
+    asks_again(tool, steps, asked.name, asked.args).then(|| {
+        let message = "the same call was cut off before and may have taken effect, so it is not made a second time in this \
+            run; finish without it and say so";
+        ToolVerdict::Failed {
+            code: "not_again",
+            message: message.to_owned(),
+        }
+    })
+}
+
 /// Reports whether a call repeats one with an unknown outcome, of a tool that must not be run
 /// twice.
-pub fn asks_again(tool: &RegisteredTool, steps: &[Step], name: &str, args: &ToolArgs) -> bool {
+fn asks_again(tool: &RegisteredTool, steps: &[Step], name: &str, args: &ToolArgs) -> bool {
     let read = |step: &Step| serde_json::from_str::<Value>(&step.payload_json).unwrap_or_default();
     let ToolArgs::Object(args) = args else {
         return false;
@@ -491,14 +516,4 @@ pub fn asks_again(tool: &RegisteredTool, steps: &[Step], name: &str, args: &Tool
         && steps
             .iter()
             .any(|step| step.is_in_doubt() && is_same(&step.tool_call_id))
-}
-
-/// Returns the verdict on such a call.
-pub fn not_again() -> ToolVerdict {
-    let message = "the same call was cut off before and may have taken effect, so it is not made a second time in this \
-        run; finish without it and say so";
-    ToolVerdict::Failed {
-        code: "not_again",
-        message: message.to_owned(),
-    }
 }
