@@ -12,6 +12,7 @@ use crate::store::{
     KnowledgeContents, KnowledgeHit, MemoryEntry, PastMessage, PastStep, PersonaStore,
     ShownInstruction, StoreError, SummarySoFar,
 };
+use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sources of a live run; one value for each context that is assembled.
@@ -26,25 +27,12 @@ pub struct Live<'a> {
     seen: Mutex<SeenReads>,
 }
 
-/// Reads so far: their record, and the answers of the store by their questions.
+/// Reads so far: their record, and pairs of a question and its answer, of which a context has few.
 #[derive(Default)]
 struct SeenReads {
     log: ReadLog,
-    knowledge: Answers<(Vec<String>, u32), Vec<KnowledgeHit>>,
-    contents: Answers<usize, KnowledgeContents>,
-    memory: Answers<MemoryCircle, Vec<MemoryEntry>>,
-    past: Answers<(ThreadId, (i64, u32), u32), Vec<PastMessage>>,
-    summaries: Answers<(ThreadId, i64), SummarySoFar>,
-    instructions: Answers<(ThreadId, Option<String>), Vec<ShownInstruction>>,
-    letters: Answers<LettersAsked, Vec<PastMessage>>,
-    steps: Answers<(Vec<MessageId>, u32), Vec<PastStep>>,
+    answered: Vec<Box<dyn Any + Send>>,
 }
-
-/// A thread, the numbers between which its letters are asked for, and how many of what length.
-type LettersAsked = (ThreadId, (i64, i64, i64), (u32, u32));
-
-/// Answers by their questions, of which a context has few.
-type Answers<Q, A> = Vec<(Q, A)>;
 
 impl<'a> Live<'a> {
     pub fn new(folders: Folders<'a>, store: &'a PersonaStore, now: Timestamp) -> Self {
@@ -81,26 +69,26 @@ impl<'a> Live<'a> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a question: as before in this context, or by a read, which is recorded.
-    async fn once<Q: PartialEq, A: Clone>(
+    /// Answers a question: as before in this context, or by a read, which is recorded. No two reads have questions and answers
+    /// of the same types.
+    async fn once<Q: PartialEq + Send + 'static, A: Clone + Send + 'static>(
         &self,
-        answers: fn(&mut SeenReads) -> &mut Answers<Q, A>,
         question: Q,
         read: impl Future<Output = Result<A, StoreError>>,
         record: impl FnOnce(&mut ReadLog, &A),
     ) -> Result<A, ReadError> {
-        let known = |seen: &mut SeenReads| {
-            let mut known = answers(seen).iter();
-            let same = known.find(|(asked, _)| *asked == question);
+        let known = |seen: &SeenReads| {
+            let mut known = seen.answered.iter().filter_map(|one| one.downcast_ref());
+            let same = known.find(|(asked, _): &&(Q, A)| *asked == question);
             same.map(|(_, answer)| answer.clone())
         };
-        if let Some(answer) = known(&mut self.seen()) {
+        if let Some(answer) = known(&self.seen()) {
             return Ok(answer);
         }
         let answer = read.await?;
         let mut seen = self.seen();
         record(&mut seen.log, &answer);
-        answers(&mut seen).push((question, answer.clone()));
+        seen.answered.push(Box::new((question, answer.clone())));
         Ok(answer)
     }
 }
@@ -134,7 +122,6 @@ impl Reads for Live<'_> {
         limit: u32,
     ) -> ReadFuture<'a, Vec<KnowledgeHit>> {
         Box::pin(self.once(
-            |seen| &mut seen.knowledge,
             (terms.to_vec(), limit),
             self.store.search_knowledge(terms, limit),
             move |log, hits| log.knowledge(terms, limit, hits),
@@ -143,7 +130,6 @@ impl Reads for Live<'_> {
 
     fn knowledge_contents(&self, chars_max: usize) -> ReadFuture<'_, KnowledgeContents> {
         Box::pin(self.once(
-            |seen| &mut seen.contents,
             chars_max,
             self.store.knowledge_contents(chars_max),
             move |log, contents| log.knowledge_contents(chars_max, contents),
@@ -157,7 +143,6 @@ impl Reads for Live<'_> {
 
     fn memory<'a>(&'a self, circle: &'a MemoryCircle) -> ReadFuture<'a, Vec<MemoryEntry>> {
         Box::pin(self.once(
-            |seen| &mut seen.memory,
             circle.clone(),
             async { self.store.memory(circle).active(self.now).await },
             |log, entries| log.memory(entries),
@@ -172,7 +157,6 @@ impl Reads for Live<'_> {
         readers: &'a [String],
     ) -> ReadFuture<'a, Vec<PastMessage>> {
         Box::pin(self.once(
-            |seen| &mut seen.past,
             (thread.clone(), window, chars_max),
             self.store.past_messages(thread, window, chars_max, readers),
             move |log, past| {
@@ -188,7 +172,6 @@ impl Reads for Live<'_> {
         readers: &'a [String],
     ) -> ReadFuture<'a, SummarySoFar> {
         Box::pin(self.once(
-            |seen| &mut seen.summaries,
             (thread.clone(), before_seq),
             self.store.summary_so_far(thread, before_seq, readers),
             move |log, found| log.summary(thread.as_str(), before_seq, found),
@@ -201,7 +184,6 @@ impl Reads for Live<'_> {
         contact: Option<&'a str>,
     ) -> ReadFuture<'a, Vec<ShownInstruction>> {
         Box::pin(self.once(
-            |seen| &mut seen.instructions,
             (thread.clone(), contact.map(str::to_owned)),
             self.store.instructions_in_force(thread, contact),
             move |log, found| log.instructions(thread.as_str(), contact, found),
@@ -217,7 +199,6 @@ impl Reads for Live<'_> {
     ) -> ReadFuture<'a, Vec<PastMessage>> {
         Box::pin(
             self.once(
-                |seen| &mut seen.letters,
                 (thread.clone(), between, bounds),
                 self.store
                     .letters_to_summarise(thread, between, bounds, readers),
@@ -231,9 +212,8 @@ impl Reads for Live<'_> {
         messages: &'a [&'a MessageId],
         chars_max: u32,
     ) -> ReadFuture<'a, Vec<PastStep>> {
-        let of = messages.iter().copied().cloned().collect();
+        let of: Vec<MessageId> = messages.iter().copied().cloned().collect();
         Box::pin(self.once(
-            |seen| &mut seen.steps,
             (of, chars_max),
             self.store.past_steps(messages, chars_max),
             move |log, steps| log.past_steps(chars_max, steps),
