@@ -80,15 +80,6 @@ fn as_line(mailbox: &ImapMailbox, health: Option<&MailboxHealth>, now: Timestamp
     ]
 }
 
-/// A letter that was refused for good.
-#[derive(Serialize)]
-struct RefusedRecord {
-    uid_validity: u32,
-    uid: u32,
-    reason: String,
-    noted_at: Timestamp,
-}
-
 fn record(
     mailbox: &ImapMailbox,
     health: Option<&MailboxHealth>,
@@ -97,11 +88,13 @@ fn record(
 ) -> Value {
     let fetched = health.and_then(|health| health.last_fetch_at);
     let age_ms = |at| u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX);
-    let letter = |letter: RefusedLetter| RefusedRecord {
-        uid_validity: letter.place.uid_validity,
-        uid: letter.place.uid,
-        reason: letter.reason,
-        noted_at: letter.noted_at,
+    let letter = |letter: RefusedLetter| {
+        json!({
+            "uid_validity": letter.place.uid_validity,
+            "uid": letter.place.uid,
+            "reason": letter.reason,
+            "noted_at": letter.noted_at,
+        })
     };
     json!({
         "name": mailbox.name,

@@ -13,9 +13,6 @@ pub(super) const QUESTION_BYTES_MAX: usize = 1024 * 1024;
 /// Answer of a handler.
 pub type HandlerAnswer = BoxFuture<'static, Result<Response, PageError>>;
 
-/// Schema of an answer, made with those of its parts.
-pub type AnswerSchema = fn(&mut SchemaGenerator) -> Schema;
-
 /// A word of a query, with what it is and the check of its value.
 pub(super) type QueryValue = (&'static str, &'static str, fn(&str) -> bool);
 
@@ -71,7 +68,7 @@ pub struct WebRoute {
     /// Answer of a `GET` for programs, in words; empty for pages.
     pub(super) gives: &'static str,
     /// Schema of its answer for programs; `None`: it is no JSON of ours.
-    pub(super) answer: Option<AnswerSchema>,
+    pub(super) answer: Option<fn(&mut SchemaGenerator) -> Schema>,
     /// Words of the query that it knows, or members of the body.
     pub(super) words: &'static [&'static str],
     /// Values that words of the query of a page may have; any other is an error.

@@ -30,13 +30,6 @@ struct EntryView {
     change: &'static str,
 }
 
-#[derive(Serialize)]
-struct PromptPart {
-    kind: String,
-    text: String,
-    chars: usize,
-}
-
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let store = &call.context.store;
     let id: RunId = store.find_run(call.param("id")).await?;
@@ -181,7 +174,7 @@ impl Prompt {
                 let kind = block["type"].as_str().unwrap_or_default().replace('_', " ");
                 let whole = block_text(block);
                 let (text, chars) = prompt.cut(&whole);
-                parts.push(PromptPart { kind, text, chars });
+                parts.push(json!({ "kind": kind, "text": text, "chars": chars }));
             }
             let role = message["role"].as_str().unwrap_or_default().to_owned();
             prompt

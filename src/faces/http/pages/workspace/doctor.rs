@@ -52,24 +52,6 @@ impl PartRow {
     }
 }
 
-#[derive(Serialize)]
-struct InstallationRow {
-    area: &'static str,
-    state: StateWords,
-    says: String,
-    remedy: String,
-}
-
-#[derive(Serialize)]
-struct BrokenView {
-    group: &'static str,
-    name: &'static str,
-    says: &'static str,
-    hint: &'static str,
-    count: u64,
-    what: Vec<String>,
-}
-
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let wants_checks = call.query("check") == "records";
     let page = json!({
@@ -124,12 +106,12 @@ async fn installation(call: &Call) -> Option<Value> {
             "warning" => "wait",
             _ => "quiet",
         };
-        InstallationRow {
-            area: finding.area,
-            state: StateWords::new(finding.severity, tone),
-            says: finding.says.clone(),
-            remedy: finding.remedy.clone(),
-        }
+        json!({
+            "area": finding.area,
+            "state": StateWords::new(finding.severity, tone),
+            "says": finding.says,
+            "remedy": finding.remedy,
+        })
     };
     Some(json!({
         "checks": made.checks,
@@ -303,13 +285,15 @@ async fn checks(call: &Call) -> Result<Value, PageError> {
         at_rest: false,
     };
     let findings = audit.examine(scope).await?;
-    let broken = findings.broken.into_iter().map(|broken| BrokenView {
-        group: broken.group,
-        name: broken.name,
-        says: broken.says,
-        hint: broken.hint,
-        count: broken.count,
-        what: broken.what,
+    let broken = findings.broken.into_iter().map(|broken| {
+        json!({
+            "group": broken.group,
+            "name": broken.name,
+            "says": broken.says,
+            "hint": broken.hint,
+            "count": broken.count,
+            "what": broken.what,
+        })
     });
     Ok(json!({
         "made": findings.made,

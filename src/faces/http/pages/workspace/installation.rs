@@ -32,14 +32,12 @@ pub trait InstallationExaminer: Send + Sync {
     fn examine(&self) -> BoxFuture<'_, ExaminedInstallation>;
 }
 
-/// Last examination, with the instant of the clock that only goes forward.
-type LastExamination = Option<(Duration, Arc<ExaminedInstallation>)>;
-
 /// Examiner with its last examination.
 pub struct InstallationWatch {
     examiner: Arc<dyn InstallationExaminer>,
     clock: Arc<dyn Clock>,
-    last: Mutex<LastExamination>,
+    /// Last examination, with the instant of the clock that only goes forward.
+    last: Mutex<Option<(Duration, Arc<ExaminedInstallation>)>>,
     wait_max: Duration,
 }
 
