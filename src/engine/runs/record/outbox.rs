@@ -7,7 +7,7 @@ use crate::runs::record::call_record::BlockedBy;
 use crate::runs::said::letter::NoLetter;
 use crate::store::{
     AssembledContext, ClaimedRun, DigestedText, JournalEntry, MessageOutcome, NewOutbound,
-    StepKind, StoreError,
+    StoreError,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ impl<'a> Outbox<'a> {
             "R9",
             entries
                 .iter()
-                .any(|entry| matches!(entry, JournalEntry::Step(s) if s.kind == StepKind::Result))
+                .any(|entry| matches!(entry, JournalEntry::Step(s) if s.kind == crate::store::StepKind::Result))
         );
         crate::crash::crash_point!("O1", has_mail);
         if has_mail {
