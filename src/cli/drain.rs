@@ -7,6 +7,7 @@ use crate::app::{Drained, Engine};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{RunId, RunState, Timestamp};
 use crate::store::{DeliveryFilter, DeliveryState, RunFilter, RunSummary, Store};
+use crate::text::plural;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,8 @@ use std::time::Duration;
 const FAILURES_SHOWN_MAX: u32 = 20;
 /// Maximum number of unsent mails that are counted.
 const MAILS_COUNTED_MAX: u32 = 10_000;
+/// Maximum number of runs that wait for their owner and are counted.
+const RUNS_COUNTED_MAX: u32 = 10_000;
 /// Interval at which the progress line reads the queue.
 const GLANCE: Duration = Duration::from_millis(200);
 
@@ -53,7 +56,10 @@ struct DrainReport {
     runs: usize,
     delivery_attempts: usize,
     ended: EndedRuns,
+    /// For another try.
     waiting: u64,
+    /// For the owner, these or earlier ones.
+    waiting_approval: usize,
     mails_queued: usize,
     failures: Vec<FailedRun>,
 }
@@ -133,7 +139,15 @@ impl DrainReport {
             limit: FAILURES_SHOWN_MAX,
             ..RunFilter::default()
         };
-        let all = ended.succeeded + ended.failed + ended.cancelled;
+        let asking = RunFilter {
+            states: vec![RunState::WaitingApproval],
+            limit: RUNS_COUNTED_MAX,
+            ..RunFilter::default()
+        };
+        let asking = store.list_runs(&asking).await?;
+        let is_new = |run: &&RunSummary| run.started_at.is_some_and(|at| at >= began);
+        let asking_now = asking.iter().filter(is_new).count() as u64;
+        let all = ended.succeeded + ended.failed + ended.cancelled + asking_now;
         let failures = match ended.failed {
             0 => Vec::new(),
             _ => store.list_runs(&failed).await?,
@@ -142,6 +156,7 @@ impl DrainReport {
             runs: drained.runs,
             delivery_attempts: drained.mails,
             waiting: (drained.runs as u64).saturating_sub(all),
+            waiting_approval: asking.len(),
             ended,
             mails_queued: store.list_deliveries(&queued).await?.len(),
             failures: failures.into_iter().map(FailedRun::from).collect(),
@@ -174,6 +189,12 @@ impl DrainReport {
             screen.line(
                 "`attache runs list --state waiting_retry` shows what waits, and `runs show` why",
             )?;
+        }
+        if self.waiting_approval > 0 {
+            screen.line(format!(
+                "{} waiting for your approval: `attache approvals list`",
+                plural(self.waiting_approval, "run")
+            ))?;
         }
         if let Some(failure) = self.failures.first() {
             screen.line(format!(

@@ -351,7 +351,11 @@ impl CommandContext {
         let store = self.shared_store().await?;
         match store.archive_header().await? {
             Some(header) => Err(archive_refusal(&header).into()),
-            None => Ok(store),
+            None => {
+                // What a restored backup asked may have been decided since.
+                store.close_questions_of_copy().await?;
+                Ok(store)
+            }
         }
     }
 }

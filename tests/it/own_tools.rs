@@ -6,6 +6,7 @@ mod orphans;
 
 use crate::app::{TestApp, Workspace};
 use crate::approvals::scene::{CONTACT, OWNER, Scene};
+use crate::maintenance::workspace::attache;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 
@@ -136,6 +137,13 @@ async fn an_answer_is_a_text_or_json_or_an_error_of_its_own() {
         assert_eq!(trace[1], format!("{outcome} weather"));
         let told = prompt.replace('\\', "").contains(r#""is_error":true"#);
         assert_eq!(told, is_error, "{prompt}");
+        // The owner sees the same, in the record and when they try it.
+        let workspace = scene.world.app.workspace.path();
+        let (_, shown, _) = attache(workspace, &["replay", &run]).await;
+        assert_eq!(shown.contains("no such city"), is_error, "{shown}");
+        let args = ["tools", "try", "weather", r#"{"city": "Oslo"}"#];
+        let (code, tried, _) = attache(workspace, &args).await;
+        assert_eq!(code, i32::from(is_error), "{tried}");
         // An error holds the words of others as any result does.
         let sql = "SELECT payload_json FROM thread_tool_events WHERE run_id = $1 AND event_type <> 'tool_call'";
         let row = scene.world.app.row(sql, &run).await;

@@ -67,7 +67,7 @@ pub struct Doctor {
     /// Also ask others: log in to the mail server and mailboxes, ask providers for their models and name servers for your records
     #[arg(long)]
     online: bool,
-    /// Take the rights of other users from files below `data` and `personas`; nothing else is changed
+    /// Take the rights of other users from files below `data` and `personas`, and from the programs that the configuration names; nothing else is changed
     #[arg(long)]
     fix: bool,
 }

@@ -199,6 +199,10 @@ pub fn of_open(error: &OpenError) -> (Exit, Option<String>) {
             let hint = "start the engine once, which brings the database up to date";
             (Exit::Failed, hint)
         }
+        OpenError::Foreign => {
+            let hint = "move it away: the engine makes a new one, and `attache restore` brings a backup back";
+            (Exit::BadData, hint)
+        }
         OpenError::Development => {
             let hint = "move the folder `data` away and start anew; the program that wrote it still reads it";
             (Exit::BadData, hint)

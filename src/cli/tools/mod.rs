@@ -5,7 +5,7 @@ use super::{CommandContext, Exit, Failure, refuse};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, OwnTool};
 use crate::runs::programs::LocalPrograms;
-use crate::tools::{self, Effects, OwnerPrograms, ToolClass, ToolError};
+use crate::tools::{self, Effects, OwnerPrograms, ToolClass, ToolError, own_tool};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -123,8 +123,15 @@ async fn try_one(
     let began = clock.monotonic();
     let answer = LocalPrograms.run(own, &input, own.timeout).await;
     let took_ms = clock.monotonic().saturating_sub(began).as_millis();
+    let mut is_error = answer.is_err();
     let (word, said) = match &answer {
-        Ok(written) => ("result", written.trim().to_owned()),
+        Ok(written) => {
+            let result = own_tool::result(written, usize::MAX);
+            is_error = result["is_error"] == true;
+            let content = &result["content"];
+            let said = content.as_str().map_or(content.to_string(), str::to_owned);
+            (if is_error { "tool_error" } else { "result" }, said)
+        }
         Err(ToolError::Mendable { code, message }) => (*code, message.clone()),
         Err(error) => ("tool_failed", error.to_string()),
     };
@@ -139,9 +146,9 @@ async fn try_one(
             ("took", format!("{took_ms} ms")),
         ])?;
     }
-    Ok(match answer {
-        Ok(_) => Exit::Ok,
-        Err(_) => Exit::Failed,
+    Ok(match is_error {
+        false => Exit::Ok,
+        true => Exit::Failed,
     })
 }
 

@@ -113,21 +113,21 @@ impl FileEraser<'_> {
         let text = String::from_utf8_lossy(&bytes);
         if name.ends_with(".eml") {
             // A mail that answers or quotes one of them is another one.
-            let is_own = message_id(&text).is_some_and(|id| self.scope.ids.contains(id));
-            return match is_own {
-                true => self.remove(path, name, found),
-                false => {
-                    found
-                        .left
-                        .extend(self.scope.quotations.are_in(&text).then_some(name));
-                    Ok(())
-                }
-            };
+            let is_theirs = message_id(&text).is_some_and(|id| self.scope.ids.contains(id));
+            let is_of_owner = !is_of_programs(&name) && !is_notes(&name) && !self.takes_mails(path);
+            if is_theirs && !is_of_owner {
+                return self.remove(path, name, found);
+            }
+            if is_theirs || self.scope.quotations.are_in(&text) {
+                found.left.push(name);
+            }
+            return Ok(());
         }
         if !self.scope.is_in(&text) {
             return Ok(());
         }
-        if is_of_programs(&name) || self.is_of_mail(path) {
+        let is_of_mail = path.starts_with(self.workspace.join("data")) && self.takes_mails(path);
+        if is_of_programs(&name) || is_of_mail {
             return self.remove(path, name, found);
         }
         if !is_notes(&name) {
@@ -147,11 +147,11 @@ impl FileEraser<'_> {
         }
     }
 
-    /// Reports whether a file below `data` lies in a folder that gives or takes mails by the configuration.
-    fn is_of_mail(&self, path: &Path) -> bool {
-        let data = self.workspace.join("data");
-        let mut folders = self.mail.iter().filter(|folder| **folder != data);
-        path.starts_with(&data) && folders.any(|folder| path.starts_with(folder))
+    /// Reports whether a file lies in a folder that gives or takes mails by the configuration.
+    fn takes_mails(&self, path: &Path) -> bool {
+        let wide = [self.workspace.to_owned(), self.workspace.join("data")];
+        let mut folders = self.mail.iter().filter(|folder| !wide.contains(folder));
+        folders.any(|folder| path.starts_with(folder))
     }
 
     fn remove(&self, path: &Path, name: String, found: &mut ErasedFiles) -> io::Result<()> {

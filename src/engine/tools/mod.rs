@@ -27,7 +27,7 @@ mod web_fetch;
 mod web_search;
 mod shell;
 mod skills;
-mod own_tool;
+pub mod own_tool;
 mod mcp_tool;
 
 use crate::config::Config;

@@ -74,7 +74,7 @@ fn input(name: &str, call: &ToolCall<'_>) -> Value {
 }
 
 /// Returns what the model reads. That the program says that it failed is a result, too: its words have the label of the tool.
-fn result(written: &str, bytes_max: usize) -> Value {
+pub fn result(written: &str, bytes_max: usize) -> Value {
     let text = written.trim();
     let (content, is_error) = match serde_json::from_str::<WrittenResult>(text) {
         Ok(answer) => (answer.content, answer.is_error),

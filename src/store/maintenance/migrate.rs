@@ -1,7 +1,7 @@
 //! Brings a database up to date: one migration after the other, behind a copy of what was there.
 
 use super::before_upgrade::{back_up, remove_oldest};
-use super::versions::{APPLIED_MIGRATIONS, IS_NEW, newer};
+use super::versions::{APPLIED_MIGRATIONS, is_new, newer};
 use crate::crash::crash_point;
 use crate::domain::Timestamp;
 use crate::store::OpenError;
@@ -47,6 +47,7 @@ pub(in crate::store) struct Opening<'a> {
 pub(in crate::store) async fn pending(
     conn: &mut SqliteConnection,
 ) -> Result<Vec<PendingMigration>, OpenError> {
+    is_new(conn).await?;
     let rows = sqlx::query(APPLIED_MIGRATIONS)
         .fetch_all(&mut *conn)
         .await?;
@@ -78,8 +79,7 @@ pub(in crate::store) async fn migrate(
     // sqlx commits twice for each migration, and every commit waits for the disk: a new database
     // gets its tables in one. An older one keeps what each migration did, so that the log does not
     // have to hold all of them.
-    let is_new: bool = sqlx::query_scalar(IS_NEW).fetch_one(&mut *conn).await?;
-    if is_new {
+    if is_new(conn).await? {
         let mut whole = conn.begin().await?;
         apply(&mut whole, None).await?;
         whole.commit().await?;

@@ -18,6 +18,8 @@ pub(in crate::store) const APPLIED_MIGRATIONS: &str =
 /// Gives 1 for a database to which no migration was ever applied.
 pub(in crate::store) const IS_NEW: &str =
     "SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations')";
+const HAS_TABLES: &str =
+    "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%')";
 /// The last writer comes last, whatever the clock said.
 pub(in crate::store) const PROGRAM_VERSIONS: &str = "
     SELECT version, first_seen_at, last_seen_at, migration FROM program_versions
@@ -36,10 +38,22 @@ pub struct ProgramVersion {
     pub migration: i64,
 }
 
+/// Reports whether a database has nothing yet.
+///
+/// Errors: [`OpenError::Foreign`] where it has tables, and no migration of ours.
+pub(in crate::store) async fn is_new(conn: &mut SqliteConnection) -> Result<bool, OpenError> {
+    let is_new: bool = sqlx::query_scalar(IS_NEW).fetch_one(&mut *conn).await?;
+    match is_new && sqlx::query_scalar(HAS_TABLES).fetch_one(conn).await? {
+        true => Err(OpenError::Foreign),
+        false => Ok(is_new),
+    }
+}
+
 /// Reads the number of the newest migration of a database.
 pub(in crate::store) async fn newest_applied(
     conn: &mut SqliteConnection,
 ) -> Result<i64, OpenError> {
+    is_new(conn).await?;
     let newest = sqlx::query(NEWEST_MIGRATION).fetch_one(conn).await?;
     Ok(newest.try_get::<Option<i64>, _>("newest")?.unwrap_or(0))
 }

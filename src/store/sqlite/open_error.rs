@@ -137,6 +137,9 @@ pub enum OpenError {
         "the database was written by a development version before 0.2.0, which this version cannot read"
     )]
     Development,
+    /// It has tables, and none of the engine's.
+    #[error("`data/attache.db` is a database of another program")]
+    Foreign,
 }
 
 impl OpenError {

@@ -3,6 +3,7 @@
 use super::scene::{CONTACT, Scene};
 use crate::app::database::is_sqlite_only;
 use crate::maintenance::backup::restore;
+use crate::maintenance::workspace::attache;
 use attache::domain::ApprovalState;
 use attache::store::ApprovalVerdict;
 use attache::store::sqlite::backup::{self, copy_database};
@@ -55,6 +56,36 @@ async fn an_open_question_of_a_restored_backup_is_closed_once() {
         )
         .await;
     assert_eq!(row[0].as_deref(), Some("0"));
+}
+
+/// Whoever decides before an engine has started there decides nothing: the question is closed first.
+#[tokio::test]
+async fn a_question_of_a_restored_backup_is_closed_before_anybody_decides_it() {
+    if is_sqlite_only("a backup of a file") {
+        return;
+    }
+    let scene = Scene::start().await;
+    scene.writes(CONTACT, "l1", "").await;
+    let id = scene.only_question().await.id;
+    let folder = tempfile::tempdir().expect("a folder");
+    let copy = folder.path().join("monday.db");
+    std::fs::File::create(&copy).expect("an empty file");
+    let database = scene.world.app.workspace.path().join("data/attache.db");
+    copy_database(&database, &copy, backup::LOG_BYTES_MAX)
+        .await
+        .expect("a copy");
+    let workspace = restore(&scene.world.app.workspace, &copy);
+    let (code, said, refused) = attache(workspace.path(), &["approvals", "approve", &id]).await;
+    assert_ne!(code, 0, "{said}{refused}");
+    let app = workspace.start().await;
+    let state = app.engine.store.approval(&id).await;
+    assert_eq!(state.expect("a question").state, ApprovalState::Cancelled);
+    app.drain().await;
+    let to_eve = app
+        .sent()
+        .into_iter()
+        .filter(|mail| mail.to[0].spec == "eve@new.test");
+    assert_eq!(to_eve.count(), 0);
 }
 
 /// The control: without the mark of a copy the question stays open, and the same yes would send the mail.

@@ -27,8 +27,12 @@ fn strings(value: &Value) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "second tier"]
 async fn a_file_of_the_owner_below_data_stays_and_what_programs_wrote_is_named() {
+    // A letter of hers: the engine's copy goes, what the owner has put elsewhere stays.
+    let letter = format!("Message-ID: <c1@partner.test>\n\n{VIOLIN}");
     for is_text in [false, true] {
         let workspace = stopped(lived().await).await;
+        workspace.write("kept/annotated.eml", &letter);
+        workspace.write("data/outbox/hers.eml", &letter);
         for file in OWNERS.iter().chain(&PROGRAMS) {
             workspace.write(file, VIOLIN);
         }
@@ -53,7 +57,8 @@ async fn a_file_of_the_owner_below_data_stays_and_what_programs_wrote_is_named()
                 String::new()
             }
         };
-        for file in OWNERS {
+        assert!(!workspace.path().join("data/outbox/hers.eml").exists());
+        for file in OWNERS.into_iter().chain(["kept/annotated.eml"]) {
             assert!(workspace.path().join(file).exists(), "{file} was removed");
             assert!(!is_text || said.contains(&format!("quotes and stays: {file}\n")));
         }

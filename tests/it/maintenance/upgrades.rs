@@ -270,6 +270,39 @@ async fn a_newer_database_is_refused_by_the_names_of_both_versions() {
     assert_eq!(code, 0, "{stderr}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "second tier"]
+async fn a_database_of_another_program_is_refused_and_left_as_it_is() {
+    let workspace = Workspace::new(&script());
+    std::fs::create_dir(workspace.path().join("data")).expect("a folder");
+    let path = workspace.path().join("data/attache.db");
+    std::fs::File::create(&path).expect("a file");
+    let mut rows = db::Connection::file(&path).await;
+    let theirs = "CREATE TABLE messages (a TEXT); INSERT INTO messages VALUES ('theirs')";
+    let done = db::raw_sql(theirs).execute(&mut rows).await;
+    done.expect("a table");
+    rows.close().await.expect("closed");
+    for command in [
+        &["threads", "list"][..],
+        &["drain"],
+        &["upgrade", "--check"],
+        &["doctor", "--audit"],
+    ] {
+        let (code, _, stderr) = attache(workspace.path(), command).await;
+        let is_said = stderr.contains("`data/attache.db` is a database of another program");
+        assert!(is_said, "{command:?}: {stderr}");
+        assert_eq!(code, 65, "{command:?}: {stderr}");
+    }
+    let mut rows = db::Connection::file(&path).await;
+    let kept: String = db::query_scalar(
+        "SELECT group_concat(name || (SELECT a FROM messages)) FROM sqlite_schema",
+    )
+    .fetch_one(&mut rows)
+    .await
+    .expect("its table");
+    assert_eq!(kept, "messagestheirs");
+}
+
 #[tokio::test]
 async fn a_database_of_a_development_version_is_refused_in_a_sentence() {
     let workspace = older().await;

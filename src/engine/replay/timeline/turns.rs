@@ -113,6 +113,10 @@ pub(super) fn write_call(page: &mut Page, time: &str, call: &CallRecord) {
                 one_line(error["message"].as_str().unwrap_or(""))
             );
             page.inside(vec![span(Tone::Bad, format!("failed  {known}"))]);
+            // Of a tool that says itself that it failed: its words, which the model reads.
+            if let Some(said) = result.get("result") {
+                page.json(said);
+            }
         }
     }
 }
