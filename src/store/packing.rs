@@ -17,12 +17,12 @@ use zstd::dict::{DecoderDictionary, EncoderDictionary};
 /// First byte of packed bytes.
 pub const MARK: u8 = 0xF5;
 /// Level of zstd; its default.
-const LEVEL: i32 = 3;
+pub const LEVEL: i32 = 3;
 /// More bytes are packed at the fastest level: they are files, of which a slower one gains nothing.
 const SLOW_BYTES_MAX: usize = 1024 * 1024;
 const FAST_LEVEL: i32 = 1;
 /// Most bytes that are unpacked. A row that was written by somebody else may claim any size; no letter that is taken is so large.
-const UNPACKED_BYTES_MAX: usize = 256 * 1024 * 1024;
+pub const UNPACKED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// A dictionary, as `pack` needs it.
 pub struct Packing {

@@ -1,13 +1,9 @@
 //! Every text of every table, looked through for words of a person.
 
 use crate::domain::{PersonaId, RunId};
-use crate::store::db::{self, Connection, Sql};
-use crate::store::memory::erase::TEXT_COLUMNS;
-use crate::store::packing;
-use crate::store::sql::column_bytes;
+use crate::store::memory::erase::rows_with;
 use crate::store::{Result, Store};
 use crate::text::quotations::Quotations;
-use futures_util::TryStreamExt;
 use std::collections::BTreeMap;
 
 /// Runs whose requests are stored compressed, where no reading of a column finds a word.
@@ -19,9 +15,11 @@ impl Store {
     pub async fn quoting_places(&self, quotations: &Quotations) -> Result<BTreeMap<String, u64>> {
         // All texts of a large database take longer than a read may.
         let mut conn = self.unhurried_reader().await?;
-        let read = quoting_columns(&mut conn, quotations).await;
+        let read = rows_with(&mut conn, |words| quotations.are_in(words)).await;
         conn.close().await?;
-        let mut places = read?;
+        let named = read?.into_iter();
+        let named = named.map(|found| (format!("{}.{}", found.table, found.column), found.rows));
+        let mut places: BTreeMap<String, u64> = named.collect();
         let packed = self.quoting_packed(quotations).await?;
         if packed > 0 {
             places.insert("run_turns.packed".to_owned(), packed);
@@ -51,32 +49,4 @@ impl Store {
         }
         Ok(count)
     }
-}
-
-/// Counts the rows whose texts quote, as `table.column`.
-async fn quoting_columns(
-    conn: &mut Connection,
-    quotations: &Quotations,
-) -> Result<BTreeMap<String, u64>> {
-    let mut places = BTreeMap::new();
-    let columns = conn.rows(TEXT_COLUMNS, ()).await?;
-    for row in &columns {
-        let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
-        let words = column_bytes(&format!("\"{column}\""), row.get("is_bytes"));
-        let [sqlite, postgres] = words.map(|words| {
-            format!("SELECT {words} AS words FROM \"{table}\" WHERE \"{column}\" IS NOT NULL")
-        });
-        let sql = Sql::built_pair(sqlite, postgres);
-        let mut rows = db::query(sql).fetch(&mut *conn);
-        let mut count = 0;
-        while let Some(row) = rows.try_next().await? {
-            let words: &[u8] = row.get("words");
-            let words = packing::unpack(words).unwrap_or(words.into());
-            count += u64::from(quotations.are_in(&String::from_utf8_lossy(&words)));
-        }
-        if count > 0 {
-            places.insert(format!("{table}.{column}"), count);
-        }
-    }
-    Ok(places)
 }

@@ -13,6 +13,7 @@
 use crate::domain::sha256_hex;
 use crate::store::db::Row;
 use crate::store::journal::packed_context::PackedContext;
+use crate::store::packing::{LEVEL, UNPACKED_BYTES_MAX};
 use crate::store::{Result, StoreError};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -23,13 +24,9 @@ const IN_CONTENTS: u8 = 1;
 const EARLIER_REQUEST: u8 = 2;
 const DIGEST_CHARS: usize = 64;
 const NONE: u32 = u32::MAX;
-/// Level of zstd; its default.
-const LEVEL: i32 = 3;
 /// Requests kept while rows are read. The one before would do: a turn follows the last that was
 /// committed.
 const REQUESTS_KEPT: usize = 8;
-/// Most bytes of the bodies of a turn; larger ones are stored as they are. A bundle from elsewhere may claim any size.
-const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Shared parts kept in memory; more are found again in the next run.
 const SHARED_MAX: usize = 256;
 
@@ -186,7 +183,7 @@ fn pack(
         sources.unwrap_or_default(),
     ]
     .concat();
-    if bodies.len() > BODIES_BYTES_MAX {
+    if bodies.len() > UNPACKED_BYTES_MAX {
         return Err(io::Error::other("the request is too large to be packed"));
     }
     packed.extend(compressor.compress(bodies.as_bytes())?);
@@ -222,7 +219,7 @@ impl Unpacker {
                 sources: row.get("sources_json"),
             },
             Some(packed) => self
-                .unpack(packed, row.get("dictionary"), BODIES_BYTES_MAX)
+                .unpack(packed, row.get("dictionary"), UNPACKED_BYTES_MAX)
                 .ok_or(StoreError::Unreadable {
                     what: "request of a turn",
                 })?,
@@ -293,7 +290,7 @@ mod tests {
     const FIRST: &str = r#"{"system":"Answer in the language of the letter. Say only what you know.","messages":["Until when?"]}"#;
     const SECOND: &str = r#"{"system":"Answer in the language of the letter. Say only what you know.","messages":["Until when?","Zehn Uhr, früh."]}"#;
 
-    const MAX: usize = BODIES_BYTES_MAX;
+    const MAX: usize = UNPACKED_BYTES_MAX;
 
     fn packed((request, context): (&str, Option<&str>), dictionary: &Dictionary<'_>) -> Vec<u8> {
         pack((request, context, None), dictionary).expect("zstd")

@@ -12,10 +12,9 @@ use super::redaction::{
 };
 use super::write::{MemoryAuthor, event};
 use crate::domain::{MemoryProposal, PersonaId, RunId, Timestamp};
-use crate::store::catalogue;
 use crate::store::db::{self, Connection, Row, Scope, Sql};
 use crate::store::packing;
-use crate::store::sql::{column_bytes, json_list, to_json};
+use crate::store::sql::{column_bytes, json_list};
 use crate::store::{Result, Store};
 use crate::text::shortened;
 use futures_util::TryStreamExt;
@@ -75,7 +74,7 @@ const ERASE_SUMMARIES: &str =
 const ERASE_SUMMARY_TEXTS: &str =
     "DELETE FROM contents WHERE sha256 IN (SELECT value FROM jsonb_each($1))";
 /// Columns of all tables that hold text or bytes; those of indexes are shadows of them.
-pub const TEXT_COLUMNS: Sql = Sql::pair(
+const TEXT_COLUMNS: Sql = Sql::pair(
     "
     SELECT m.name AS table_name, c.name AS column_name, c.type = 'BLOB' AS is_bytes FROM sqlite_master m CROSS JOIN pragma_table_info(m.name) c
     WHERE m.type = 'table' AND m.sql NOT LIKE 'CREATE VIRTUAL%' AND c.type IN ('TEXT', 'BLOB') ORDER BY 1, 2",
@@ -309,68 +308,47 @@ impl Store {
 
     /// Counts the rows in which the text still stands.
     async fn remaining(&self, needles: &Needles) -> Result<Vec<RemainingText>> {
-        let mut remains = Vec::new();
         if needles.texts.is_empty() {
-            return Ok(remains);
+            return Ok(Vec::new());
         }
-        let columns = self.rows(TEXT_COLUMNS, ()).await?;
-        for row in &columns {
-            let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
-            let in_catalogue = catalogue::find(&table);
-            if in_catalogue.is_some_and(|table| table.packed.contains(&&*column)) {
-                let rows = self.remaining_packed((&table, &column), needles).await?;
-                remains.extend((rows > 0).then_some(RemainingText {
-                    table,
-                    column,
-                    rows,
-                }));
-                continue;
-            }
-            let [sqlite, postgres] = column_bytes(&format!("t.\"{column}\""), row.get("is_bytes"));
-            let rows_with = |words: &str, needle: &str| {
-                format!(
-                    "SELECT count(*) FROM \"{table}\" t WHERE EXISTS (SELECT 1 FROM json_each($1) n \
-                     WHERE instr({words}, {needle}) > 0)"
-                )
-            };
-            let sql = Sql::built_pair(
-                rows_with(&sqlite, "CAST(n.value AS BLOB)"),
-                rows_with(&postgres, "convert_to(n.value, 'UTF8')"),
-            );
-            let rows: i64 = self.one(sql, to_json(&needles.texts)?).await?;
-            if rows > 0 {
-                remains.push(RemainingText {
-                    table,
-                    column,
-                    rows: rows.unsigned_abs(),
-                });
-            }
-        }
-        Ok(remains)
-    }
-
-    /// Counts the rows of a packed column in which the text still stands.
-    async fn remaining_packed(
-        &self,
-        (table, column): (&str, &str),
-        needles: &Needles,
-    ) -> Result<u64> {
-        let sql = format!("SELECT {column} AS packed FROM {table} WHERE {column} IS NOT NULL");
         let mut conn = self.unhurried_reader().await?;
-        let mut count = 0;
-        {
-            let mut rows = db::query(Sql::built(sql)).fetch(&mut conn);
-            while let Some(row) = rows.try_next().await? {
-                let packed: &[u8] = row.try_get("packed")?;
-                let bytes = packing::unpack(packed).unwrap_or(packed.into());
-                let words = String::from_utf8_lossy(&bytes);
-                let is_in = |needle: &String| words.contains(needle.as_str());
-                count += u64::from(needles.texts.iter().any(is_in));
-            }
-        }
+        let is_in = |words: &str| needles.texts.iter().any(|needle| words.contains(needle));
+        let remains = rows_with(&mut conn, is_in).await;
         conn.close().await?;
-        Ok(count)
+        remains
     }
+}
+
+/// Counts the rows of each column whose words, unpacked, meet a condition. All texts of a large database take longer than a read
+/// may: the connection is one without a bound of time.
+pub async fn rows_with(
+    conn: &mut Connection,
+    is_in: impl Fn(&str) -> bool,
+) -> Result<Vec<RemainingText>> {
+    let mut found = Vec::new();
+    let columns = conn.rows(TEXT_COLUMNS, ()).await?;
+    for row in &columns {
+        let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
+        let words = column_bytes(&format!("\"{column}\""), row.get("is_bytes"));
+        let [sqlite, postgres] = words.map(|words| {
+            format!("SELECT {words} AS words FROM \"{table}\" WHERE \"{column}\" IS NOT NULL")
+        });
+        let sql = Sql::built_pair(sqlite, postgres);
+        let mut read = db::query(sql).fetch(&mut *conn);
+        let mut rows = 0;
+        while let Some(row) = read.try_next().await? {
+            let words: &[u8] = row.get("words");
+            let words = packing::unpack(words).unwrap_or(words.into());
+            rows += u64::from(is_in(&String::from_utf8_lossy(&words)));
+        }
+        drop(read);
+        found.extend((rows > 0).then_some(RemainingText {
+            table,
+            column,
+            rows,
+        }));
+    }
+    Ok(found)
 }
 
 /// Reports whether an entry is still to be erased.
