@@ -175,7 +175,7 @@ async fn budgets(context: &CommandContext, store: &Store) -> anyhow::Result<()> 
     let config = context.config()?;
     let now = SystemClock::new().now();
     let lines = store
-        .account_lines((&config.inference, &config.personas), now)
+        .account_lines(&config.inference, &config.personas, now)
         .await?;
     let (zone, waiting) = (
         config.inference.budgets.zone.name(),

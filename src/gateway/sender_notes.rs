@@ -73,7 +73,7 @@ impl SenderNotes {
         for candidate in self.store.runs_without_note(kind, instant).await? {
             let note = self.note(kind, &candidate);
             let run = candidate.run.clone();
-            if self.store.note_sender((kind, candidate), note).await? {
+            if self.store.note_sender(kind, candidate, note).await? {
                 tracing::info!(%run, kind = kind.as_str(), "the sender of a letter is told");
                 queued += 1;
             }

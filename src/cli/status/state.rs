@@ -221,7 +221,7 @@ async fn budgets(
         return Ok(Vec::new());
     };
     let lines = store
-        .account_lines((&config.inference, &config.personas), now)
+        .account_lines(&config.inference, &config.personas, now)
         .await?;
     let bounded = lines.iter().filter(|line| {
         let scope = line.account.scope;

@@ -381,7 +381,7 @@ impl InstructThread {
         if let Some(text) = text {
             let text = checked_instruction(&text)?;
             if store
-                .add_instruction(&persona, &scope, (&text, &user()))
+                .add_instruction(&persona, &scope, &text, &user())
                 .await?
                 .is_none()
             {

@@ -115,7 +115,7 @@ pub async fn ask(
         .map(|signature| signature.d.as_str());
     let policies =
         DnsRecords::policies(resolver, from_domain, spf_domain.chain(signer_domains)).await;
-    let strong = evaluate(resolver, message, &found.strong, (spf.as_ref(), &policies)).await;
+    let strong = evaluate(resolver, message, &found.strong, spf.as_ref(), &policies).await;
     let signers = || {
         found
             .strong
@@ -132,12 +132,12 @@ pub async fn ask(
             None if is_unknown(&strong) => false,
             None => signers().any(|signer| is_same_or_above(signer, from_domain)),
         };
-    let (coverage, sent_at) = coverage(resolver, message, claim, found, (&strong, &policies)).await;
+    let (coverage, sent_at) = coverage(resolver, message, claim, found, &strong, &policies).await;
     // A delayed or slightly changed letter is still its sender's: only a letter that the domain
     // neither signed nor sent is `Disowned`.
     let outcome = match found.right.len() == found.strong.len() {
         true => strong,
-        false => evaluate(resolver, message, &found.right, (spf.as_ref(), &policies)).await,
+        false => evaluate(resolver, message, &found.right, spf.as_ref(), &policies).await,
     };
     let failed = !is_aligned
         && matches!(outcome.result(), DmarcResult::Fail(_) | DmarcResult::None)
@@ -197,7 +197,8 @@ async fn coverage(
     message: &AuthenticatedMessage<'_>,
     claim: &SenderClaim<'_>,
     found: &Signatures<'_>,
-    (all, policies): (&DmarcOutput, &DnsRecords),
+    all: &DmarcOutput,
+    policies: &DnsRecords,
 ) -> (Coverage, Option<Timestamp>) {
     let from_domain = claim.from.domain();
     let (mut coverage, mut sent_at) = (Coverage::default(), None);
@@ -209,7 +210,7 @@ async fn coverage(
             || match all.dmarc_record() {
                 Some(_) => {
                     let only = std::slice::from_ref(output);
-                    let alone = evaluate(resolver, message, only, (None, policies)).await;
+                    let alone = evaluate(resolver, message, only, None, policies).await;
                     *alone.dkim_result() == DmarcResult::Pass
                 }
                 None => !is_unknown(all) && is_same_or_above(&signature.d, from_domain),
@@ -227,7 +228,8 @@ async fn evaluate(
     resolver: &DnsResolver,
     message: &AuthenticatedMessage<'_>,
     signatures: &[DkimOutput<'_>],
-    (spf, policies): (Option<&SpfFinding>, &DnsRecords),
+    spf: Option<&SpfFinding>,
+    policies: &DnsRecords,
 ) -> DmarcOutput {
     let domain = spf.map_or("", |spf| spf.domain.as_str());
     let result = match spf.map(|spf| spf.result) {

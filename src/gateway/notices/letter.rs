@@ -152,7 +152,7 @@ fn headline(pending: &PendingNotices) -> String {
         NoticeKind::HookFailed => format!("the hook {} failed{of}", quoted(subject)),
         NoticeKind::ConfigFaulty => format!("{subject} was edited and is faulty"),
         NoticeKind::LetterFiled => format!("letters{of} were filed and not answered"),
-        kind => further_headline(kind, pending.count, (&of, subject)),
+        kind => further_headline(kind, pending.count, &of, subject),
     }
 }
 
@@ -179,7 +179,7 @@ fn refused(want: &str) -> String {
 }
 
 /// Summary of the notices of MCP servers and of the scheduler; `of` names their persona.
-fn further_headline(kind: NoticeKind, count: u64, (of, subject): (&str, &str)) -> String {
+fn further_headline(kind: NoticeKind, count: u64, of: &str, subject: &str) -> String {
     let is_one = count == 1;
     match kind {
         NoticeKind::McpToolOff => tools_off(count, subject),

@@ -146,7 +146,7 @@ pub(super) fn scan<'a>(
 ) -> Scan {
     let mut scan = Scan::default();
     for persona in personas {
-        if let Err(error) = scan_folder((persona, names), known, now, &mut scan) {
+        if let Err(error) = scan_folder(persona, names, known, now, &mut scan) {
             scan.unreadable
                 .insert(persona.id.clone(), error.to_string());
         }
@@ -155,7 +155,8 @@ pub(super) fn scan<'a>(
 }
 
 fn scan_folder(
-    (persona, names): (&Persona, &WorkspaceNames),
+    persona: &Persona,
+    names: &WorkspaceNames,
     known: &Known,
     now: Timestamp,
     scan: &mut Scan,

@@ -286,7 +286,7 @@ impl Scheduler {
         };
         let new_id = ResponsibilityId::new(self.clock.new_id());
         if let FileState::InForce(schedule) = &mut to {
-            schedule.next = first_slot(row.map_or(&new_id, |row| &row.id), schedule, (cursor, now));
+            schedule.next = first_slot(row.map_or(&new_id, |row| &row.id), schedule, cursor, now);
         }
         FileChange {
             persona: key.0.clone(),
@@ -459,7 +459,8 @@ fn lapsed(row: &StoredResponsibility, now: Timestamp) -> Option<MissedSlots> {
 fn first_slot(
     id: &ResponsibilityId,
     schedule: &UsableFile,
-    (cursor, now): (Timestamp, Timestamp),
+    cursor: Timestamp,
+    now: Timestamp,
 ) -> NextSlot {
     let zone = schedule.timezone.parse().ok().filter(|_| schedule.enabled);
     let timing = zone.and_then(|zone| Timing::parse(&schedule.schedule, zone).ok());

@@ -120,8 +120,8 @@ pub fn judge_event(
 ) -> (CalendarOutcome, Option<EventChange>) {
     match object.method {
         CalendarMethod::Request => request(known, event, sender, now),
-        CalendarMethod::Cancel => cancel((known, whole), event, sender, now),
-        CalendarMethod::Reply => reply((known, whole), event, sender),
+        CalendarMethod::Cancel => cancel(known, whole, event, sender, now),
+        CalendarMethod::Reply => reply(known, whole, event, sender),
         CalendarMethod::Publish
         | CalendarMethod::Add
         | CalendarMethod::Refresh
@@ -167,7 +167,8 @@ fn request(
 }
 
 fn cancel(
-    (known, whole): (Option<&KnownEvent>, Option<&KnownEvent>),
+    known: Option<&KnownEvent>,
+    whole: Option<&KnownEvent>,
     event: &CalendarEvent,
     sender: &CalendarSender,
     now: Timestamp,
@@ -201,7 +202,8 @@ fn cancel(
 
 /// An answer changes the answer of the attendee who sent it, and nothing else.
 fn reply(
-    (known, whole): (Option<&KnownEvent>, Option<&KnownEvent>),
+    known: Option<&KnownEvent>,
+    whole: Option<&KnownEvent>,
     event: &CalendarEvent,
     sender: &CalendarSender,
 ) -> (CalendarOutcome, Option<EventChange>) {

@@ -88,7 +88,7 @@ pub fn by_table(facts: &CallFacts) -> TableDecision {
         let why = "a letter leads to that page: asking for it tells its sender that the letter is read, and may unsubscribe or confirm";
         return says(PolicyEffect::Ask, true, LINK_OF_LETTER, why);
     }
-    if let Some(decision) = by_effects(facts, (sender, floor)) {
+    if let Some(decision) = by_effects(facts, sender, floor) {
         return decision;
     }
     if is_outside && !is_off("G8") {
@@ -106,7 +106,7 @@ pub fn by_table(facts: &CallFacts) -> TableDecision {
 
 /// Returns the decision on a call with effects that is no mail, where words of low trust could have chosen it. What a tool declares
 /// decides, so no tool is forgotten.
-fn by_effects(facts: &CallFacts, (sender, floor): (Trust, Trust)) -> Option<TableDecision> {
+fn by_effects(facts: &CallFacts, sender: Trust, floor: Trust) -> Option<TableDecision> {
     let is_mail = facts.text("recipients").is_some();
     if is_mail || facts.is_true("is_gated") || is_off("G10.effects") {
         return None;

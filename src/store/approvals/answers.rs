@@ -79,7 +79,7 @@ pub async fn apply(
     let found = address(conn, &answer.token).await?;
     let outcome = match &found {
         None => silent("unknown_token"),
-        Some(found) => match refusal(conn, (message, answer), found).await? {
+        Some(found) => match refusal(conn, message, answer, found).await? {
             Some(refused) => refused,
             None => match &found.about {
                 AskedAbout::Question {
@@ -144,7 +144,8 @@ async fn address(conn: &mut Connection, token: &str) -> Result<Option<AnswerAddr
 /// Returns why an answer may decide nothing at this address, whatever it says; `None`: it may.
 async fn refusal(
     conn: &mut Connection,
-    (message, answer): (&MessageId, &NewApprovalAnswer),
+    message: &MessageId,
+    answer: &NewApprovalAnswer,
     found: &AnswerAddress,
 ) -> Result<Option<AnswerOutcome>> {
     let mut not_by_mail = answer.not_by_mail.iter();

@@ -99,7 +99,7 @@ pub async fn decide(
     )
     .await?;
     crate::crash::crash_point!("A2");
-    take_effect(conn, &row, (kind, decided, &words), (now, step)).await?;
+    take_effect(conn, &row, kind, decided, &words, now, step).await?;
     let persona = persona_id(&row)?;
     let what = format!("{decided}:{}", decision.via);
     audit(conn, Some(&persona), ("approval", id), &what, now).await?;
@@ -134,8 +134,11 @@ fn decided_state(kind: ApprovalKind, verdict: ApprovalVerdict) -> Option<Approva
 async fn take_effect(
     conn: &mut Connection,
     row: &Row,
-    (kind, decided, words): (ApprovalKind, ApprovalState, &str),
-    (now, step): (Timestamp, &str),
+    kind: ApprovalKind,
+    decided: ApprovalState,
+    words: &str,
+    now: Timestamp,
+    step: &str,
 ) -> Result<()> {
     let run: &str = row.get("run_id");
     let withheld = match decided {
@@ -145,7 +148,7 @@ async fn take_effect(
     if !row.get::<bool>("parks") {
         return Ok(());
     }
-    if let Some(payload) = result(row, (kind, decided, words), withheld) {
+    if let Some(payload) = result(row, kind, decided, words, withheld) {
         conn.exec(
             CLOSE_CALL,
             (step, run, row.get::<&str>("call_id"), payload, now),
@@ -184,7 +187,9 @@ async fn queue_mail(conn: &mut Connection, row: &Row, now: Timestamp) -> Result<
 /// Returns the result that the model reads; `None`: the call is approved and still to be made.
 fn result(
     row: &Row,
-    (kind, decided, words): (ApprovalKind, ApprovalState, &str),
+    kind: ApprovalKind,
+    decided: ApprovalState,
+    words: &str,
     withheld: Option<Withheld>,
 ) -> Option<String> {
     let tool: &str = row.get("tool");

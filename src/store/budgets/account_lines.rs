@@ -79,7 +79,8 @@ impl Store {
     /// Returns the accounts of every persona, and of the threads that have budgets or spent most today.
     pub async fn account_lines(
         &self,
-        (inference, personas): (&Inference, &Personas),
+        inference: &Inference,
+        personas: &Personas,
         now: Timestamp,
     ) -> Result<Vec<AccountLine>> {
         let mut lines: Vec<AccountLine> = Vec::new();

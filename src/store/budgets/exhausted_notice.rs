@@ -9,7 +9,8 @@ pub fn budget_reached(
     id: NoticeId,
     persona: &PersonaId,
     empty: &BudgetExhausted,
-    (summary, hint): (String, String),
+    summary: String,
+    hint: String,
 ) -> NewNotice {
     let account = &empty.account;
     let detail = match account.scope {

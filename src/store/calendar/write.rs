@@ -45,13 +45,14 @@ const NOTE_CALENDAR: Sql = Sql::pair(
 /// Applies the calendar part of a letter that was just stored, and notes what became of it.
 pub async fn apply_letter(
     conn: &mut Connection,
-    (persona, message): (&PersonaId, &MessageId),
+    persona: &PersonaId,
+    message: &MessageId,
     part: &NewCalendarPart,
     now: Timestamp,
 ) -> Result<()> {
     let mut notes = Vec::with_capacity(part.object.events.len());
     for event in &part.object.events {
-        notes.push(apply_event(conn, (persona, message), (part, event), now).await?);
+        notes.push(apply_event(conn, persona, message, part, event, now).await?);
     }
     let mut object = part.object.clone();
     for event in &mut object.events {
@@ -68,8 +69,10 @@ pub async fn apply_letter(
 
 async fn apply_event(
     conn: &mut Connection,
-    (persona, message): (&PersonaId, &MessageId),
-    (part, event): (&NewCalendarPart, &CalendarEvent),
+    persona: &PersonaId,
+    message: &MessageId,
+    part: &NewCalendarPart,
+    event: &CalendarEvent,
     now: Timestamp,
 ) -> Result<CalendarEventNote> {
     let address = &part.persona_address;
@@ -94,7 +97,7 @@ async fn apply_event(
             true => organizers_answer(),
             false => attendee.map(|person| person.answer.clone()),
         };
-        put(conn, (persona, message), (of, change, answer), now).await?;
+        put(conn, persona, message, of, change, answer, now).await?;
     }
     let overlaps = match part.object.method {
         CalendarMethod::Request | CalendarMethod::None | CalendarMethod::Publish => {
@@ -130,8 +133,11 @@ async fn known_event(
 
 async fn put(
     conn: &mut Connection,
-    (persona, message): (&PersonaId, &MessageId),
-    (of, change, answer): (&EventRef, EventChange, Option<String>),
+    persona: &PersonaId,
+    message: &MessageId,
+    of: &EventRef,
+    change: EventChange,
+    answer: Option<String>,
     now: Timestamp,
 ) -> Result<()> {
     let spans = &change.event.spans;
@@ -188,7 +194,8 @@ async fn overlaps(
 /// Records what a mail of the persona's does to an event.
 pub async fn apply_mail(
     conn: &mut Connection,
-    (persona, message): (&PersonaId, &MessageId),
+    persona: &PersonaId,
+    message: &MessageId,
     write: &EventWrite,
     now: Timestamp,
 ) -> Result<()> {
@@ -236,8 +243,11 @@ pub async fn apply_mail(
             };
             put(
                 conn,
-                (persona, message),
-                (&of, change, organizers_answer()),
+                persona,
+                message,
+                &of,
+                change,
+                organizers_answer(),
                 now,
             )
             .await

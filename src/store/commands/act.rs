@@ -60,9 +60,7 @@ impl Store {
         let (epoch, clock) = (self.epoch(), self.clock().clone());
         let not_by_mail = not_by_mail.to_vec();
         self.write(Scope::Engine, move |conn| {
-            Box::pin(
-                async move { act_once(conn, (seq, epoch), &not_by_mail, clock.as_ref()).await },
-            )
+            Box::pin(async move { act_once(conn, seq, epoch, &not_by_mail, clock.as_ref()).await })
         })
         .await
     }
@@ -70,7 +68,8 @@ impl Store {
 
 async fn act_once(
     conn: &mut Connection,
-    (seq, epoch): (i64, i64),
+    seq: i64,
+    epoch: i64,
     not_by_mail: &[String],
     clock: &dyn Clock,
 ) -> Result<CommandOutcome> {

@@ -106,7 +106,8 @@ impl Store {
     /// stored for a run that has a note, or whose state is no longer what the note says.
     pub async fn note_sender(
         &self,
-        (kind, candidate): (SenderNoteKind, NoteCandidate),
+        kind: SenderNoteKind,
+        candidate: NoteCandidate,
         note: std::result::Result<NewSenderNote, &'static str>,
     ) -> Result<bool> {
         let (epoch, now) = (self.epoch(), self.clock().now());

@@ -67,7 +67,7 @@ impl Store {
         let runs = scope.runs.clone();
         transact!(self, Scope::Engine, |conn| {
             conn.exec(SECURE_DELETE, ()).await?;
-            let done = erase(conn, (&lists, &runs), before, (&id, now)).await;
+            let done = erase(conn, &lists, &runs, before, &id, now).await;
             conn.exec(FAST_DELETE, ()).await?;
             done
         })
@@ -136,9 +136,11 @@ impl Lists {
 
 async fn erase(
     conn: &mut Connection,
-    (lists, runs): (&Lists, &BTreeSet<String>),
+    lists: &Lists,
+    runs: &BTreeSet<String>,
     mut counts: BTreeMap<String, u64>,
-    (erasure, now): (&str, Timestamp),
+    erasure: &str,
+    now: Timestamp,
 ) -> Result<BTreeMap<String, u64>> {
     let steps = redact(conn, runs, now).await?;
     counts.insert("steps".to_owned(), steps as u64);

@@ -123,7 +123,7 @@ impl PersonaStore {
         let kept = self.keep_version(before, sha256, by.clone()).await?;
         let (name, base) = (new.name, new.base_sha256);
         let saved = on_disk(folder, move |folder| {
-            save_noted(folder, (&name, &text), &base)
+            save_noted(folder, &name, &text, &base)
         });
         match saved.await {
             Ok(saved) => {
@@ -254,11 +254,7 @@ from_row!(PersonaFileVersion {
 });
 
 /// Replaces a file, with a note for the guard of an agent that works in the folder.
-fn save_noted(
-    folder: &Path,
-    (name, text): (&str, &str),
-    base: &str,
-) -> FileResult<PersonaFileText> {
+fn save_noted(folder: &Path, name: &str, text: &str, base: &str) -> FileResult<PersonaFileText> {
     let noted = owner_edits::note(folder, name, text)?;
     match (persona_files::save(folder, name, text, base), noted) {
         (Ok(saved), Some(_)) => Ok(saved),

@@ -129,11 +129,11 @@ pub async fn insert(
             );
             deliveries::is_queued(&conn.row(&SEND_MESSAGE, values).await?, delivery)?;
             if let Some(event) = &mail.event {
-                calendar::apply_mail(conn, (persona, &mail.id), event, now).await?;
+                calendar::apply_mail(conn, persona, &mail.id, event, now).await?;
             }
             if let (Some(reply_to), Some(to)) = (&mail.unused_reply_to, delivery.recipients.first())
             {
-                events::reply_to_unused(conn, (persona, &mail.id), (to, reply_to), now).await?;
+                events::reply_to_unused(conn, persona, &mail.id, to, reply_to, now).await?;
             }
         }
         None => {
@@ -157,7 +157,7 @@ async fn over_limit(
     now: Timestamp,
 ) -> Result<Option<Withheld>> {
     if let Some(max) = reservation.mails_of_run_max {
-        sessions::room_for_mail(conn, (run, persona), max).await?;
+        sessions::room_for_mail(conn, run, persona, max).await?;
     }
     let over = correspondence::reserve(conn, persona, (run, thread), reservation, now).await?;
     if let Some(rule) = over {

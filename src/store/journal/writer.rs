@@ -89,10 +89,10 @@ impl PersonaStore {
             },
         });
         let rows = Arc::new(rows.collect::<Vec<EntryRow>>());
-        let written = self.write_entries(key, (&entries, &rows), false).await;
+        let written = self.write_entries(key, &entries, &rows, false).await;
         match written {
             Err(StoreError::BudgetExhausted(empty)) if empty.is_of_part() => {
-                self.write_entries(key, (&entries, &rows), true).await
+                self.write_entries(key, &entries, &rows, true).await
             }
             written => written,
         }
@@ -102,7 +102,8 @@ impl PersonaStore {
     async fn write_entries(
         &self,
         key: &RunKey,
-        (entries, rows): (&Arc<Vec<JournalEntry>>, &Arc<Vec<EntryRow>>),
+        entries: &Arc<Vec<JournalEntry>>,
+        rows: &Arc<Vec<EntryRow>>,
         is_granting: bool,
     ) -> Result<()> {
         let (entries, rows) = (entries.clone(), rows.clone());

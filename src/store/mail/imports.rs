@@ -69,7 +69,7 @@ async fn import(
     }
     let thread = placement::find_or_create(conn, &placing).await?;
     let fresh = fresh_text(conn, copy, Some(thread.as_str())).await?;
-    insert(conn, copy, (way, fresh), &thread).await?;
+    insert(conn, copy, way, fresh, &thread).await?;
     for attachment in &copy.attachments {
         messages::insert_attachment(conn, &copy.persona, &copy.id, attachment).await?;
     }
@@ -84,7 +84,8 @@ async fn import(
 async fn insert(
     conn: &mut Connection,
     copy: &NewInbound,
-    (way, fresh): (ArchivedWay, Option<String>),
+    way: ArchivedWay,
+    fresh: Option<String>,
     thread: &ThreadId,
 ) -> Result<()> {
     let content = &copy.content;

@@ -353,7 +353,7 @@ pub async fn fresh_text(
         return Ok(None);
     }
     let texts: Vec<String> = conn.all(NEWEST_TEXTS, (thread, &copy.persona)).await?;
-    let fresh = with_unknown((fresh, &copy.content.text_body), &copy.quotations, &texts);
+    let fresh = with_unknown(fresh, &copy.content.text_body, &copy.quotations, &texts);
     Ok(fresh.filter(|fresh| *fresh != copy.content.text_body))
 }
 
@@ -378,7 +378,7 @@ pub async fn insert(conn: &mut Connection, rows: &[NewRow<'_>]) -> Result<()> {
             insert_attachment(conn, &copy.persona, &copy.id, attachment).await?;
         }
         if let Some(part) = &copy.calendar {
-            calendar::apply_letter(conn, (&copy.persona, &copy.id), part, row.now).await?;
+            calendar::apply_letter(conn, &copy.persona, &copy.id, part, row.now).await?;
         }
         if let Some(command) = &copy.command {
             let letter = (

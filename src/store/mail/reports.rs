@@ -129,7 +129,7 @@ pub async fn record(
             said,
             changed,
         };
-        insert(conn, &row, (persona, letter), new, now).await?;
+        insert(conn, &row, persona, letter, new, now).await?;
     }
     if changed_any {
         conn.exec(FINISH, (&delivery.id, now)).await?;
@@ -230,7 +230,8 @@ struct ReportRow<'a> {
 async fn insert(
     conn: &mut Connection,
     row: &ReportRow<'_>,
-    (persona, letter): (&PersonaId, &MessageId),
+    persona: &PersonaId,
+    letter: &MessageId,
     new: &NewReport,
     now: Timestamp,
 ) -> Result<()> {

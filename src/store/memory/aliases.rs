@@ -78,7 +78,7 @@ impl Store {
                 .await?;
             for row in &entries {
                 let new_id = clock.new_id();
-                hand_over(conn, (row, &new_id), &person, (&by, now)).await?;
+                hand_over(conn, row, &new_id, &person, &by, now).await?;
             }
             Ok(entries.len())
         })
@@ -100,7 +100,7 @@ impl Store {
             let entries = conn.rows(ENTRIES_OF_ADDRESS, (&person, &address)).await?;
             for row in &entries {
                 let new_id = clock.new_id();
-                hand_over(conn, (row, &new_id), &address, (&by, now)).await?;
+                hand_over(conn, row, &new_id, &address, &by, now).await?;
             }
             Ok(Some(entries.len()))
         })
@@ -117,9 +117,11 @@ async fn person_of(conn: &mut Connection, address: &str) -> Result<String> {
 /// Puts an entry under another address: another row in its place, with its own words and state.
 async fn hand_over(
     conn: &mut Connection,
-    (row, new_id): (&Row, &str),
+    row: &Row,
+    new_id: &str,
     person: &str,
-    (by, now): (&str, Timestamp),
+    by: &str,
+    now: Timestamp,
 ) -> Result<()> {
     let change = OwnerChange {
         entry: row.to()?,
@@ -133,7 +135,7 @@ async fn hand_over(
     let run = change.entry.created_run.as_ref();
     let run = run.filter(|_| change.entry.created_by == "model");
     change
-        .put_in_place(conn, (new_id, "moved"), (&new, run))
+        .put_in_place(conn, new_id, "moved", &new, run)
         .await?;
     require_limit(conn, &change.entry.persona, &new.scope).await
 }

@@ -262,7 +262,7 @@ pub async fn decide(
                 }
                 continue;
             }
-            let done = act(conn, (id, verdict), by, now).await?;
+            let done = act(conn, id, verdict, by, now).await?;
             report.extend(done.map(|why| format!("{place}: {why}")));
         }
     }
@@ -287,7 +287,8 @@ fn shown_entry(row: &Row) -> Result<(u32, (String, MemoryStatus))> {
 /// Carries out one decision; returns why it was not done. What fails is undone and leaves the others.
 async fn act(
     conn: &mut Connection,
-    (id, verdict): (&str, &EntryVerdict),
+    id: &str,
+    verdict: &EntryVerdict,
     by: &str,
     now: Timestamp,
 ) -> Result<Option<String>> {

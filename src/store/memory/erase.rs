@@ -205,7 +205,7 @@ impl Store {
         transact!(self, Scope::Engine, |conn| {
             conn.exec(SECURE_DELETE, ()).await?;
             erase_summaries(conn, &summaries).await?;
-            let done = erase(conn, (&entries, &redaction), &by, now).await;
+            let done = erase(conn, &entries, &redaction, &by, now).await;
             conn.exec(FAST_DELETE, ()).await?;
             done
         })
@@ -227,7 +227,7 @@ impl Store {
         let mut redaction = Redaction::default();
         let personas: BTreeSet<&PersonaId> = fresh.iter().map(|entry| &entry.persona).collect();
         for persona in personas {
-            self.find_records(persona, (&fresh, &needles), &mut redaction)
+            self.find_records(persona, &fresh, &needles, &mut redaction)
                 .await?;
         }
         Ok(Erasure {
@@ -252,7 +252,8 @@ impl Store {
     async fn find_records(
         &self,
         persona: &PersonaId,
-        (entries, needles): (&[MemoryEntry], &Needles),
+        entries: &[MemoryEntry],
+        needles: &Needles,
         redaction: &mut Redaction,
     ) -> Result<()> {
         if needles.are_none() {
@@ -277,7 +278,7 @@ impl Store {
             let steps = self.rows(PAYLOADS, &run).await?;
             let found: Vec<Value> = steps
                 .iter()
-                .filter_map(|row| redacted((&run, row), needles))
+                .filter_map(|row| redacted(&run, row, needles))
                 .collect();
             let is_in_turns = is_summarised || self.is_in_turns(persona, &run, needles).await?;
             if is_over {
@@ -448,7 +449,7 @@ fn written(text: &str) -> BTreeSet<String> {
 }
 
 /// Returns the payload of a step without the text; `None`: it does not hold it. The label stays: later runs go by it.
-fn redacted((run, row): (&str, &Row), needles: &Needles) -> Option<Value> {
+fn redacted(run: &str, row: &Row, needles: &Needles) -> Option<Value> {
     let payload: String = row.get("payload_json");
     if !needles.are_in(run, &payload) {
         return None;
@@ -476,7 +477,8 @@ async fn erase_summaries(conn: &mut Connection, summaries: &[CitingSummary]) -> 
 
 async fn erase(
     conn: &mut Connection,
-    (entries, redaction): (&[MemoryEntry], &Redaction),
+    entries: &[MemoryEntry],
+    redaction: &Redaction,
     by: &str,
     now: Timestamp,
 ) -> Result<()> {

@@ -29,7 +29,7 @@ impl OwnerChange<'_> {
             audience,
             ..self.anew(conn).await?
         };
-        self.put_in_place(conn, (new_id, act), (&new, None)).await
+        self.put_in_place(conn, new_id, act, &new, None).await
     }
 
     /// Returns the entry as another row would have it. It keeps its place: when it was said and confirmed.
@@ -60,8 +60,10 @@ impl OwnerChange<'_> {
     pub(super) async fn put_in_place(
         &self,
         conn: &mut Connection,
-        (new_id, act): (&str, &str),
-        (new, run): (&NewMemory, Option<&RunId>),
+        new_id: &str,
+        act: &str,
+        new: &NewMemory,
+        run: Option<&RunId>,
     ) -> Result<String> {
         let old = &self.entry;
         insert(conn, (&old.persona, new_id), (new, run), self.now).await?;

@@ -88,7 +88,7 @@ pub async fn apply(
             insert(conn, (persona, id), (new, Some(run)), now).await?;
             event(conn, id, ("added", None), by(""), now).await?;
             if let (Some(old), MemoryStatus::Active) = (&new.supersedes, new.status) {
-                supersede(conn, (old, id), by(""), now).await?;
+                supersede(conn, old, id, by(""), now).await?;
             }
             match new.status {
                 MemoryStatus::Proposed => crowd_out(conn, persona, now).await,
@@ -237,7 +237,8 @@ async fn insert_source(conn: &mut Connection, id: &str, source: &MemorySource) -
 /// Marks an entry as said anew by another one.
 async fn supersede(
     conn: &mut Connection,
-    (old, new): (&str, &str),
+    old: &str,
+    new: &str,
     by: MemoryAuthor<'_>,
     now: Timestamp,
 ) -> Result<()> {

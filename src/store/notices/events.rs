@@ -137,8 +137,10 @@ pub async fn step_recorded(
 /// Emits that an answer goes to the sender of its letter, although its `Reply-To` names somebody else: once for each such pair.
 pub async fn reply_to_unused(
     conn: &mut Connection,
-    (persona, mail): (&PersonaId, &MessageId),
-    (to, reply_to): (&str, &str),
+    persona: &PersonaId,
+    mail: &MessageId,
+    to: &str,
+    reply_to: &str,
     now: Timestamp,
 ) -> Result<()> {
     let new = NewNotice {
@@ -304,7 +306,8 @@ pub async fn responsibility_broken(
 pub async fn responsibility_proposed(
     conn: &mut Connection,
     of: (&PersonaId, &str, &str),
-    (name, run): (&str, &RunId),
+    name: &str,
+    run: &RunId,
     clock: &dyn Clock,
 ) -> Result<()> {
     let (persona, responsibility, file) = of;

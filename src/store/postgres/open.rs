@@ -55,8 +55,8 @@ async fn open_for_engine(
     let lock = lock(&data.join("engine.lock"))?;
     let mut conn = connect_to_write(url, Session::Write, &**clock).await?;
     let (node, lease) = (NodeIdentity::of(workspace), lease()?);
-    refuse_second(&mut conn, (&node, before), lease).await?;
-    let engine = join(&mut conn, (&node, lease), &**clock).await?;
+    refuse_second(&mut conn, &node, before, lease).await?;
+    let engine = join(&mut conn, &node, lease, &**clock).await?;
     conn.close().await?;
     let epoch = engine.get("epoch");
     let lanes = Lanes::start((url, Session::WriteAsNode(epoch)), Some(epoch));
@@ -142,7 +142,8 @@ pub async fn connect_to_write(
 /// its memory, each would end the other. One whose process had the lock of this workspace is gone.
 async fn refuse_second(
     conn: &mut Connection,
-    (node, before): (&NodeIdentity, Option<i64>),
+    node: &NodeIdentity,
+    before: Option<i64>,
     lease: Duration,
 ) -> Result<(), OpenError> {
     let mut first_seen: Option<i64> = None;
@@ -174,7 +175,8 @@ async fn refuse_second(
 /// that none of the node before of this workspace has begun and not ended.
 async fn join(
     conn: &mut Connection,
-    (node, lease): (&NodeIdentity, Duration),
+    node: &NodeIdentity,
+    lease: Duration,
     clock: &dyn Clock,
 ) -> Result<Row, OpenError> {
     query(END_SESSIONS)

@@ -136,7 +136,7 @@ pub async fn apply(conn: &mut Connection, change: &FileChange, clock: &dyn Clock
     }
     let id = ResponsibilityId::new(id);
     note_proposal(conn, change, id.as_str(), clock).await?;
-    let mut missed = end_waiting(conn, &id, ("missed", change.now), Some(FILE_CHANGED)).await?;
+    let mut missed = end_waiting(conn, &id, "missed", change.now, Some(FILE_CHANGED)).await?;
     if let Some(lapsed) = &change.lapsed
         && insert_missed(conn, &id, lapsed, change.now).await?
     {
@@ -167,7 +167,7 @@ async fn note_proposal(
     match &schedule.slot_options.proposed_by {
         Some(run) if !schedule.enabled => {
             let of = (&change.persona, id, change.file.as_str());
-            events::responsibility_proposed(conn, of, (&schedule.name, run), clock).await
+            events::responsibility_proposed(conn, of, &schedule.name, run, clock).await
         }
         _ => Ok(()),
     }

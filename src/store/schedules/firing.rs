@@ -225,7 +225,7 @@ async fn fire_in_time(
         return Ok(SlotStart::Did(Fired::AlreadyAccounted));
     }
     if has_late {
-        waiting::end_waiting(conn, id, ("missed", now), Some(waiting::NEWER_FIRED)).await?;
+        waiting::end_waiting(conn, id, "missed", now, Some(waiting::NEWER_FIRED)).await?;
     }
     let run = prompt.message.run.id.clone();
     start_run(conn, id, prompt.message, place, now).await?;

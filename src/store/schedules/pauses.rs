@@ -143,7 +143,7 @@ async fn pause(
     if pause.bind(failures_min).exec(&mut *conn).await? == 0 {
         return Ok(false);
     }
-    end_waiting(conn, id, ("paused", now), None).await?;
+    end_waiting(conn, id, "paused", now, None).await?;
     if by == PausedBy::Failures {
         slot_events::responsibility_paused(conn, id, now, clock).await?;
     }

@@ -217,7 +217,7 @@ async fn begin(conn: &mut Connection, turn: WaitingTurn, clock: &dyn Clock) -> R
     };
     match begun {
         Ok((prompt, place)) => {
-            if !mark_fired(conn, id, (slot, turn.revision, turn.now), &prompt).await? {
+            if !mark_fired(conn, id, slot, turn.revision, turn.now, &prompt).await? {
                 return Ok(Fired::Stale);
             }
             let run = prompt.message.run.id.clone();
@@ -234,7 +234,9 @@ async fn begin(conn: &mut Connection, turn: WaitingTurn, clock: &dyn Clock) -> R
 async fn mark_fired(
     conn: &mut Connection,
     id: &ResponsibilityId,
-    (slot, revision, now): (Timestamp, i64, Timestamp),
+    slot: Timestamp,
+    revision: i64,
+    now: Timestamp,
     prompt: &ScheduledPrompt,
 ) -> Result<bool> {
     Ok(conn
@@ -297,7 +299,7 @@ pub async fn line_up(
             end_oldest(conn, id, kept, now).await?
         }
         CatchUp::Latest | CatchUp::Skip => {
-            end_waiting(conn, id, ("missed", now), Some(NEWER_FIRED)).await?;
+            end_waiting(conn, id, "missed", now, Some(NEWER_FIRED)).await?;
             None
         }
     };
@@ -332,7 +334,8 @@ async fn end_oldest(
 pub async fn end_waiting(
     conn: &mut Connection,
     id: &ResponsibilityId,
-    (state, now): (&'static str, Timestamp),
+    state: &'static str,
+    now: Timestamp,
     note: Option<&str>,
 ) -> Result<Option<MissedSlots>> {
     span(

@@ -211,7 +211,7 @@ impl PersonaStore {
         let mut is_answered = false;
         let mut hits: Vec<i64> = match &search.query {
             Some(_) => {
-                let ranking = self.ranking(&words, &filters, (&scope, asks)).await?;
+                let ranking = self.ranking(&words, &filters, &scope, asks).await?;
                 is_answered = ranking.share_of_others >= SHARE_MIN;
                 let best = ranking.hits.into_iter().map(|(seq, _)| seq);
                 best.filter(|_| ranking.share >= SHARE_MIN).collect()
@@ -250,14 +250,15 @@ impl PersonaStore {
         let Some(filters) = self.limited(Vec::new(), words.len(), &scope).await? else {
             return Ok(Ranking::default());
         };
-        self.ranking(&words, &filters, (&scope, None)).await
+        self.ranking(&words, &filters, &scope, None).await
     }
 
     async fn ranking(
         &self,
         words: &[String],
         filters: &Filters,
-        (scope, asks): (&SearchScope, Option<&MessageId>),
+        scope: &SearchScope,
+        asks: Option<&MessageId>,
     ) -> Result<Ranking> {
         let mut lists = Vec::with_capacity(words.len());
         for words in words.chunks(LOOKED_UP) {

@@ -198,7 +198,7 @@ async fn open_database(
     let (epoch, loop_key) = (engine.get("epoch"), LoopKey::new(engine.get("loop_key")));
     let mark = (epoch, engine.get("mark"));
     if lock.is_some() {
-        join_alone(&mut conn, &file, (epoch, now)).await?;
+        join_alone(&mut conn, &file, epoch, now).await?;
     }
     let readers = SqlitePoolOptions::new()
         .max_connections(READERS_MAX)
@@ -239,7 +239,8 @@ async fn open_database(
 async fn join_alone(
     conn: &mut SqliteConnection,
     file: &Path,
-    (epoch, now): (i64, Timestamp),
+    epoch: i64,
+    now: Timestamp,
 ) -> std::result::Result<(), OpenError> {
     let workspace = file.parent().and_then(Path::parent).unwrap_or(file);
     let node = NodeIdentity::of(workspace);

@@ -352,10 +352,7 @@ impl PersonaStore {
             found.content_type.starts_with("image/") || is_pdf(&found.content_type, &found.filename)
         };
         match attachments.iter().any(is_shown) {
-            true => {
-                self.message_files(message, (FILE_BYTES_MAX, FILES_MAX))
-                    .await
-            }
+            true => self.message_files(message, FILE_BYTES_MAX, FILES_MAX).await,
             false => Ok(Vec::new()),
         }
     }

@@ -76,7 +76,8 @@ impl Store {
         &self,
         persona: &PersonaId,
         scope: &InstructionScope,
-        (text, by): (&str, &str),
+        text: &str,
+        by: &str,
     ) -> Result<Option<String>> {
         let (id, now) = (self.clock().new_id(), self.clock().now().to_string());
         let (persona, scope) = (persona.clone(), scope.clone());

@@ -235,7 +235,8 @@ impl PersonaStore {
     pub async fn message_files(
         &self,
         message: &MessageId,
-        (bytes_max, count_max): (u64, u32),
+        bytes_max: u64,
+        count_max: u32,
     ) -> Result<Vec<MessageFile>> {
         let rows = self
             .rows(

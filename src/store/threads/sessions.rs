@@ -96,7 +96,8 @@ const RUN_MAILS: &str = "
 /// Errors: [`StoreError::MailsUsedUp`].
 pub async fn room_for_mail(
     conn: &mut Connection,
-    (run, persona): (&RunId, &PersonaId),
+    run: &RunId,
+    persona: &PersonaId,
     max: u32,
 ) -> Result<()> {
     let mails = conn.row(RUN_MAILS, (&run, &persona)).await?;
@@ -160,7 +161,7 @@ impl PersonaStore {
     ///
     /// Errors: [`crate::store::StoreError::WrongState`] when the run is no longer this engine's.
     pub async fn session_begun(&self, run: &RunKey, key: &SessionKey, id: &str) -> Result<()> {
-        self.keep_session(run, key, id, ("begun", None)).await
+        self.keep_session(run, key, id, "begun", None).await
     }
 
     /// Records that the agent has answered in the session. Errors: as [`Self::session_begun`].
@@ -171,7 +172,7 @@ impl PersonaStore {
         id: &str,
         usage_json: Option<String>,
     ) -> Result<()> {
-        self.keep_session(run, key, id, ("resumable", usage_json))
+        self.keep_session(run, key, id, "resumable", usage_json)
             .await
     }
 
@@ -180,7 +181,8 @@ impl PersonaStore {
         run: &RunKey,
         key: &SessionKey,
         id: &str,
-        (state, usage_json): (&'static str, Option<String>),
+        state: &'static str,
+        usage_json: Option<String>,
     ) -> Result<()> {
         let (persona, epoch) = (self.persona.clone(), self.store.epoch());
         let now = self.store.clock().now().to_string();

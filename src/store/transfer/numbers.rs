@@ -42,7 +42,7 @@ pub(super) async fn go_on(
     for table in tables {
         for column in table.columns.iter().filter(|column| column.is_identity) {
             let highest = given.get(&table.name).copied().unwrap_or(0);
-            go_on_behind(target, (&table.name, &column.name), highest).await?;
+            go_on_behind(target, &table.name, &column.name, highest).await?;
         }
     }
     target.exec(FEED_PRUNED, ()).await?;
@@ -52,7 +52,8 @@ pub(super) async fn go_on(
 /// Has PostgreSQL number the next rows of a table behind the highest that it has, and behind `given`.
 pub(super) async fn go_on_behind(
     conn: &mut Connection,
-    (table, column): (&str, &str),
+    table: &str,
+    column: &str,
     given: i64,
 ) -> Result<(), db::Error> {
     let sql = format!(

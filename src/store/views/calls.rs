@@ -44,7 +44,8 @@ impl Store {
     pub async fn runs_with_words(
         &self,
         words: &[String],
-        (looked_at, limit): (u32, u32),
+        looked_at: u32,
+        limit: u32,
     ) -> Result<Vec<(RunId, String)>> {
         let rows = self
             .rows(RUNS_WITH_WORDS, (json_list(words.iter()), looked_at, limit))

@@ -113,7 +113,7 @@ async fn what_is_asked_twice_in_a_context_is_answered_alike_and_recorded_once() 
     let added = app
         .engine
         .store
-        .add_instruction(&ada, &scope, ("Be brief.", "uid 0"))
+        .add_instruction(&ada, &scope, "Be brief.", "uid 0")
         .await;
     assert!(added.expect("stored").is_some());
     let mut rows = app.workspace.rows().await;

@@ -288,7 +288,7 @@ fn quotations_are_told_quickly_and_take_no_room() {
         let started = busy();
         let (fresh, cut) = split_quotes(&email.text, "");
         let thread = ["We have a room. ".repeat(2_000), "x\n".repeat(16_000)];
-        let shown = with_unknown((&fresh, &email.text), &cut, &thread);
+        let shown = with_unknown(&fresh, &email.text, &cut, &thread);
         assert!(
             busy() - started < QUICK,
             "{head} took {:?}",

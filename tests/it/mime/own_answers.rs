@@ -352,7 +352,7 @@ fn thread() -> Vec<String> {
 /// What a reply shows in a thread.
 fn shown(text: &str) -> String {
     let (fresh, cut) = split_quotes(text, "Re: visit");
-    with_unknown((&fresh, text), &cut, &thread()).unwrap_or_else(|| text.to_owned())
+    with_unknown(&fresh, text, &cut, &thread()).unwrap_or_else(|| text.to_owned())
 }
 
 #[test]
@@ -395,7 +395,7 @@ fn what_is_quoted_of_nothing_known_leaves_the_text_as_it_is() {
         lines: 1..2,
         attribution: 0,
     };
-    assert_eq!(with_unknown(("Hi", "Hi\n> GIRAFFE-88"), &[cut], &[]), None);
+    assert_eq!(with_unknown("Hi", "Hi\n> GIRAFFE-88", &[cut], &[]), None);
 }
 
 /// A part of a long thread that never came here is shown to its end, also where it quotes others, and what is held is not.
@@ -420,7 +420,7 @@ fn a_long_quotation_is_looked_through_to_its_end() {
     ] {
         let text = format!("See below.\n\n{quoted}");
         let (fresh, cut) = split_quotes(&text, "Re: visit");
-        let shown = with_unknown((&fresh, &text), &cut, &history);
+        let shown = with_unknown(&fresh, &text, &cut, &history);
         let shown = shown.unwrap_or_else(|| text.clone());
         let count = |word: &str| shown.lines().filter(|line| line.contains(word)).count();
         assert_eq!(count("lion"), 0, "{shown}");

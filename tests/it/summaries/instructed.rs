@@ -35,13 +35,13 @@ async fn the_owners_words_stand_in_every_run_of_the_thread_and_of_the_correspond
     let scope = InstructionScope::Thread(ThreadId::new(thread));
     let store = &app.engine.store;
     let of_thread = store
-        .add_instruction(&ada, &scope, ("Answer in French.", "uid 0"))
+        .add_instruction(&ada, &scope, "Answer in French.", "uid 0")
         .await
         .expect("added")
         .expect("an id");
     let contact = InstructionScope::Contact("bob@guest.example".to_owned());
     store
-        .add_instruction(&ada, &contact, ("Call him Robert.", "uid 0"))
+        .add_instruction(&ada, &contact, "Call him Robert.", "uid 0")
         .await
         .expect("added");
 
@@ -100,7 +100,7 @@ async fn there_is_an_end_to_instructions() {
         let added = app
             .engine
             .store
-            .add_instruction(&ada, &scope, (&text, "uid 0"))
+            .add_instruction(&ada, &scope, &text, "uid 0")
             .await
             .expect("added");
         assert!(added.is_some(), "{n}");
@@ -108,7 +108,7 @@ async fn there_is_an_end_to_instructions() {
     let more = app
         .engine
         .store
-        .add_instruction(&ada, &scope, ("One more.", "uid 0"))
+        .add_instruction(&ada, &scope, "One more.", "uid 0")
         .await
         .expect("asked");
     assert_eq!(more, None);

@@ -127,6 +127,7 @@ fn notice(deps: &RunDeps, run: &ClaimedRun, empty: &BudgetExhausted) -> NewNotic
         NoticeId::new(deps.clock.new_id()),
         &run.persona,
         empty,
-        (summary, hint),
+        summary,
+        hint,
     )
 }

@@ -126,7 +126,7 @@ fn small_words(text: &str) -> Vec<String> {
 async fn ran(call: &Call, text: &str) -> Result<Vec<FoundRun>, PageError> {
     let store = &call.context.store;
     let found = store
-        .runs_with_words(&small_words(text), (STEPS_LOOKED_AT, RUNS_MAX))
+        .runs_with_words(&small_words(text), STEPS_LOOKED_AT, RUNS_MAX)
         .await?;
     let ids: Vec<RunId> = found.iter().map(|(id, _)| id.clone()).collect();
     let runs = store.run_summaries(&ids).await?;

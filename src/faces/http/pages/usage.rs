@@ -54,7 +54,7 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         }));
     }
     let accounts = store
-        .account_lines((&config.inference, &config.personas), now)
+        .account_lines(&config.inference, &config.personas, now)
         .await?;
     let is_listed = |line: &&AccountLine| line.bound.is_some() || line.spent + line.reserved > 0;
     let listed: Vec<BudgetLine> = accounts.iter().filter(is_listed).map(budget).collect();

@@ -12,7 +12,7 @@ const DEPTH_MAX: usize = 3;
 pub fn read(bytes: &[u8], limits: &ExtractLimits) -> Result<Extracted, DecodeError> {
     let mut read = Extracted::empty(DocumentKind::Eml);
     let mut text = String::new();
-    add(bytes, &mut read, &mut text, (0, limits))?;
+    add(bytes, &mut read, &mut text, 0, limits)?;
     read.text = Some(text);
     Ok(read)
 }
@@ -21,7 +21,8 @@ fn add(
     bytes: &[u8],
     read: &mut Extracted,
     text: &mut String,
-    (depth, limits): (usize, &ExtractLimits),
+    depth: usize,
+    limits: &ExtractLimits,
 ) -> Result<(), DecodeError> {
     let email = parse(bytes, &ParseLimits::default());
     let email = email.map_err(|error| DecodeError::Broken(error.to_string()))?;
@@ -52,7 +53,7 @@ fn add(
         let is_mail = attachment.content_type.starts_with("message/rfc822");
         if is_mail && depth + 1 < DEPTH_MAX && text.len() < limits.text_bytes_max {
             // A mail in it that is damaged is named all the same.
-            let _damaged = add(&attachment.bytes, read, text, (depth + 1, limits));
+            let _damaged = add(&attachment.bytes, read, text, depth + 1, limits);
         } else if is_mail {
             read.note("mails deeper in it are named and not read");
         }

@@ -40,7 +40,7 @@ pub fn read(
         DocumentKind::Ods => {
             check_unpacked(bytes, limits)?;
             let mut book: Ods<_> = Ods::new(Cursor::new(bytes)).map_err(broken)?;
-            add_ranges(&mut book, (&mut worksheets, &mut read), broken)?;
+            add_ranges(&mut book, &mut worksheets, &mut read, broken)?;
         }
         _ => {
             // An encrypted docx or xlsx is in such a container, too ([MS-OFFCRYPTO], section 2.3.4).
@@ -62,7 +62,7 @@ pub fn read(
                 return Ok(read);
             }
             let mut book: Xls<_> = Xls::new(Cursor::new(bytes)).map_err(broken)?;
-            add_ranges(&mut book, (&mut worksheets, &mut read), broken)?;
+            add_ranges(&mut book, &mut worksheets, &mut read, broken)?;
         }
     }
     read.text = Some(worksheets.text);
@@ -103,7 +103,8 @@ fn listed<'a, B: Reader<Cursor<&'a [u8]>>>(
 
 fn add_ranges<'a, B: Reader<Cursor<&'a [u8]>>>(
     book: &mut B,
-    (worksheets, read): (&mut WorkbookText<'_>, &mut Extracted),
+    worksheets: &mut WorkbookText<'_>,
+    read: &mut Extracted,
     broken: impl Fn(B::Error) -> DecodeError,
 ) -> Result<(), DecodeError> {
     for (name, is_hidden) in listed(book, read, worksheets.limits) {

@@ -89,7 +89,8 @@ pub fn own_words(text: &str) -> String {
 /// letter that they quote never came here. `None`: nothing of what was quoted is held, so the whole
 /// text is to be read.
 pub fn with_unknown(
-    (fresh, text): (&str, &str),
+    fresh: &str,
+    text: &str,
     quotations: &[Quotation],
     thread: &[String],
 ) -> Option<String> {

@@ -77,7 +77,7 @@ pub fn load_without_secrets(workspace: &Path, names: &NameCatalog) -> Result<Con
 pub fn load_beside_secrets(workspace: &Path, names: &NameCatalog) -> Result<Config, ConfigErrors> {
     let location = ConfigLocation::Folder(workspace);
     let (secrets, _) = secrets_of(location, workspace, &secrets::environment);
-    load_given(location, workspace, names, (&secrets, Vec::new()))
+    load_given(location, workspace, names, &secrets, Vec::new())
 }
 
 /// [`load`] for a process that calls one provider of its own choice: missing secrets of other
@@ -215,7 +215,7 @@ fn load_from(
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, ConfigErrors> {
     let (secrets, problems) = secrets_of(location, workspace, environment);
-    load_given(location, workspace, names, (&secrets, problems))
+    load_given(location, workspace, names, &secrets, problems)
 }
 
 /// [`load`] with secrets that were read, and the problems of their file.
@@ -223,7 +223,8 @@ fn load_given(
     location: ConfigLocation<'_>,
     workspace: &Path,
     names: &NameCatalog,
-    (secrets, problems): (&Secrets<'_>, Vec<Problem>),
+    secrets: &Secrets<'_>,
+    problems: Vec<Problem>,
 ) -> Result<Config, ConfigErrors> {
     let mut checks = CheckContext::new(location, workspace, names, (secrets, problems));
     let ctx = &mut checks;

@@ -214,7 +214,7 @@ async fn budget_parts(call: &Call) -> Result<Vec<PartRow>, PageError> {
     let lines = call
         .context
         .store
-        .account_lines((&config.inference, &config.personas), call.context.now())
+        .account_lines(&config.inference, &config.personas, call.context.now())
         .await?;
     let spent = lines.iter().filter(|line| line.left() == Some(0));
     let part = |line: &AccountLine| {

@@ -230,7 +230,7 @@ fn marks(text: &str) -> Vec<InlineMark> {
             '*' | '_' | '~' => {
                 length = rest.len() - rest.trim_start_matches(c).len();
                 let after = rest[length..].chars().next();
-                delimiters(&mut found, at, (c, length), before, after);
+                delimiters(&mut found, at, c, length, before, after);
             }
             '<' => {
                 let tag = ["<br>", "<br/>", "<br />"].iter().find(|tag| {
@@ -400,7 +400,8 @@ fn code_spans(text: &str) -> Vec<InlineMark> {
 fn delimiters(
     found: &mut Vec<InlineMark>,
     at: usize,
-    (c, length): (char, usize),
+    c: char,
+    length: usize,
     before: Option<char>,
     after: Option<char>,
 ) {
