@@ -3,7 +3,6 @@
 
 use super::place::{Client, Running, Sink, attache, workspace};
 use crate::app::audit;
-use crate::app::database::is_postgres;
 use crate::app::db::{self, number};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -92,12 +91,11 @@ async fn ends(house: usize) {
         .collect();
     let (mut taken, mut closed) = (Vec::new(), 0);
     for round in 0..ROUNDS {
-        // Once with the ten seconds of a workspace that says nothing about it. A tenth of the time is for putting runs back: of three
-        // seconds too little for the round trips of four unoptimised engines and a server.
+        // Once with the ten seconds of a workspace that says nothing about it. A tenth of the time is for putting runs back: of less,
+        // too little for the round trips of four unoptimised engines on busy cores.
         let drain = match (house, round) {
             (0, 0) => "10s",
-            _ if is_postgres() => "6s",
-            _ => "3s",
+            _ => "6s",
         };
         set_drain(dir.path(), drain);
         let log = "error,attache::app=warn";

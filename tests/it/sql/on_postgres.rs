@@ -25,6 +25,7 @@ const SQLITE_ALONE: &[&str] = &[
     "rewrite::CUT_LOG",
     "shape::COLUMNS_OF_FILE",
     "upgrade_check::PAGES",
+    "versions::HAS_TABLES",
     "versions::IS_NEW",
     "whole::FRESH_PAGES",
 ];
