@@ -27,11 +27,11 @@ pub struct Live<'a> {
     seen: Mutex<SeenReads>,
 }
 
-/// Reads so far: their record, and pairs of a question and its answer, of which a context has few.
+/// Reads so far: their record, and names of reads with pairs of a question and its answer, of which a context has few.
 #[derive(Default)]
 struct SeenReads {
     log: ReadLog,
-    answered: Vec<Box<dyn Any + Send>>,
+    answered: Vec<(&'static str, Box<dyn Any + Send>)>,
 }
 
 impl<'a> Live<'a> {
@@ -69,16 +69,17 @@ impl<'a> Live<'a> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a question: as before in this context, or by a read, which is recorded. No two reads have questions and answers
-    /// of the same types.
+    /// Answers a question of a named read: as before in this context, or by the read, which is recorded.
     async fn once<Q: PartialEq + Send + 'static, A: Clone + Send + 'static>(
         &self,
+        name: &'static str,
         question: Q,
         read: impl Future<Output = Result<A, StoreError>>,
         record: impl FnOnce(&mut ReadLog, &A),
     ) -> Result<A, ReadError> {
         let known = |seen: &SeenReads| {
-            let mut known = seen.answered.iter().filter_map(|one| one.downcast_ref());
+            let of_read = seen.answered.iter().filter(|(of, _)| *of == name);
+            let mut known = of_read.filter_map(|(_, one)| one.downcast_ref());
             let same = known.find(|(asked, _): &&(Q, A)| *asked == question);
             same.map(|(_, answer)| answer.clone())
         };
@@ -88,7 +89,8 @@ impl<'a> Live<'a> {
         let answer = read.await?;
         let mut seen = self.seen();
         record(&mut seen.log, &answer);
-        seen.answered.push(Box::new((question, answer.clone())));
+        let answered = Box::new((question, answer.clone()));
+        seen.answered.push((name, answered));
         Ok(answer)
     }
 }
@@ -122,6 +124,7 @@ impl Reads for Live<'_> {
         limit: u32,
     ) -> ReadFuture<'a, Vec<KnowledgeHit>> {
         Box::pin(self.once(
+            "knowledge",
             (terms.to_vec(), limit),
             self.store.search_knowledge(terms, limit),
             move |log, hits| log.knowledge(terms, limit, hits),
@@ -130,6 +133,7 @@ impl Reads for Live<'_> {
 
     fn knowledge_contents(&self, chars_max: usize) -> ReadFuture<'_, KnowledgeContents> {
         Box::pin(self.once(
+            "knowledge_contents",
             chars_max,
             self.store.knowledge_contents(chars_max),
             move |log, contents| log.knowledge_contents(chars_max, contents),
@@ -143,6 +147,7 @@ impl Reads for Live<'_> {
 
     fn memory<'a>(&'a self, circle: &'a MemoryCircle) -> ReadFuture<'a, Vec<MemoryEntry>> {
         Box::pin(self.once(
+            "memory",
             circle.clone(),
             async { self.store.memory(circle).active(self.now).await },
             |log, entries| log.memory(entries),
@@ -157,6 +162,7 @@ impl Reads for Live<'_> {
         readers: &'a [String],
     ) -> ReadFuture<'a, Vec<PastMessage>> {
         Box::pin(self.once(
+            "past_messages",
             (thread.clone(), window, chars_max),
             self.store.past_messages(thread, window, chars_max, readers),
             move |log, past| {
@@ -172,6 +178,7 @@ impl Reads for Live<'_> {
         readers: &'a [String],
     ) -> ReadFuture<'a, SummarySoFar> {
         Box::pin(self.once(
+            "summary_so_far",
             (thread.clone(), before_seq),
             self.store.summary_so_far(thread, before_seq, readers),
             move |log, found| log.summary(thread.as_str(), before_seq, found),
@@ -184,6 +191,7 @@ impl Reads for Live<'_> {
         contact: Option<&'a str>,
     ) -> ReadFuture<'a, Vec<ShownInstruction>> {
         Box::pin(self.once(
+            "instructions",
             (thread.clone(), contact.map(str::to_owned)),
             self.store.instructions_in_force(thread, contact),
             move |log, found| log.instructions(thread.as_str(), contact, found),
@@ -199,6 +207,7 @@ impl Reads for Live<'_> {
     ) -> ReadFuture<'a, Vec<PastMessage>> {
         Box::pin(
             self.once(
+                "letters_to_summarise",
                 (thread.clone(), between, bounds),
                 self.store
                     .letters_to_summarise(thread, between, bounds, readers),
@@ -214,6 +223,7 @@ impl Reads for Live<'_> {
     ) -> ReadFuture<'a, Vec<PastStep>> {
         let of: Vec<MessageId> = messages.iter().copied().cloned().collect();
         Box::pin(self.once(
+            "past_steps",
             (of, chars_max),
             self.store.past_steps(messages, chars_max),
             move |log, steps| log.past_steps(chars_max, steps),
