@@ -123,17 +123,18 @@ async fn try_one(
     let began = clock.monotonic();
     let answer = LocalPrograms.run(own, &input, own.timeout).await;
     let took_ms = clock.monotonic().saturating_sub(began).as_millis();
-    let mut is_error = answer.is_err();
-    let (word, said) = match &answer {
+    let (exit, word, said) = match answer {
         Ok(written) => {
-            let result = own_tool::result(written, usize::MAX);
-            is_error = result["is_error"] == true;
+            let result = own_tool::result(&written, usize::MAX);
             let content = &result["content"];
             let said = content.as_str().map_or(content.to_string(), str::to_owned);
-            (if is_error { "tool_error" } else { "result" }, said)
+            match result["is_error"] == true {
+                true => (Exit::Failed, "tool_error", said),
+                false => (Exit::Ok, "result", said),
+            }
         }
-        Err(ToolError::Mendable { code, message }) => (*code, message.clone()),
-        Err(error) => ("tool_failed", error.to_string()),
+        Err(ToolError::Mendable { code, message }) => (Exit::Failed, code, message),
+        Err(error) => (Exit::Failed, "tool_failed", error.to_string()),
     };
     if context.json() {
         let tried = json!({ "tool": own.name, "given": input, "outcome": word, "said": said, "took_ms": took_ms });
@@ -146,10 +147,7 @@ async fn try_one(
             ("took", format!("{took_ms} ms")),
         ])?;
     }
-    Ok(match is_error {
-        false => Exit::Ok,
-        true => Exit::Failed,
-    })
+    Ok(exit)
 }
 
 fn checked_arguments(

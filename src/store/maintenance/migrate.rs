@@ -47,7 +47,6 @@ pub(in crate::store) struct Opening<'a> {
 pub(in crate::store) async fn pending(
     conn: &mut SqliteConnection,
 ) -> Result<Vec<PendingMigration>, OpenError> {
-    is_new(conn).await?;
     let rows = sqlx::query(APPLIED_MIGRATIONS)
         .fetch_all(&mut *conn)
         .await?;

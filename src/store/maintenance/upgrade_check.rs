@@ -63,6 +63,7 @@ impl UpgradeForecast {
 
     async fn read(conn: &mut SqliteConnection, database: &Path) -> Result<Self, OpenError> {
         require_whole(conn).await?;
+        let migration = newest_applied(conn).await?;
         let pending = match pending(conn).await {
             Err(error) if !matches!(error, OpenError::Newer { .. }) => return Err(error),
             found => found,
@@ -74,7 +75,7 @@ impl UpgradeForecast {
         };
         Ok(Self {
             versions: program_versions(conn).await?,
-            migration: newest_applied(conn).await?,
+            migration,
             pending,
             room_bytes: room_needed(conn).await?,
             free_bytes: free_disk_bytes(folder).ok(),

@@ -50,6 +50,8 @@ pub(in crate::store) async fn is_new(conn: &mut SqliteConnection) -> Result<bool
 }
 
 /// Reads the number of the newest migration of a database.
+///
+/// Errors: [`OpenError::Foreign`].
 pub(in crate::store) async fn newest_applied(
     conn: &mut SqliteConnection,
 ) -> Result<i64, OpenError> {

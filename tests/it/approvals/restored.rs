@@ -7,6 +7,17 @@ use crate::maintenance::workspace::attache;
 use attache::domain::ApprovalState;
 use attache::store::ApprovalVerdict;
 use attache::store::sqlite::backup::{self, copy_database};
+use std::path::{Path, PathBuf};
+
+async fn backed_up(scene: &Scene, folder: &Path) -> PathBuf {
+    let copy = folder.join("monday.db");
+    std::fs::File::create(&copy).expect("an empty file");
+    let database = scene.world.app.workspace.path().join("data/attache.db");
+    copy_database(&database, &copy, backup::LOG_BYTES_MAX)
+        .await
+        .expect("a copy");
+    copy
+}
 
 #[tokio::test]
 #[ignore = "second tier"]
@@ -18,12 +29,7 @@ async fn an_open_question_of_a_restored_backup_is_closed_once() {
     let run = scene.writes(CONTACT, "l1", "").await;
     let id = scene.only_question().await.id;
     let folder = tempfile::tempdir().expect("a folder");
-    let copy = folder.path().join("monday.db");
-    std::fs::File::create(&copy).expect("an empty file");
-    let database = scene.world.app.workspace.path().join("data/attache.db");
-    copy_database(&database, &copy, backup::LOG_BYTES_MAX)
-        .await
-        .expect("a copy");
+    let copy = backed_up(&scene, folder.path()).await;
     // Meanwhile the owner approves, and the mail goes.
     scene.decide(&id, ApprovalVerdict::Approve, "").await;
     scene.world.app.drain().await;
@@ -68,12 +74,7 @@ async fn a_question_of_a_restored_backup_is_closed_before_anybody_decides_it() {
     scene.writes(CONTACT, "l1", "").await;
     let id = scene.only_question().await.id;
     let folder = tempfile::tempdir().expect("a folder");
-    let copy = folder.path().join("monday.db");
-    std::fs::File::create(&copy).expect("an empty file");
-    let database = scene.world.app.workspace.path().join("data/attache.db");
-    copy_database(&database, &copy, backup::LOG_BYTES_MAX)
-        .await
-        .expect("a copy");
+    let copy = backed_up(&scene, folder.path()).await;
     let workspace = restore(&scene.world.app.workspace, &copy);
     let (code, said, refused) = attache(workspace.path(), &["approvals", "approve", &id]).await;
     assert_ne!(code, 0, "{said}{refused}");
