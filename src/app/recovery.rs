@@ -1,4 +1,4 @@
-//! What a new engine does about the one before it, ere it works: agents' processes, changed files, open runs.
+//! What a new engine does about the one before it, before it works: agents' processes, changed files, open runs.
 
 use crate::config::Config;
 use crate::providers::child::marker;

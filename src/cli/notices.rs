@@ -8,7 +8,7 @@ use clap::value_parser;
 /// List and show what went wrong, whether or not the owner was notified by mail
 #[derive(clap::Subcommand)]
 pub enum NoticesCommand {
-    /// List causes with their events as the mails fold them, the newest first
+    /// List causes with their events as the mails group them, the newest first
     List {
         /// Show so many lines at most
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..=10_000))]

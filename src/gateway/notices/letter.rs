@@ -210,6 +210,10 @@ fn further_headline(kind: NoticeKind, count: u64, of: &str, subject: &str) -> St
         NoticeKind::ResponsibilityProposed if is_one => {
             format!("a proposed responsibility{of} to be enabled or removed")
         }
-        _ => format!("{count} proposed responsibilities{of} to be enabled or removed"),
+        NoticeKind::ResponsibilityProposed => {
+            format!("{count} proposed responsibilities{of} to be enabled or removed")
+        }
+        // A kind without words of its own says its name: no other's words.
+        other => format!("{}{of}, {count} times", other.as_str().replace('_', " ")),
     }
 }
