@@ -282,6 +282,8 @@ async fn every_call_shows_once_however_often_its_run_is_looked_at() {
         let mut is_last = false;
         while !is_last {
             is_last = has_ended.is_cancelled();
+            // A look reads on this thread: the work would never have its turn.
+            tokio::task::yield_now().await;
             let called = watch.look().await.expect("looked").into_iter();
             shown.extend(called.filter_map(|progress| match progress {
                 RunProgress::Called { arguments, .. } => Some(arguments),

@@ -292,6 +292,8 @@ async fn no_reader_misses_an_event_or_sees_one_twice_while_several_processes_wri
     let read = async |store: &Store, limit: u32| {
         let (mut seen, mut since) = (Vec::<FeedEvent>::new(), 0);
         while since < total {
+            // A page is read on this thread: those who write would never have their turn.
+            tokio::task::yield_now().await;
             let page = store.feed_after(since, &FeedFilter::default(), limit).await;
             let page = page.expect("a page");
             assert!(!page.has_gap);

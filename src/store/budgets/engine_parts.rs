@@ -32,14 +32,12 @@ const JOIN_PARTS: &str = "
 /// Returns the owner of the engine's account for calls of a run, or for a call with an id of its own: empty on SQLite,
 /// where nobody else writes at the same time.
 pub fn part_of(conn: &Connection, id: &str) -> &'static str {
-    match conn {
-        Connection::Sqlite(_) => "",
-        Connection::Postgres(_) => {
-            let digit = id.chars().next_back().and_then(|last| last.to_digit(16));
-            let place = digit.and_then(|digit| usize::try_from(digit).ok());
-            PARTS[place.unwrap_or(0)]
-        }
+    if conn.is_sqlite() {
+        return "";
     }
+    let digit = id.chars().next_back().and_then(|last| last.to_digit(16));
+    let place = digit.and_then(|digit| usize::try_from(digit).ok());
+    PARTS[place.unwrap_or(0)]
 }
 
 /// Returns all owners of the engine's account, as a JSON list.
@@ -49,7 +47,7 @@ pub fn owners() -> String {
 
 /// Makes the engine's account one row again on SQLite, where no call is open.
 pub async fn join(conn: &mut Connection) -> Result<()> {
-    if matches!(conn, Connection::Sqlite(_)) {
+    if conn.is_sqlite() {
         conn.exec(JOIN_PARTS, ()).await?;
     }
     Ok(())

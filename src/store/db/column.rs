@@ -3,7 +3,9 @@
 //! PostgreSQL gives numbers of several types where SQLite has one: `count` is an `int8`, a constant
 //! an `int4`, a `sum` of integers a `numeric`, a comparison a `bool`. Each is read as what is asked for.
 
+use super::file::row::FileRow;
 use crate::store;
+use rusqlite::types::Value;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgRow, PgValueRef, Postgres};
 use sqlx::sqlite::SqliteRow;
@@ -11,6 +13,7 @@ use sqlx::{ColumnIndex, Decode, Row as _, TypeInfo, ValueRef};
 
 /// A row of a result.
 pub enum Row {
+    File(FileRow),
     Sqlite(SqliteRow),
     Postgres(PgRow),
 }
@@ -43,17 +46,23 @@ pub trait FromColumn<'r>: Sized {
     fn from_column(row: &'r Row, at: At<'_>) -> store::Result<Self>;
 }
 
+/// A Rust type that a value of a file's row other than NULL can be read as.
+trait FromFile<'r>: Sized {
+    fn from_value(value: &'r Value) -> Result<Self, BoxDynError>;
+}
+
 /// A Rust type that a value of PostgreSQL other than NULL can be read as.
 trait FromPostgres<'r>: Sized {
     fn from_postgres(value: PgValueRef<'r>) -> Result<Self, BoxDynError>;
 }
 
-/// Reads types as sqlx reads them from SQLite, and by [`FromPostgres`] from PostgreSQL.
+/// Reads types as sqlx reads them from SQLite, and by [`FromFile`] and [`FromPostgres`] from the others.
 macro_rules! read {
     ($($type:ty),+) => {$(
         impl<'r> FromColumn<'r> for $type {
             fn from_column(row: &'r Row, at: At<'_>) -> store::Result<Self> {
                 Ok(match row {
+                    Row::File(row) => read_file(row, at)?,
                     Row::Sqlite(row) => row.try_get(at)?,
                     Row::Postgres(row) => read_postgres(row, at)?,
                 })
@@ -78,11 +87,30 @@ read!(
 impl<'r, T: FromColumn<'r>> FromColumn<'r> for Option<T> {
     fn from_column(row: &'r Row, at: At<'_>) -> store::Result<Self> {
         let is_null = match row {
+            Row::File(row) => *file_value(row, at)? == Value::Null,
             Row::Sqlite(row) => row.try_get_raw(at)?.is_null(),
             Row::Postgres(row) => row.try_get_raw(at)?.is_null(),
         };
         (!is_null).then(|| T::from_column(row, at)).transpose()
     }
+}
+
+/// Returns a value, as sqlx finds it: by the name of its column, or by its place.
+fn file_value<'r>(row: &'r FileRow, at: At<'_>) -> Result<&'r Value, sqlx::Error> {
+    match at {
+        At::Name(name) => row
+            .place(name)
+            .and_then(|place| row.value(place))
+            .ok_or_else(|| sqlx::Error::ColumnNotFound(name.to_owned())),
+        At::Place(place) => row.value(place).ok_or(sqlx::Error::ColumnIndexOutOfBounds {
+            index: place,
+            len: row.columns().count(),
+        }),
+    }
+}
+
+fn read_file<'r, T: FromFile<'r>>(row: &'r FileRow, at: At<'_>) -> Result<T, sqlx::Error> {
+    T::from_value(file_value(row, at)?).map_err(|error| undecodable(at, error))
 }
 
 fn read_postgres<'r, T: FromPostgres<'r>>(row: &'r PgRow, at: At<'_>) -> Result<T, sqlx::Error> {
@@ -98,6 +126,65 @@ fn undecodable(at: At<'_>, source: BoxDynError) -> sqlx::Error {
         index: format!("{at:?}"),
         source,
     }
+}
+
+impl FromFile<'_> for i64 {
+    fn from_value(value: &Value) -> Result<Self, BoxDynError> {
+        match value {
+            Value::Integer(number) => Ok(*number),
+            other => Err(unexpected(other, "an integer")),
+        }
+    }
+}
+
+impl FromFile<'_> for bool {
+    fn from_value(value: &Value) -> Result<Self, BoxDynError> {
+        Ok(i64::from_value(value)? != 0)
+    }
+}
+
+impl FromFile<'_> for f64 {
+    fn from_value(value: &Value) -> Result<Self, BoxDynError> {
+        match value {
+            Value::Real(number) => Ok(*number),
+            other => Err(unexpected(other, "a real number")),
+        }
+    }
+}
+
+impl<'r> FromFile<'r> for &'r str {
+    fn from_value(value: &'r Value) -> Result<Self, BoxDynError> {
+        match value {
+            Value::Text(text) => Ok(text),
+            other => Err(unexpected(other, "a text")),
+        }
+    }
+}
+
+impl FromFile<'_> for String {
+    fn from_value(value: &Value) -> Result<Self, BoxDynError> {
+        <&str>::from_value(value).map(str::to_owned)
+    }
+}
+
+impl<'r> FromFile<'r> for &'r [u8] {
+    fn from_value(value: &'r Value) -> Result<Self, BoxDynError> {
+        match value {
+            Value::Blob(bytes) => Ok(bytes),
+            Value::Text(text) => Ok(text.as_bytes()),
+            other => Err(unexpected(other, "bytes")),
+        }
+    }
+}
+
+impl FromFile<'_> for Vec<u8> {
+    fn from_value(value: &Value) -> Result<Self, BoxDynError> {
+        <&[u8]>::from_value(value).map(<[u8]>::to_vec)
+    }
+}
+
+fn unexpected(found: &Value, wanted: &str) -> BoxDynError {
+    format!("{} is not {wanted}", found.data_type()).into()
 }
 
 impl FromPostgres<'_> for i64 {
@@ -117,6 +204,12 @@ impl FromPostgres<'_> for i64 {
 /// Reads narrower integers.
 macro_rules! narrower {
     ($($type:ty),+) => {$(
+        impl FromFile<'_> for $type {
+            fn from_value(value: &Value) -> Result<Self, BoxDynError> {
+                Ok(Self::try_from(i64::from_value(value)?)?)
+            }
+        }
+
         impl FromPostgres<'_> for $type {
             fn from_postgres(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
                 Ok(Self::try_from(i64::from_postgres(value)?)?)

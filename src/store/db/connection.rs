@@ -1,59 +1,46 @@
 //! A connection, and the pool of those that read.
 
 use super::column::Row;
+use super::file::{FileConnection, FilePool, FileReader};
 use super::server::{ServerConnection, ServerPool};
-use crate::store::sqlite::read_health::FailedReads;
-use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgConnection;
-use sqlx::sqlite::{Sqlite, SqliteConnection, SqlitePool};
-use std::ops::{Deref, DerefMut};
+use sqlx::sqlite::SqliteConnection;
 use std::sync::Arc;
 
 /// A connection to the database of the store.
 pub enum Connection {
-    Sqlite(SqliteHandle),
+    /// Of the engine: its statements are executed where they are called.
+    File(FileHandle),
+    /// Of what opens, copies or looks over a file, by a thread of its own.
+    Sqlite(SqliteConnection),
     Postgres(ServerConnection),
 }
 
 /// A connection to a file: of its own, or of a pool, to which it returns.
-pub enum SqliteHandle {
-    Own(SqliteConnection),
-    Pooled(PoolConnection<Sqlite>),
+pub enum FileHandle {
+    Own(FileConnection),
+    Pooled(FileReader),
 }
 
-impl Deref for SqliteHandle {
-    type Target = SqliteConnection;
-
-    fn deref(&self) -> &SqliteConnection {
+impl FileHandle {
+    pub fn conn(&mut self) -> Result<&mut FileConnection, sqlx::Error> {
         match self {
-            SqliteHandle::Own(conn) => conn,
-            SqliteHandle::Pooled(conn) => conn,
-        }
-    }
-}
-
-impl DerefMut for SqliteHandle {
-    fn deref_mut(&mut self) -> &mut SqliteConnection {
-        match self {
-            SqliteHandle::Own(conn) => conn,
-            SqliteHandle::Pooled(conn) => conn,
+            FileHandle::Own(conn) => Ok(conn),
+            FileHandle::Pooled(reader) => reader.conn(),
         }
     }
 }
 
 impl Connection {
-    /// Returns the connection of SQLite, for what only SQLite has.
-    pub fn sqlite(&mut self) -> Option<&mut SqliteConnection> {
-        match self {
-            Connection::Sqlite(conn) => Some(conn),
-            Connection::Postgres(_) => None,
-        }
+    /// Reports whether it is one to a file.
+    pub fn is_sqlite(&self) -> bool {
+        !matches!(self, Connection::Postgres(_))
     }
 
     /// Returns the connection of PostgreSQL, for what only PostgreSQL has. Its answers are waited for without end.
     pub fn postgres(&mut self) -> Option<&mut PgConnection> {
         match self {
-            Connection::Sqlite(_) => None,
+            Connection::File(_) | Connection::Sqlite(_) => None,
             Connection::Postgres(conn) => conn.unbounded(),
         }
     }
@@ -61,8 +48,12 @@ impl Connection {
     /// Closes the connection, and waits for it.
     pub async fn close(self) -> Result<(), sqlx::Error> {
         match self {
-            Connection::Sqlite(SqliteHandle::Own(conn)) => sqlx::Connection::close(conn).await,
-            Connection::Sqlite(SqliteHandle::Pooled(conn)) => conn.close().await,
+            Connection::File(FileHandle::Own(conn)) => conn.close(),
+            Connection::File(FileHandle::Pooled(reader)) => match reader.into_own() {
+                Some(conn) => conn.close(),
+                None => Ok(()),
+            },
+            Connection::Sqlite(conn) => sqlx::Connection::close(conn).await,
             Connection::Postgres(conn) => conn.close().await,
         }
     }
@@ -72,14 +63,25 @@ impl Connection {
 impl Connection {
     /// Opens an empty database in memory.
     pub async fn in_memory() -> Self {
-        let conn = <SqliteConnection as sqlx::Connection>::connect("sqlite::memory:").await;
-        conn.expect("a database").into()
+        use super::file::{FileAccess, FileOptions};
+        let options = FileOptions::new(
+            std::path::Path::new(":memory:"),
+            FileAccess::Write,
+            Vec::new(),
+        );
+        options.open().expect("a database").into()
+    }
+}
+
+impl From<FileConnection> for Connection {
+    fn from(conn: FileConnection) -> Self {
+        Connection::File(FileHandle::Own(conn))
     }
 }
 
 impl From<SqliteConnection> for Connection {
     fn from(conn: SqliteConnection) -> Self {
-        Connection::Sqlite(SqliteHandle::Own(conn))
+        Connection::Sqlite(conn)
     }
 }
 
@@ -92,7 +94,7 @@ impl From<ServerConnection> for Connection {
 /// Connections that read.
 #[derive(Clone)]
 pub enum Pool {
-    Sqlite(SqlitePool, Arc<FailedReads>),
+    File(FilePool),
     Postgres(ServerPool),
 }
 
@@ -100,9 +102,9 @@ impl Pool {
     /// Returns a connection when one is free.
     pub async fn acquire(&self) -> Result<Connection, sqlx::Error> {
         match self {
-            Pool::Sqlite(pool, failed) => {
-                let conn = failed.noted(pool.acquire().await)?;
-                Ok(Connection::Sqlite(SqliteHandle::Pooled(conn)))
+            Pool::File(pool) => {
+                let reader = pool.acquire().await?;
+                Ok(Connection::File(FileHandle::Pooled(reader)))
             }
             Pool::Postgres(pool) => Ok(pool.acquire().await?.into()),
         }
@@ -111,7 +113,7 @@ impl Pool {
     /// Resolves when reads have failed for so long that the disk counts as gone, with the last failure.
     pub async fn failing(&self) -> Arc<sqlx::Error> {
         match self {
-            Pool::Sqlite(_, failed) => failed.go_on().await,
+            Pool::File(pool) => pool.failed.go_on().await,
             // A server that is away comes back.
             Pool::Postgres(_) => std::future::pending().await,
         }
@@ -120,7 +122,7 @@ impl Pool {
     /// Closes the connections, when those who have one have returned it.
     pub async fn close(&self) {
         match self {
-            Pool::Sqlite(pool, _) => pool.close().await,
+            Pool::File(pool) => pool.close().await,
             Pool::Postgres(pool) => pool.close().await,
         }
     }

@@ -7,6 +7,7 @@
 //! - `row`: a row of its result, read by name.
 //! - `column`: the types that a column is read as.
 //! - `server`: a connection to PostgreSQL, and how long it is waited for.
+//! - `file`: a connection to a file of SQLite, its rows, its errors, and the pool of those that read.
 //! - `connection`: a connection, and the pool of those that read.
 //! - `postgres_query`: execution of a text on PostgreSQL.
 //! - `query`: a statement with its arguments, and its execution.
@@ -24,6 +25,7 @@ mod argument;
 mod column;
 mod row;
 mod server;
+mod file;
 mod connection;
 mod postgres_query;
 mod query;
@@ -35,6 +37,7 @@ pub use sqlx::Error;
 pub use argument::{Argument, ArgumentList, IntoArgument, TextPair, without_nul};
 pub use column::{At, FromColumn, Row};
 pub use connection::{Connection, ConnectionSource, Pool};
+pub use file::{FileAccess, FileOptions, FilePool, STATEMENTS_CACHED, StatementError};
 pub use query::{Executed, Query, query, raw_sql};
 pub use row::{Cell, FromRow};
 pub use scope::Scope;

@@ -3,6 +3,7 @@
 use super::argument::{Argument, ArgumentList};
 use super::column::Row;
 use super::connection::{Connection, ConnectionSource, Pool};
+use super::file::FileConnection;
 use super::postgres_query::PostgresQuery;
 use super::row::FromRow;
 use super::sql::Sql;
@@ -12,6 +13,7 @@ use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
 use sqlx::Executor as _;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
+use std::ops::ControlFlow;
 
 /// An execution. It is boxed, so that a transaction of twenty statements, which is part of a run, part of a
 /// worker, is not twenty times the state of both drivers on the stack of the thread that polls it.
@@ -101,12 +103,21 @@ impl Query {
 
     async fn rows_written(self, on: ConnectionSource<'_>) -> Result<u64, sqlx::Error> {
         Ok(match on {
-            ConnectionSource::Connection(Connection::Sqlite(conn)) => {
-                self.sqlite()?.execute(&mut **conn).await?.rows_affected()
+            ConnectionSource::Connection(Connection::File(file)) => {
+                let (sql, arguments) = (self.sql.sqlite_text(), &self.arguments);
+                file.conn()?
+                    .run(sql, arguments, |_row| ControlFlow::Continue(()))?
             }
-            ConnectionSource::Pool(Pool::Sqlite(pool, failed)) => {
-                let done = failed.noted(self.sqlite()?.execute(pool).await)?;
-                done.rows_affected()
+            ConnectionSource::Pool(Pool::File(pool)) => {
+                let (sql, arguments) = (self.sql.sqlite_text(), &self.arguments);
+                let mut reader = pool.acquire().await?;
+                let done = reader
+                    .conn()?
+                    .run(sql, arguments, |_row| ControlFlow::Continue(()));
+                pool.failed.noted(done)?
+            }
+            ConnectionSource::Connection(Connection::Sqlite(conn)) => {
+                self.sqlite()?.execute(&mut *conn).await?.rows_affected()
             }
             ConnectionSource::Connection(Connection::Postgres(conn)) => {
                 let query = self.postgres();
@@ -121,11 +132,16 @@ impl Query {
 
     async fn all_rows(self, on: ConnectionSource<'_>) -> Result<Vec<Row>, sqlx::Error> {
         let rows = match on {
-            ConnectionSource::Connection(Connection::Sqlite(conn)) => {
-                self.sqlite()?.fetch_all(&mut **conn).await?
+            ConnectionSource::Connection(Connection::File(file)) => {
+                return self.rows_of_file(file.conn()?, usize::MAX);
             }
-            ConnectionSource::Pool(Pool::Sqlite(pool, failed)) => {
-                failed.noted(self.sqlite()?.fetch_all(pool).await)?
+            ConnectionSource::Pool(Pool::File(pool)) => {
+                let mut reader = pool.acquire().await?;
+                let rows = self.rows_of_file(reader.conn()?, usize::MAX);
+                return pool.failed.noted(rows);
+            }
+            ConnectionSource::Connection(Connection::Sqlite(conn)) => {
+                self.sqlite()?.fetch_all(&mut *conn).await?
             }
             ConnectionSource::Connection(Connection::Postgres(conn)) => {
                 let query = self.postgres();
@@ -139,13 +155,19 @@ impl Query {
         Ok(rows.into_iter().map(Row::Sqlite).collect())
     }
 
-    async fn first_row(self, on: ConnectionSource<'_>) -> Result<Option<Row>, sqlx::Error> {
+    /// Returns the first row, if there is one, with the database's own error.
+    pub async fn first_row(self, on: ConnectionSource<'_>) -> Result<Option<Row>, sqlx::Error> {
         let row = match on {
-            ConnectionSource::Connection(Connection::Sqlite(conn)) => {
-                self.sqlite()?.fetch_optional(&mut **conn).await?
+            ConnectionSource::Connection(Connection::File(file)) => {
+                return Ok(self.rows_of_file(file.conn()?, 1)?.pop());
             }
-            ConnectionSource::Pool(Pool::Sqlite(pool, failed)) => {
-                failed.noted(self.sqlite()?.fetch_optional(pool).await)?
+            ConnectionSource::Pool(Pool::File(pool)) => {
+                let mut reader = pool.acquire().await?;
+                let rows = self.rows_of_file(reader.conn()?, 1);
+                return Ok(pool.failed.noted(rows)?.pop());
+            }
+            ConnectionSource::Connection(Connection::Sqlite(conn)) => {
+                self.sqlite()?.fetch_optional(&mut *conn).await?
             }
             ConnectionSource::Connection(Connection::Postgres(conn)) => {
                 let query = self.postgres();
@@ -159,11 +181,62 @@ impl Query {
         Ok(row.map(Row::Sqlite))
     }
 
-    /// Returns the rows one after the other, as they are read.
+    /// Returns the rows of a file's statements, at most so many.
+    fn rows_of_file(
+        &self,
+        conn: &mut FileConnection,
+        rows_max: usize,
+    ) -> Result<Vec<Row>, sqlx::Error> {
+        let mut rows = Vec::new();
+        conn.run(self.sql.sqlite_text(), &self.arguments, |row| {
+            rows.push(Row::File(row));
+            match rows.len() < rows_max {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })?;
+        Ok(rows)
+    }
+
+    /// Gives the rows to `read`, one after the other, as they are read.
+    pub async fn each(
+        self,
+        conn: &mut Connection,
+        mut read: impl FnMut(&Row) -> store::Result<()>,
+    ) -> store::Result<()> {
+        if let Connection::File(file) = conn {
+            let mut ended = Ok(());
+            file.conn()?
+                .run(self.sql.sqlite_text(), &self.arguments, |row| {
+                    ended = read(&Row::File(row));
+                    match ended {
+                        Ok(()) => ControlFlow::Continue(()),
+                        Err(_) => ControlFlow::Break(()),
+                    }
+                })?;
+            return ended;
+        }
+        let mut rows = self.fetch(conn);
+        while let Some(row) = rows.try_next().await? {
+            read(&row)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the rows one after the other, as they are read; those of [`Connection::File`] at once.
     pub fn fetch(self, conn: &mut Connection) -> BoxStream<'_, Result<Row, sqlx::Error>> {
         match conn {
+            Connection::File(file) => {
+                let rows = file
+                    .conn()
+                    .and_then(|conn| self.rows_of_file(conn, usize::MAX));
+                match rows {
+                    Ok(rows) => futures_util::stream::iter(rows.into_iter().map(Ok)).boxed(),
+                    Err(error) => failed(error),
+                }
+            }
             Connection::Sqlite(conn) => match self.sqlite() {
-                Ok(query) => query.fetch(&mut **conn).map_ok(Row::Sqlite).boxed(),
+                Ok(query) => query.fetch(&mut *conn).map_ok(Row::Sqlite).boxed(),
                 Err(error) => failed(error),
             },
             Connection::Postgres(conn) => match self.postgres().into_one() {
@@ -198,8 +271,11 @@ impl RawSql {
     /// Executes the statements in order.
     pub async fn execute(self, conn: &mut Connection) -> Result<(), sqlx::Error> {
         match conn {
+            Connection::File(file) => {
+                file.conn()?.execute_batch(self.0.sqlite_text().as_str())?;
+            }
             Connection::Sqlite(conn) => {
-                sqlx::raw_sql(self.0.sqlite()).execute(&mut **conn).await?;
+                sqlx::raw_sql(self.0.sqlite()).execute(&mut *conn).await?;
             }
             Connection::Postgres(conn) => {
                 let sql = self.0.into_postgres();
@@ -213,8 +289,15 @@ impl RawSql {
     /// Executes the statements in order, and returns the first row of them.
     pub async fn fetch_optional(self, conn: &mut Connection) -> Result<Option<Row>, sqlx::Error> {
         Ok(match conn {
+            Connection::File(file) => {
+                let query = Query {
+                    sql: self.0,
+                    arguments: Vec::new(),
+                };
+                query.rows_of_file(file.conn()?, 1)?.pop()
+            }
             Connection::Sqlite(conn) => {
-                let rows = sqlx::raw_sql(self.0.sqlite()).fetch_optional(&mut **conn);
+                let rows = sqlx::raw_sql(self.0.sqlite()).fetch_optional(&mut *conn);
                 rows.await?.map(Row::Sqlite)
             }
             Connection::Postgres(conn) => {

@@ -2,6 +2,7 @@
 
 use super::column::{At, FromColumn, Row};
 use crate::store::{Result, StoreError};
+use rusqlite::types::Value;
 use serde::de::DeserializeOwned;
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
@@ -40,6 +41,7 @@ impl Row {
     /// Reports whether the statement has a column of that name.
     pub fn has(&self, column: &str) -> bool {
         match self {
+            Row::File(row) => row.place(column).is_some(),
             Row::Sqlite(row) => row.try_column(column).is_ok(),
             Row::Postgres(row) => row.try_column(column).is_ok(),
         }
@@ -48,6 +50,12 @@ impl Row {
     /// Returns the names and values of all columns, whatever they are.
     pub fn cells(&self) -> Result<Vec<(String, Cell)>> {
         match self {
+            Row::File(row) => {
+                let named = row
+                    .columns()
+                    .map(|(name, value)| (name.to_owned(), value.into()));
+                Ok(named.collect())
+            }
             Row::Sqlite(row) => row.columns().iter().map(|c| cell(row, c)).collect(),
             Row::Postgres(row) => {
                 let named = |column: &<sqlx::Postgres as Database>::Column| {
@@ -83,6 +91,18 @@ pub enum Cell {
     Real(f64),
     Text(String),
     Bytes(Vec<u8>),
+}
+
+impl From<&Value> for Cell {
+    fn from(value: &Value) -> Self {
+        match value {
+            Value::Null => Cell::Null,
+            Value::Integer(value) => Cell::Integer(*value),
+            Value::Real(value) => Cell::Real(*value),
+            Value::Text(value) => Cell::Text(value.clone()),
+            Value::Blob(value) => Cell::Bytes(value.clone()),
+        }
+    }
 }
 
 impl Cell {

@@ -76,6 +76,10 @@ impl Sql {
         self.sqlite.into_sql_str()
     }
 
+    pub(super) fn sqlite_text(&self) -> &SqlText {
+        &self.sqlite
+    }
+
     /// Returns the statements for PostgreSQL, which executes one at a time.
     pub(super) fn postgres(&self) -> Arc<[SqlStatement]> {
         statements(self.postgres.as_ref().unwrap_or(&self.sqlite))

@@ -17,7 +17,6 @@ use crate::store::packing;
 use crate::store::sql::{column_bytes, json_list};
 use crate::store::{Result, Store};
 use crate::text::shortened;
-use futures_util::TryStreamExt;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -335,14 +334,14 @@ pub async fn rows_with(
             format!("SELECT {words} AS words FROM \"{table}\" WHERE \"{column}\" IS NOT NULL")
         });
         let sql = Sql::built_pair(sqlite, postgres);
-        let mut read = db::query(sql).fetch(&mut *conn);
         let mut rows = 0;
-        while let Some(row) = read.try_next().await? {
+        let read = db::query(sql).each(&mut *conn, |row| {
             let words: &[u8] = row.get("words");
             let words = packing::unpack(words).unwrap_or(words.into());
             rows += u64::from(is_in(&String::from_utf8_lossy(&words)));
-        }
-        drop(read);
+            Ok(())
+        });
+        read.await?;
         found.extend((rows > 0).then_some(RemainingText {
             table,
             column,

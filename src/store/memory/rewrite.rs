@@ -3,11 +3,10 @@
 //! SQLite leaves what a row held before in the free space of its page; `VACUUM` writes every page anew
 //! (<https://sqlite.org/lang_vacuum.html>), and the log is copied back and cut off.
 
-use crate::store::db::{Connection, Pool, raw_sql};
+use crate::store::db::{Connection, FileAccess, FileOptions, Pool, raw_sql};
 use crate::store::postgres::url::UNHURRIED;
 use crate::store::sqlite::refusal::is_one_of;
 use crate::store::{Result, Store, StoreError};
-use sqlx::{ConnectOptions, Connection as _, Row, SqliteConnection};
 
 const REWRITE: &str = "VACUUM";
 /// Of PostgreSQL: every table anew, each locked meanwhile.
@@ -20,9 +19,12 @@ impl Store {
     /// Writes the database file anew. `false`: another process is at work on it.
     pub async fn rewrite_file(&self) -> Result<bool> {
         let done = match self.readers() {
-            Pool::Sqlite(readers, _) => {
-                let options = (*readers.connect_options()).clone();
-                let mut conn = options.pragma("query_only", "OFF").connect().await?;
+            Pool::File(readers) => {
+                let options = FileOptions {
+                    access: FileAccess::Write,
+                    ..readers.options().clone()
+                };
+                let mut conn = Connection::from(options.open()?);
                 let done = rewrite(&mut conn).await;
                 conn.close().await?;
                 done
@@ -62,11 +64,10 @@ async fn rewrite_tables(conn: &mut Connection) -> Result<()> {
     Ok(())
 }
 
-async fn rewrite(conn: &mut SqliteConnection) -> Result<bool> {
-    sqlx::query(REWRITE).execute(&mut *conn).await?;
-    let cut = sqlx::query(CUT_LOG).fetch_one(conn).await?;
-    let is_held: i64 = cut.try_get("busy").map_err(StoreError::from)?;
-    Ok(is_held == 0)
+async fn rewrite(conn: &mut Connection) -> Result<bool> {
+    conn.exec(REWRITE, ()).await?;
+    let cut = conn.row(CUT_LOG, ()).await?;
+    Ok(cut.try_get::<i64>("busy")? == 0)
 }
 
 /// Reports whether another process reads or writes.

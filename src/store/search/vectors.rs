@@ -7,7 +7,6 @@ use super::match_text::all;
 use super::scope::{MessageSearch, SearchScope};
 use crate::store::db::{self, Sql, TextPair};
 use crate::store::{PersonaStore, Result};
-use futures_util::TryStreamExt;
 use std::collections::HashMap;
 
 /// Most vectors that are compared: those of the newest letters.
@@ -119,14 +118,15 @@ impl PersonaStore {
             Some(readers) => query.bind((&scope.readers_json, readers.first(), THREADS_MAX)),
         };
         let mut conn = self.store.readers().acquire().await?;
-        let mut rows = query.fetch(&mut conn);
         let mut found: Vec<(i64, f32)> = Vec::new();
-        while let Some(row) = rows.try_next().await? {
+        let read = query.each(&mut conn, |row| {
             let vector: &[u8] = row.try_get("vector")?;
             if let Some(likeness) = dot(&question.vector, vector) {
                 found.push((row.try_get("seq")?, likeness));
             }
-        }
+            Ok(())
+        });
+        read.await?;
         found.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(b.cmp(a)));
         found.truncate(NEAREST_MAX);
         Ok(found.into_iter().map(|(seq, _)| seq).collect())

@@ -5,6 +5,7 @@
 //! anew. An idle log is truncated. If all that fails, `wal_autocheckpoint` of the writer's
 //! connection is the bound.
 
+use crate::store::db;
 use crate::store::sqlite::mark::{Mark, MarkFile, RAISE_MARK};
 use crate::store::sqlite::refusal::is_of_the_disk;
 use crate::store::writes::refusal::Halt;
@@ -91,17 +92,17 @@ impl Log {
     /// Called before the commit of a group: moves the number of the database on where that is due and something was written.
     pub async fn before_commit(
         &mut self,
-        writer: &mut SqliteConnection,
+        writer: &mut db::Connection,
     ) -> Result<Option<Mark>, sqlx::Error> {
         if self.mark.is_none() || self.has_marked {
             return Ok(None);
         }
-        let raised = sqlx::query(RAISE_MARK).bind(self.changes);
-        let raised = raised.fetch_optional(writer).await?;
+        let raised = db::query(RAISE_MARK).bind(self.changes);
+        let raised = raised.first_row(writer.into()).await?;
         Ok(raised.map(|row| {
             self.has_marked = true;
             // This change counts as well.
-            self.changes = row.get::<i64, _>("changes") + 1;
+            self.changes = row.get::<i64>("changes") + 1;
             (row.get("epoch"), row.get("mark"))
         }))
     }
@@ -114,7 +115,7 @@ impl Log {
     }
 
     /// Called after every group, when its callers have their answers.
-    pub async fn after_group(&mut self, writer: &mut SqliteConnection) {
+    pub async fn after_group(&mut self, writer: &mut db::Connection) {
         self.groups = self.groups.wrapping_add(1);
         self.is_written = true;
         if self.working.is_none() && self.groups.is_multiple_of(LOOK_EVERY) {
@@ -125,7 +126,7 @@ impl Log {
             self.note(side);
         }
         if std::mem::take(&mut self.has_copied) {
-            let copied = sqlx::raw_sql(COPY_BACK).execute(writer).await;
+            let copied = db::raw_sql(COPY_BACK).execute(writer).await;
             copied.map_or_else(|error| self.complain(error), drop);
         }
     }

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::crash::is_unsafe_sync;
 use crate::domain::{LoopKey, Timestamp};
 use crate::store::archive;
-use crate::store::db::{Connection, Pool};
+use crate::store::db::{Connection, FileAccess, FileOptions, FilePool, Pool, STATEMENTS_CACHED};
 use crate::store::maintenance::before_upgrade::require_whole;
 use crate::store::maintenance::migrate::{Opening, UpgradeBackup, migrate};
 use crate::store::maintenance::versions::{note_version, require_newest};
@@ -19,23 +19,16 @@ use crate::store::sqlite::locks::{acquire, replace, turn_to_open};
 use crate::store::sqlite::log::Log;
 use crate::store::sqlite::mark::{self, MarkFile};
 use crate::store::sqlite::open_error::OpenError;
-use crate::store::sqlite::read_only::{can_change, only_to_read};
+use crate::store::sqlite::read_only::{access_to_read, can_change, only_to_read};
 use crate::store::sqlite::writer::GroupWriter;
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
-};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode};
 use sqlx::{ConnectOptions, Connection as _, Row};
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-/// Most connections that read at once.
-const READERS_MAX: u32 = 4;
 /// Size in bytes up to which the database is checked at every start; that takes less than a second.
 const LOOKED_OVER_BYTES_MAX: i64 = 256 * 1024 * 1024;
-/// Prepared statements kept per connection; more than there are SQL constants.
-const STATEMENTS_CACHED: usize = 256;
 
 type OpenResult = Result<Opened, OpenError>;
 
@@ -102,7 +95,7 @@ async fn open_or_make(data: &Path, clock: &dyn Clock, access: OpenedAs) -> OpenR
     if was_new {
         note_making(data).map_err(failed)?;
     }
-    let opened = open_database(write_options(data), clock.now(), access).await;
+    let opened = open_database(write_options(data), FileAccess::Read, clock.now(), access).await;
     // SQLite makes the file before it finds the disk full.
     if was_new && opened.is_err() && is_new(data) {
         let _still_there = std::fs::remove_file(data.join("attache.db"));
@@ -121,7 +114,8 @@ pub(in crate::store) async fn open_to_read(workspace: &Path, clock: &dyn Clock) 
     let data = workspace.join("data");
     refuse_leftovers(&data)?;
     let options = only_to_read(connect_options(&data))?;
-    open_database(options, clock.now(), OpenedAs::ToRead).await
+    let readers = access_to_read(options.get_filename())?;
+    open_database(options, readers, clock.now(), OpenedAs::ToRead).await
 }
 
 /// Opens the database by one connection that writes, and brings it up to date; where there is none, makes it. The caller has the
@@ -171,6 +165,7 @@ async fn bring_up_to_date(
 
 async fn open_database(
     options: SqliteConnectOptions,
+    readers: FileAccess,
     now: Timestamp,
     access: OpenedAs,
 ) -> OpenResult {
@@ -200,12 +195,17 @@ async fn open_database(
     if lock.is_some() {
         join_alone(&mut conn, &file, epoch, now).await?;
     }
-    let readers = SqlitePoolOptions::new()
-        .max_connections(READERS_MAX)
-        .min_connections(0)
-        // A local file does not disconnect: no ping before each read.
-        .test_before_acquire(false)
-        .connect_lazy_with(options.clone().pragma("query_only", "ON"));
+    let readers = FileOptions::new(&file, readers, pragmas());
+    let writer = FileOptions {
+        access: match can_write {
+            true => FileAccess::Write,
+            false => readers.access,
+        },
+        ..readers.clone()
+    };
+    // Opened before the one that looked it over is closed: the last to close would copy the log back.
+    let writer = writer.open()?;
+    conn.close().await?;
     let is_engine = lock.is_some();
     let log = match is_engine {
         true => Log::new(Some(options), MarkFile::open(data, mark)),
@@ -223,10 +223,10 @@ async fn open_database(
     } else {
         None
     };
-    let writer = GroupWriter::start(conn.into(), engine, log);
+    let writer = GroupWriter::start(writer.into(), engine, log).map_err(identity)?;
     Ok(Opened {
         writer: StoreWriter::Group(writer),
-        readers: Pool::Sqlite(readers, Arc::default()),
+        readers: Pool::File(FilePool::new(readers)),
         epoch,
         loop_key,
         can_write,
@@ -308,28 +308,35 @@ fn write_options(data: &Path) -> SqliteConnectOptions {
 }
 
 fn connect_options(data: &Path) -> SqliteConnectOptions {
-    SqliteConnectOptions::new()
+    let options = SqliteConnectOptions::new()
         .filename(data.join("attache.db"))
-        .synchronous(if is_unsafe_sync() {
-            SqliteSynchronous::Normal
-        } else {
-            SqliteSynchronous::Full
-        })
-        .foreign_keys(true)
         .busy_timeout(Duration::from_secs(5))
-        .pragma("trusted_schema", "OFF")
-        .pragma("cell_size_check", "ON")
+        .statement_cache_capacity(STATEMENTS_CACHED)
+        .disable_statement_logging();
+    let set = |options: SqliteConnectOptions, (name, value)| options.pragma(name, value);
+    pragmas().into_iter().fold(options, set)
+}
+
+/// Returns the settings of each connection.
+fn pragmas() -> Vec<(&'static str, &'static str)> {
+    vec![
+        (
+            "synchronous",
+            if is_unsafe_sync() { "NORMAL" } else { "FULL" },
+        ),
+        ("foreign_keys", "ON"),
+        ("trusted_schema", "OFF"),
+        ("cell_size_check", "ON"),
         // A log that began anew keeps its first 16 MiB, because writing over a file costs less than
         // extending it.
-        .pragma("journal_size_limit", "16777216")
+        ("journal_size_limit", "16777216"),
         // The log is copied back by the side connection (`log.rs`); this is the bound if that
         // fails: 48 MiB.
-        .pragma("wal_autocheckpoint", "12288")
-        .pragma("cache_size", "-8192")
+        ("wal_autocheckpoint", "12288"),
+        ("cache_size", "-8192"),
         // The undo list of a savepoint is a temporary file as soon as it is longer than 64 KiB.
-        .pragma("temp_store", "MEMORY")
-        .statement_cache_capacity(STATEMENTS_CACHED)
-        .disable_statement_logging()
+        ("temp_store", "MEMORY"),
+    ]
 }
 
 /// Makes the folder `data` of a workspace.

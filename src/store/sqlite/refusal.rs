@@ -1,6 +1,7 @@
 //! Classes of failed transactions, and whether a later one may commit.
 
 use crate::store::StoreError;
+use crate::store::db::StatementError;
 use sqlx::sqlite::SqliteError;
 
 /// Primary result codes of SQLite (sqlite.org/rescode.html).
@@ -64,6 +65,9 @@ pub fn is_harmless(error: &sqlx::Error) -> bool {
 
 pub fn is_one_of(error: &sqlx::Error, primary: &[i32]) -> bool {
     let of_sqlite = |error: &dyn sqlx::error::DatabaseError| {
+        if let Some(error) = error.try_downcast_ref::<StatementError>() {
+            return Some(error.code);
+        }
         let _is_ours = error.try_downcast_ref::<SqliteError>()?;
         error.code()?.parse().ok()
     };

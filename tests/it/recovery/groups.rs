@@ -53,12 +53,17 @@ impl House {
                 .map(JournalEntry::Step)
                 .collect::<Vec<_>>()
         };
-        join_all(
+        // The writer has a thread of its own: it waits for the lock of another until all are there.
+        let mut lock = self.app.workspace.rows().await;
+        lock.begin().await.expect("the lock");
+        let mut answers = join_all(
             writes
                 .iter()
                 .map(|steps| self.journal.journal(&self.run, entries(steps))),
-        )
-        .await
+        );
+        assert!(futures_util::poll!(&mut answers).is_pending());
+        lock.execute("COMMIT").await.expect("given back");
+        answers.await
     }
 
     async fn steps(&self) -> Vec<String> {

@@ -27,7 +27,6 @@ use crate::store::{Result, StoreError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::task::WriterTask;
@@ -48,7 +47,8 @@ pub const CHECKPOINT: &str = "PRAGMA busy_timeout = 500; PRAGMA wal_checkpoint(T
 #[derive(Clone)]
 pub struct GroupWriter {
     queue: mpsc::Sender<Box<dyn Job>>,
-    working: Arc<Mutex<Option<JoinHandle<()>>>>,
+    /// Ends with the writer's thread.
+    working: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
     power_cut: Arc<Mutex<Option<PowerCut>>>,
     closing: CancellationToken,
     halt: watch::Receiver<Option<Halt>>,
@@ -63,7 +63,7 @@ impl GroupWriter {
         conn: Connection,
         engine: Option<(i64, FileIdentity)>,
         log: Log,
-    ) -> Self {
+    ) -> std::io::Result<Self> {
         let (queue, waiting) = mpsc::channel(QUEUE_LENGTH_MAX);
         let (power_cut, closing) = (Arc::new(Mutex::new(None)), CancellationToken::new());
         let (halted, halt) = watch::channel(None);
@@ -81,15 +81,24 @@ impl GroupWriter {
             closing: closing.clone(),
             halted,
         };
-        let working = Arc::new(Mutex::new(Some(tokio::spawn(work.run(waiting)))));
-        Self {
+        // A disk that takes its time holds up nobody but those who wait for a commit.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (ended, working) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("writer".to_owned());
+        thread.spawn(move || {
+            runtime.block_on(work.run(waiting));
+            let _nobody_waits = ended.send(());
+        })?;
+        Ok(Self {
             queue,
-            working,
+            working: Arc::new(Mutex::new(Some(working))),
             power_cut,
             closing,
             halt,
             checks_scopes,
-        }
+        })
     }
 
     /// Resolves when the writer has stopped for good, with the reason. Never after an orderly
@@ -137,9 +146,9 @@ impl GroupWriter {
             .take();
         self.closing.cancel();
         if let Some(working) = working
-            && let Err(error) = working.await
+            && working.await.is_err()
         {
-            tracing::error!(%error, "the database writer panicked");
+            tracing::error!("the database writer panicked");
         }
     }
 
@@ -177,7 +186,7 @@ mod tests {
     #[tokio::test]
     async fn a_write_that_panics_is_undone_alone_and_the_writer_lives_on() {
         let conn = Connection::in_memory().await;
-        let writer = GroupWriter::start(conn, None, Log::new(None, None));
+        let writer = GroupWriter::start(conn, None, Log::new(None, None)).expect("a writer");
         let run = async |sql: &'static str| {
             write(&writer, move |conn| {
                 Box::pin(async move {
@@ -201,7 +210,7 @@ mod tests {
     #[tokio::test]
     async fn a_commit_that_stored_nothing_is_refused_the_next_one_is_not() {
         let conn = Connection::in_memory().await;
-        let writer = GroupWriter::start(conn, None, Log::new(None, None));
+        let writer = GroupWriter::start(conn, None, Log::new(None, None)).expect("a writer");
         let run = async |sql: &'static str| {
             let write = write(&writer, move |conn| {
                 Box::pin(async move { Ok(db::raw_sql(sql).execute(conn).await?) })

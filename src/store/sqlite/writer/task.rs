@@ -109,8 +109,8 @@ impl WriterTask {
                 }
                 Err(CommitRefusal::Halted(_)) => return self.close().await,
                 _ => {
-                    if let Some(conn) = self.conn.sqlite() {
-                        self.log.after_group(conn).await;
+                    if self.conn.is_sqlite() {
+                        self.log.after_group(&mut self.conn).await;
                     }
                 }
             }
@@ -130,10 +130,7 @@ impl WriterTask {
         ended?;
         let writes = self.epoch.map(|_| group.len());
         self.merge.before_commit(&mut self.conn, writes).await?;
-        let mark = match self.conn.sqlite() {
-            Some(conn) => self.log.before_commit(conn).await?,
-            None => None,
-        };
+        let mark = self.log.before_commit(&mut self.conn).await?;
         if let Some(Err(error)) = self.identity.as_ref().map(FileIdentity::holds) {
             tracing::error!(%error, "the database was moved, replaced or removed; nothing more is stored");
             return Err(Halt::Moved(Arc::new(error)).into());
