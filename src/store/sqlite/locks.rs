@@ -49,10 +49,12 @@ pub fn acquire(path: &Path) -> std::result::Result<File, OpenError> {
             TryLockError::Error(source) => return Err(failed(source)),
         }
     }
+    // Written over what stands there: room that is given up on a full disk goes to somebody else.
+    let line = format!("{}\n", std::process::id());
     let written = file
-        .set_len(0)
-        .and_then(|()| file.rewind())
-        .and_then(|()| writeln!(file, "{}", std::process::id()));
+        .rewind()
+        .and_then(|()| file.write_all(line.as_bytes()))
+        .and_then(|()| file.set_len(line.len() as u64));
     written.map_err(failed)?;
     Ok(file)
 }
