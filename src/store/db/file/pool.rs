@@ -2,7 +2,7 @@
 
 use super::{FileConnection, FileOptions};
 use crate::store::sqlite::read_health::FailedReads;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Most connections that read at once.
@@ -56,7 +56,7 @@ impl FilePool {
         self.idle().clear();
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<FileConnection>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<FileConnection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -86,5 +86,29 @@ impl Drop for FileReader {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
             idle.push(conn);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FileAccess;
+    use super::*;
+    use std::path::Path;
+
+    /// Returns whether the connection is there again after somebody has left it so.
+    async fn is_kept_after(sql: &str) -> bool {
+        let memory = FileOptions::new(Path::new(":memory:"), FileAccess::Write, Vec::new());
+        let pool = FilePool::new(memory);
+        let mut reader = pool.acquire().await.expect("a connection");
+        let left = reader.conn().expect("open").execute_batch(sql);
+        left.expect("executed");
+        drop(reader);
+        !pool.idle().is_empty()
+    }
+
+    #[tokio::test]
+    async fn a_transaction_that_was_left_open_is_nobody_elses() {
+        assert!(is_kept_after("BEGIN; SELECT 1; COMMIT").await);
+        assert!(!is_kept_after("BEGIN; SELECT 1").await);
     }
 }
