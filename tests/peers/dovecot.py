@@ -175,7 +175,9 @@ def go_through(house, dovecot):
     health = second.json("mailboxes", "list")[0]
     check("the numbers are new", health["uid_validity"] != known, health)
     check("nothing was refused or is left", (health["refused"], health["backlog"]) == (0, 0), health)
-    answered = lambda: len(second.json("outbox", "list", "--state", "done", "--limit", "10000"))
+    sent = lambda: second.json("outbox", "list", "--state", "done", "--limit", "10000")
+    # On a slow machine the owner has had a notice of an unusual day by then.
+    answered = lambda: sum(mail["kind"] == "mail" for mail in sent())
     wait_for("every letter to be answered", lambda: answered() == dovecot.sent)
     check("and answered once", second.json("outbox", "list") == [])
     second.stop()
