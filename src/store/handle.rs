@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::domain::LoopKey;
-use crate::store::db::{Connection, Pool, Scope};
+use crate::store::db::{Connection, Pool, QueuedWork, Scope};
 use crate::store::journal::packed::SharedParts;
 use crate::store::maintenance::migrate::UpgradeBackup;
 use crate::store::opened::{Opened, StoreWriter};
@@ -13,6 +13,7 @@ use crate::store::runs::poison_runs::PoisonRuns;
 use crate::store::sqlite::open as file;
 use crate::store::sqlite::open_error::OpenError;
 use crate::store::writes::job::{Job, Write};
+use crate::store::writes::piggyback::PiggybackClaim;
 use crate::store::{PowerCut, Result, StoreError};
 use futures_util::future::BoxFuture;
 use std::path::Path;
@@ -118,6 +119,26 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         let write = Box::new(Write::new(scope, work, reply));
         self.submit(write, answer).await?
+    }
+
+    /// Has a claim made by the next transaction that queues such work. `None` on PostgreSQL, where it would take the rows of
+    /// another persona's transaction.
+    pub(in crate::store) fn piggyback<T, F>(
+        &self,
+        work: QueuedWork,
+        claim: F,
+    ) -> Option<PiggybackClaim<T>>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut Connection) -> BoxFuture<'c, Result<Vec<T>>> + Send + 'static,
+    {
+        let StoreWriter::Group(writer) = &self.inner.opened.writer else {
+            return None;
+        };
+        let (reply, answer) = oneshot::channel();
+        let claims = writer.piggyback.clone();
+        claims.place(work, Box::new(Write::new(Scope::Claims, claim, reply)));
+        Some(PiggybackClaim::new(work, claims, answer))
     }
 
     /// Submits a write of another kind to the writer, and waits for its answer.

@@ -13,7 +13,9 @@ use crate::config::Current;
 use crate::domain::{
     ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, StopReason, stable_seed,
 };
-use crate::store::{ClaimedRun, NewNotice, RunFailure, Store, StoreError, SweptApprovals};
+use crate::store::{
+    ClaimedRun, NewNotice, PiggybackClaim, RunFailure, Store, StoreError, SweptApprovals,
+};
 use crate::text::with_causes;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -59,6 +61,8 @@ pub struct Worker {
     /// Failures that did not commit (the disk was full). If they were dropped, their runs would
     /// look busy until the next start.
     unsettled: Vec<(RunId, RunFailure)>,
+    /// Claim that the next transaction makes which queues a run, while there is a place for one.
+    piggyback: Option<PiggybackClaim<ClaimedRun>>,
     /// Runs that a halt stopped, not yet put back.
     stopped: Vec<(RunId, RunningRun)>,
     /// Personas with runs that are not in this engine's configuration: created since its start, or
@@ -106,6 +110,7 @@ impl Worker {
             backlog: false,
             open,
             unsettled: Vec::new(),
+            piggyback: None,
             stopped,
             unknown,
             signals,
@@ -131,9 +136,13 @@ impl Worker {
         let mut poll = tokio::time::interval(POLL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !shutdown.is_cancelled() {
-            self.claim_or_report().await;
+            if let Err(error) = self.claim().await {
+                tracing::error!(%error, "cannot claim runs");
+            }
+            self.piggyback();
             tokio::select! {
                 () = shutdown.cancelled() => {}
+                claimed = PiggybackClaim::made(&mut self.piggyback) => self.begin_or_report(claimed).await,
                 () = wake.notified() => self.pass_on_overflow(),
                 () = self.signals.hinted.notified() => {}
                 Some(ended) = self.running.join_next(), if !self.running.is_empty() => self.ended(ended),
@@ -186,27 +195,77 @@ impl Worker {
         }
     }
 
-    async fn claim_or_report(&mut self) {
-        if let Err(error) = self.claim().await {
-            tracing::error!(%error, "cannot claim runs");
+    async fn begin_or_report(&mut self, claimed: Result<Vec<ClaimedRun>, StoreError>) {
+        let began = async {
+            let deps = self.in_force.get();
+            self.begin(&deps, claimed?).await
+        };
+        if let Err(error) = began.await {
+            tracing::error!(%error, "cannot begin runs that were queued");
+        }
+    }
+
+    /// Has the next run claimed by the transaction that queues it, if no other one waits.
+    fn piggyback(&mut self) {
+        let deps = self.in_force.get();
+        let inference = &deps.config.inference;
+        let places = inference.concurrent_runs_max;
+        let free = places.saturating_sub(self.running.len());
+        if free > 0 && !self.backlog {
+            let per_persona_max = inference.concurrent_runs_per_persona_max;
+            let out = self.not_served(&deps);
+            self.piggyback = self.store.claim_queued_runs(free, per_persona_max, &out);
         }
     }
 
     async fn claim(&mut self) -> Result<usize, StoreError> {
         self.finish_leftovers().await;
         let deps = self.in_force.get();
+        self.unknown
+            .retain(|id| deps.config.personas.get(id).is_none());
+        let queued = PiggybackClaim::end(&mut self.piggyback).await?;
+        let began = queued.len();
+        self.begin(&deps, queued).await?;
         let inference = &deps.config.inference;
         let free = inference
             .concurrent_runs_max
             .saturating_sub(self.running.len());
         // With a backlog, several places are filled by one claim rather than each by its own.
         if free == 0 || (self.backlog && free < inference.concurrent_runs_max.div_ceil(4)) {
-            return Ok(0);
+            return Ok(began);
         }
-        let claimed = self.claim_known(&deps, free).await?;
-        let count = claimed.len();
-        self.backlog = count == free;
-        for run in claimed {
+        self.backlog = false;
+        if !deps.store.is_run_due().await? {
+            return Ok(began);
+        }
+        let per_persona_max = inference.concurrent_runs_per_persona_max;
+        loop {
+            let out = self.not_served(&deps);
+            let claimed = deps
+                .store
+                .claim_runs_except(free, per_persona_max, &out)
+                .await?;
+            self.backlog = claimed.len() == free;
+            let count = claimed.len();
+            let unknown = self.begin(&deps, claimed).await?;
+            // Others may have waited behind runs that cannot be served.
+            if unknown < count || unknown == 0 || self.is_stale(&deps) {
+                return Ok(began + count - unknown);
+            }
+        }
+    }
+
+    /// Begins runs that were claimed, and queues those again whose persona this engine does not know. Returns the number of the
+    /// latter.
+    async fn begin(
+        &mut self,
+        deps: &Arc<WorkerDeps>,
+        claimed: Vec<ClaimedRun>,
+    ) -> Result<usize, StoreError> {
+        let personas = &deps.config.personas;
+        let is_known = |run: &ClaimedRun| personas.get(&run.persona).is_some();
+        let (known, unknown): (Vec<_>, Vec<_>) = claimed.into_iter().partition(is_known);
+        for run in known {
             let cancel = CancellationToken::new();
             let (id, persona, worked) = (run.id.clone(), run.persona.clone(), run.worked);
             let (deps, stop) = (deps.clone(), cancel.clone());
@@ -233,48 +292,31 @@ impl Worker {
             };
             self.open.insert(id, open);
         }
-        Ok(count)
-    }
-
-    /// Claims runs of personas that this engine knows and that are in service; the others wait.
-    async fn claim_known(
-        &mut self,
-        deps: &WorkerDeps,
-        free: usize,
-    ) -> Result<Vec<ClaimedRun>, StoreError> {
-        let personas = &deps.config.personas;
-        self.unknown.retain(|id| personas.get(id).is_none());
-        let per_persona_max = deps.config.inference.concurrent_runs_per_persona_max;
-        loop {
-            let out = personas
-                .out_of_service()
-                .iter()
-                .map(|out| out.name.as_str());
-            let out: Vec<&str> = out
-                .chain(self.unknown.iter().map(PersonaId::as_str))
-                .collect();
-            let claimed = deps
-                .store
-                .claim_runs_except(free, per_persona_max, &out)
-                .await?;
-            let is_known = |run: &ClaimedRun| personas.get(&run.persona).is_some();
-            let (known, unknown): (Vec<_>, Vec<_>) = claimed.into_iter().partition(is_known);
-            // Its persona may have come with a configuration that was put in force after these dependencies were taken.
-            let is_stale = !std::ptr::eq(&*self.in_force.get(), deps);
-            for run in &unknown {
-                deps.store.requeue_run(&run.id, run.worked).await?;
-                if is_stale {
-                    continue;
-                }
-                if self.unknown.insert(run.persona.clone()) {
-                    tracing::warn!(persona = %run.persona, run = %run.id, "runs of a persona that this engine does not know wait");
-                    deps.store.emit_notice(unknown_persona(deps, run)).await?;
-                }
-            }
-            if !known.is_empty() || unknown.is_empty() || is_stale {
-                return Ok(known);
+        for run in &unknown {
+            deps.store.requeue_run(&run.id, run.worked).await?;
+            if !self.is_stale(deps) && self.unknown.insert(run.persona.clone()) {
+                tracing::warn!(persona = %run.persona, run = %run.id, "runs of a persona that this engine does not know wait");
+                deps.store.emit_notice(unknown_persona(deps, run)).await?;
             }
         }
+        Ok(unknown.len())
+    }
+
+    /// Reports whether another configuration is in force by now. A persona that is not known may have come with it.
+    fn is_stale(&self, deps: &WorkerDeps) -> bool {
+        !std::ptr::eq(&*self.in_force.get(), deps)
+    }
+
+    /// Returns the personas whose runs wait: they are out of service, or not known.
+    fn not_served<'d>(&'d self, deps: &'d WorkerDeps) -> Vec<&'d str> {
+        let out = deps
+            .config
+            .personas
+            .out_of_service()
+            .iter()
+            .map(|out| out.name.as_str());
+        out.chain(self.unknown.iter().map(PersonaId::as_str))
+            .collect()
     }
 
     async fn finish_leftovers(&mut self) {
@@ -354,6 +396,14 @@ impl Worker {
     }
 
     async fn wind_down(mut self) {
+        if let Ok(claimed) = PiggybackClaim::end(&mut self.piggyback).await {
+            for run in claimed {
+                let put_back = self.store.requeue_run(&run.id, run.worked).await;
+                put_back.unwrap_or_else(
+                    |error| tracing::debug!(run = %run.id, %error, "not put back; the next start does it"),
+                );
+            }
+        }
         let grace_period = self.in_force.get().config.limits.drain_grace_period();
         let grace_period = tokio::time::sleep(grace_period);
         tokio::pin!(grace_period);

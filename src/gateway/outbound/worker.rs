@@ -10,8 +10,8 @@ use crate::clock::Clock;
 use crate::config::{MailRetry, OnUnknown};
 use crate::domain::{Breaker, BreakerState, DeliveryId, Timestamp, Tolerance};
 use crate::store::{
-    ClaimedDelivery, DeliveryOutcome, DeliveryState, RecipientOutcome, RecipientState, Result,
-    Store, StoreError, TransportNote, TransportState,
+    ClaimedDelivery, DeliveryOutcome, DeliveryState, PiggybackClaim, RecipientOutcome,
+    RecipientState, Result, Store, StoreError, TransportNote, TransportState,
 };
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, join_all};
@@ -93,25 +93,45 @@ impl Outbound {
     /// claims, closes the connections. A mail that a slow server delays further is aborted: the
     /// next engine sends it again, marked as a possible duplicate if the server may have it.
     pub async fn run(&self, wake: &Notify, shutdown: CancellationToken, grace_period: Duration) {
-        let mut under_way = FuturesUnordered::new();
+        let (mut under_way, mut piggyback) = (FuturesUnordered::new(), None);
+        let deliver = |mail| self.deliver(mail, &shutdown);
+        let deliver_all = |queued: Result<Vec<ClaimedDelivery>>| {
+            queued.map(|mails| mails.into_iter().map(deliver))
+        };
+        let report = |error: StoreError| tracing::error!(%error, "cannot claim outbound mail");
         while !shutdown.is_cancelled() {
             let mut wait = POLL;
+            match deliver_all(PiggybackClaim::end(&mut piggyback).await) {
+                Ok(mails) => under_way.extend(mails),
+                Err(error) => report(error),
+            }
             if under_way.len() <= self.claim_max() / 2 {
-                match self.claim_due(self.claim_max() - under_way.len()).await {
-                    Ok(Due::Now(mails)) => {
-                        under_way
-                            .extend(mails.into_iter().map(|mail| self.deliver(mail, &shutdown)));
+                let room = self.claim_max() - under_way.len();
+                match self.claim_due(room).await {
+                    Ok(Due::Now(mails)) => under_way.extend(mails.into_iter().map(deliver)),
+                    Ok(Due::Later(left)) => {
+                        wait = wait.min(left);
+                        if matches!(self.state(), BreakerState::Closed) {
+                            piggyback = self.store.claim_queued_deliveries(room);
+                        }
                     }
-                    Ok(Due::Later(left)) => wait = wait.min(left),
-                    Err(error) => tracing::error!(%error, "cannot claim outbound mail"),
+                    Err(error) => report(error),
                 }
             }
             tokio::select! {
                 () = shutdown.cancelled() => {}
+                queued = PiggybackClaim::made(&mut piggyback) => match deliver_all(queued) {
+                    Ok(mails) => under_way.extend(mails),
+                    Err(error) => report(error),
+                },
                 Some(sent) = under_way.next(), if !under_way.is_empty() => complain(sent),
                 () = wake.notified() => {}
                 () = tokio::time::sleep(wait) => self.transport.close_idle(false).await,
             }
+        }
+        match deliver_all(PiggybackClaim::end(&mut piggyback).await) {
+            Ok(mails) => under_way.extend(mails),
+            Err(error) => report(error),
         }
         let finished = async {
             while let Some(sent) = under_way.next().await {

@@ -16,6 +16,13 @@ pub enum Connection {
     Postgres(ServerConnection),
 }
 
+/// Work that a transaction can queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueuedWork {
+    Run,
+    Mail,
+}
+
 /// A connection to a file: of its own, or of a pool, to which it returns.
 pub enum FileHandle {
     Own(FileConnection),
@@ -42,6 +49,23 @@ impl Connection {
         match self {
             Connection::File(_) | Connection::Sqlite(_) => None,
             Connection::Postgres(conn) => conn.unbounded(),
+        }
+    }
+
+    /// Notes that the open transaction queues work. A server is told of it otherwise.
+    pub fn note_queued(&mut self, work: QueuedWork) {
+        if let Connection::File(FileHandle::Own(conn)) = self {
+            conn.queued[work as usize] = true;
+        }
+    }
+
+    /// Returns whether work of a kind was queued since the last time, and forgets it.
+    pub fn take_queued(&mut self, work: QueuedWork) -> bool {
+        match self {
+            Connection::File(FileHandle::Own(conn)) => {
+                std::mem::take(&mut conn.queued[work as usize])
+            }
+            _ => false,
         }
     }
 

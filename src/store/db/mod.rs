@@ -36,7 +36,7 @@ pub use sqlx::Error;
 
 pub use argument::{Argument, ArgumentList, IntoArgument, TextPair, without_nul};
 pub use column::{At, FromColumn, Row};
-pub use connection::{Connection, ConnectionSource, Pool};
+pub use connection::{Connection, ConnectionSource, Pool, QueuedWork};
 pub use file::{FileAccess, FileOptions, FilePool, STATEMENTS_CACHED, StatementError};
 pub use query::{Executed, Query, query, raw_sql};
 pub use row::{Cell, FromRow};

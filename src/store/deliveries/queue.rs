@@ -6,11 +6,12 @@
 
 use crate::clock::Clock;
 use crate::domain::{Address, DeliveryId, MessageId, PersonaId, RunId, Timestamp, bounce_token};
-use crate::store::db::{ArgumentList, Connection, Row, Scope};
+use crate::store::db::{ArgumentList, Connection, QueuedWork, Row, Scope};
 use crate::store::deliveries::delivery_state::{DeliveryKind, DeliveryState};
 use crate::store::notices::events;
 use crate::store::packing::{self, LETTERS};
 use crate::store::sql::{instant, json_list, persona_id, to_i64};
+use crate::store::writes::piggyback::PiggybackClaim;
 use crate::store::{Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -97,7 +98,7 @@ SELECT EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2) AS is
 /// Errors: [`StoreError::Missing`] when there is no such message.
 pub async fn insert(conn: &mut Connection, delivery: &NewDelivery, now: Timestamp) -> Result<()> {
     let inserted = conn.row(INSERT, delivery_values(delivery, now)).await?;
-    is_queued(&inserted, delivery)
+    is_queued(conn, &inserted, delivery)
 }
 
 /// Returns the values of [`INSERT`].
@@ -120,7 +121,8 @@ pub fn delivery_values(delivery: &NewDelivery, now: Timestamp) -> impl ArgumentL
 }
 
 /// Reads the result of [`INSERT`].
-pub fn is_queued(inserted: &Row, delivery: &NewDelivery) -> Result<()> {
+pub fn is_queued(conn: &mut Connection, inserted: &Row, delivery: &NewDelivery) -> Result<()> {
+    conn.note_queued(QueuedWork::Mail);
     if inserted.try_get("is_queued")? {
         return Ok(());
     }
@@ -207,20 +209,18 @@ impl Store {
         limit: usize,
         now: Timestamp,
     ) -> Result<Vec<ClaimedDelivery>> {
-        let epoch = self.epoch();
-        let limit = to_i64(limit);
-        transact!(self, Scope::Claims, |conn| {
-            let rows = conn
-                .rows(CLAIM, (epoch, now, limit, CLAIM_BYTES_MAX))
-                .await?;
-            let mut claimed = rows.iter().map(claimed).collect::<Result<Vec<_>>>()?;
-            claimed.sort_by_key(|(seq, _)| *seq);
-            let mut claimed: Vec<ClaimedDelivery> =
-                claimed.into_iter().map(|(_, mail)| mail).collect();
-            fill_recipients(conn, &mut claimed).await?;
-            Ok(claimed)
-        })
+        let (epoch, limit) = (self.epoch(), to_i64(limit));
+        transact!(self, Scope::Claims, |conn| claim(conn, epoch, now, limit)
+            .await)
         .await
+    }
+
+    /// Has deliveries claimed by the next transaction that queues one. `None` where each claim is a transaction of its own.
+    pub fn claim_queued_deliveries(&self, limit: usize) -> Option<PiggybackClaim<ClaimedDelivery>> {
+        let (epoch, limit, clock) = (self.epoch(), to_i64(limit), self.clock().clone());
+        self.piggyback(QueuedWork::Mail, move |conn: &mut Connection| {
+            Box::pin(async move { claim(conn, epoch, clock.now(), limit).await })
+        })
     }
 
     /// Recovers the deliveries of an engine that is gone. Call once at start, before the first
@@ -274,6 +274,22 @@ impl Store {
         })
         .await
     }
+}
+
+async fn claim(
+    conn: &mut Connection,
+    epoch: i64,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<ClaimedDelivery>> {
+    let rows = conn
+        .rows(CLAIM, (epoch, now, limit, CLAIM_BYTES_MAX))
+        .await?;
+    let mut claimed = rows.iter().map(claimed).collect::<Result<Vec<_>>>()?;
+    claimed.sort_by_key(|(seq, _)| *seq);
+    let mut claimed: Vec<ClaimedDelivery> = claimed.into_iter().map(|(_, mail)| mail).collect();
+    fill_recipients(conn, &mut claimed).await?;
+    Ok(claimed)
 }
 
 pub fn kind(row: &Row) -> Result<DeliveryKind> {

@@ -127,7 +127,8 @@ pub async fn insert(
                 messages::message_values(&row, now),
                 deliveries::delivery_values(delivery, now),
             );
-            deliveries::is_queued(&conn.row(&SEND_MESSAGE, values).await?, delivery)?;
+            let queued = conn.row(&SEND_MESSAGE, values).await?;
+            deliveries::is_queued(conn, &queued, delivery)?;
             if let Some(event) = &mail.event {
                 calendar::apply_mail(conn, persona, &mail.id, event, now).await?;
             }

@@ -1,8 +1,8 @@
 //! The journal of a run: turns, steps, mails and the end, each group of entries in one fenced
 //! transaction.
 //!
-//! The order of these commits makes a run recoverable and replayable: a request before it is sent,
-//! a response before any of its calls starts, a call before its tool runs, a result together with
+//! The order of these commits makes a run recoverable and replayable: a request before it is sent, a
+//! response and a call before a tool runs that can have an effect by itself, a result together with
 //! its effect.
 
 use crate::clock::Clock;

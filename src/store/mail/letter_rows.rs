@@ -6,7 +6,7 @@ use crate::mime::with_unknown;
 use crate::store::Result;
 use crate::store::calendar::write as calendar;
 use crate::store::commands::record as commands;
-use crate::store::db::{Connection, Sql};
+use crate::store::db::{Connection, QueuedWork, Sql};
 use crate::store::mail::audit_log::audit;
 use crate::store::mail::filed;
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
@@ -372,6 +372,9 @@ pub async fn insert(conn: &mut Connection, rows: &[NewRow<'_>]) -> Result<()> {
         (to_json(&places)?, to_json(&letters)?, pieces.0),
     )
     .await?;
+    if rows.iter().any(|row| row.run.is_some()) {
+        conn.note_queued(QueuedWork::Run);
+    }
     for row in rows {
         let copy = row.copy;
         for attachment in &copy.attachments {

@@ -6,14 +6,16 @@ use crate::domain::{
     Timestamp, Trigger,
 };
 use crate::store::budgets::money;
-use crate::store::db::{Connection, Row, Scope, Sql};
+use crate::store::db::{Connection, QueuedWork, Row, Scope, Sql};
 use crate::store::journal::step::INTERRUPTED;
 use crate::store::journal::steps::close_open_calls;
 use crate::store::notices::events;
 use crate::store::runs::fence::fenced;
 use crate::store::schedules::run_options::letter_options_json;
 use crate::store::sql::{from_json, to_i64, to_ms};
+use crate::store::writes::piggyback::PiggybackClaim;
 use crate::store::{Result, Store, StoreError};
+use futures_util::future::BoxFuture;
 use std::time::Duration;
 
 /// Most queued runs of one persona that one claim examines; without a bound a claim would cost as
@@ -178,6 +180,10 @@ const CLAIM_RUNS: Sql = Sql::pair(
         || json_quote(day_micros_max) || ',' || json_quote(day_tokens_max) || ']' FROM thread_budgets b
        WHERE b.thread_id = runs.thread_id) AS thread_budget",
 );
+/// Repeats the condition of the index `runs_ready`.
+const IS_RUN_DUE: &str = "
+    SELECT EXISTS (SELECT 1 FROM runs WHERE behind = 0 AND state IN ('queued', 'waiting_retry')
+      AND coalesce(next_attempt_at, '') <= $1)";
 /// Recomputes `behind`, on which [`CLAIM_RUNS`] depends, at every start.
 pub const LINE_UP: &str = "
     UPDATE runs SET behind = CASE WHEN trigger <> 'summary' AND EXISTS (SELECT 1 FROM runs o
@@ -243,6 +249,7 @@ pub async fn insert(
         ),
     )
     .await?;
+    conn.note_queued(QueuedWork::Run);
     Ok(())
 }
 
@@ -271,38 +278,69 @@ impl Store {
         per_persona_max: usize,
         personas: &[&str],
     ) -> Result<Vec<ClaimedRun>> {
-        let except = serde_json::json!(personas).to_string();
-        let (epoch, now) = (self.epoch(), self.clock().now().to_string());
-        let (poison_runs, monotonic) = (self.poison_runs().clone(), self.clock().monotonic());
+        let claim = self.run_claim(limit, per_persona_max, personas);
         // It counts what runs, of every persona.
-        transact!(self, Scope::Claims, |conn| {
-            let turn = poison_runs.turn(conn, epoch, monotonic).await?;
-            let Some(allowed) = turn.allows(limit) else {
-                return Ok(Vec::new());
-            };
-            let mut rows = conn
-                .rows(
-                    CLAIM_RUNS,
-                    (
-                        epoch,
-                        now,
-                        allowed.runs_max,
-                        per_persona_max,
-                        to_i64(per_persona_max.min(CLAIM_CANDIDATES)),
-                        allowed.crashes_min,
-                        allowed.alone,
-                        allowed.crashes_max,
-                        except,
-                    ),
-                )
-                .await?;
-            if rows.is_empty() && allowed.crashes_min > 0 {
-                poison_runs.nobody_came(monotonic);
-            }
-            rows.sort_by_key(|row| row.get::<i64>("seq"));
-            rows.iter().map(Row::to).collect()
-        })
-        .await
+        self.write(Scope::Claims, claim).await
+    }
+
+    /// Has runs claimed by the next transaction that queues one. `None` where each claim is a transaction of its own.
+    pub fn claim_queued_runs(
+        &self,
+        limit: usize,
+        per_persona_max: usize,
+        personas: &[&str],
+    ) -> Option<PiggybackClaim<ClaimedRun>> {
+        let claim = self.run_claim(limit, per_persona_max, personas);
+        self.piggyback(QueuedWork::Run, claim)
+    }
+
+    /// Reports whether a run is due that waits for no other of its thread.
+    pub async fn is_run_due(&self) -> Result<bool> {
+        let now = self.clock().now().to_string();
+        self.one(IS_RUN_DUE, now).await
+    }
+
+    /// Claims runs on a connection inside a transaction.
+    fn run_claim(
+        &self,
+        limit: usize,
+        per_persona_max: usize,
+        personas: &[&str],
+    ) -> impl for<'c> FnOnce(&'c mut Connection) -> BoxFuture<'c, Result<Vec<ClaimedRun>>> + Send + 'static
+    {
+        let except = serde_json::json!(personas).to_string();
+        let (epoch, clock) = (self.epoch(), self.clock().clone());
+        let poison_runs = self.poison_runs().clone();
+        move |conn: &mut Connection| {
+            Box::pin(async move {
+                let (now, monotonic) = (clock.now().to_string(), clock.monotonic());
+                let turn = poison_runs.turn(conn, epoch, monotonic).await?;
+                let Some(allowed) = turn.allows(limit) else {
+                    return Ok(Vec::new());
+                };
+                let mut rows = conn
+                    .rows(
+                        CLAIM_RUNS,
+                        (
+                            epoch,
+                            now,
+                            allowed.runs_max,
+                            per_persona_max,
+                            to_i64(per_persona_max.min(CLAIM_CANDIDATES)),
+                            allowed.crashes_min,
+                            allowed.alone,
+                            allowed.crashes_max,
+                            except,
+                        ),
+                    )
+                    .await?;
+                if rows.is_empty() && allowed.crashes_min > 0 {
+                    poison_runs.nobody_came(monotonic);
+                }
+                rows.sort_by_key(|row| row.get::<i64>("seq"));
+                rows.iter().map(Row::to).collect()
+            })
+        }
     }
 
     /// Counts the runs that are running or due.

@@ -3,6 +3,7 @@
 //! - `refusal`: results of a transaction that was not stored.
 //! - `job`: a write, as a queue holds it.
 //! - `batch`: writes of one kind that share their statements.
+//! - `piggyback`: claims that the transaction makes which queues the work.
 //! - `power_cut`: a simulated power cut, for tests.
 //!
 //! Not here: transactions and their commit, which are in `sqlite` and `postgres`.
@@ -10,4 +11,5 @@
 pub mod refusal;
 pub mod job;
 pub mod batch;
+pub mod piggyback;
 pub mod power_cut;

@@ -15,7 +15,7 @@ use crate::runs::reply::mail;
 use crate::runs::said::conversation::RunConversation;
 use crate::runs::state::{LoopState, RunInput};
 use crate::store::{ApprovalOfRun, JournalEntry, StepKind};
-use crate::tools::MailPolicy;
+use crate::tools::{MailPolicy, RegisteredTool, ToolClass};
 use serde_json::Value;
 
 /// Error code of a call that was not executed because an earlier call failed.
@@ -113,9 +113,7 @@ async fn verdict(
         ..call
     };
     if let Some(refused) = refused_unseen(state, response, asked) {
-        if let Some(entry) = asked.entry(None, None) {
-            state.outbox.commit(Some(entry)).await?;
-        }
+        state.outbox.pending.extend(asked.entry(None, None));
         return Ok(refused);
     }
     if let Some(kept) = draft::known(&state.conversation.approvals, asked.id) {
@@ -139,7 +137,16 @@ async fn verdict(
             (asked.entry(judged.as_ref(), expected.as_ref()), None)
         }
     };
-    if let Some(entry) = entry {
+    // What has no effect before its result commits needs no commit of its own: after a crash the answer is asked for again. But
+    // the tool reads what calls before it have changed.
+    let class = state.input.tool(asked.name).map(RegisteredTool::class);
+    let is_change =
+        |entry: &JournalEntry| matches!(entry, JournalEntry::Memory(_) | JournalEntry::Mail(_));
+    if ended.is_some()
+        || (class == Some(ToolClass::Transactional) && !state.outbox.pending.iter().any(is_change))
+    {
+        state.outbox.pending.extend(entry);
+    } else if let Some(entry) = entry {
         state.outbox.commit(Some(entry)).await?;
     }
     crate::crash::crash_point!("R7");

@@ -97,6 +97,7 @@ impl FileOptions {
         Ok(FileConnection {
             conn,
             slow: self.slow.clone(),
+            queued: [false; 2],
         })
     }
 }
@@ -105,6 +106,8 @@ impl FileOptions {
 pub struct FileConnection {
     conn: Connection,
     slow: Arc<Mutex<HashSet<(usize, usize)>>>,
+    /// Kinds of work that the open transaction has queued.
+    pub(super) queued: [bool; 2],
 }
 
 impl FileConnection {

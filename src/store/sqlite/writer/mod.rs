@@ -21,6 +21,7 @@ use crate::store::search::index_merge::SearchIndexMerge;
 use crate::store::sqlite::identity::FileIdentity;
 use crate::store::sqlite::log::Log;
 use crate::store::writes::job::Job;
+use crate::store::writes::piggyback::PiggybackClaims;
 use crate::store::writes::power_cut::PowerCut;
 use crate::store::writes::refusal::Halt;
 use crate::store::{Result, StoreError};
@@ -53,6 +54,7 @@ pub struct GroupWriter {
     closing: CancellationToken,
     halt: watch::Receiver<Option<Halt>>,
     checks_scopes: Arc<AtomicBool>,
+    pub(in crate::store) piggyback: PiggybackClaims,
 }
 
 impl GroupWriter {
@@ -68,6 +70,7 @@ impl GroupWriter {
         let (power_cut, closing) = (Arc::new(Mutex::new(None)), CancellationToken::new());
         let (halted, halt) = watch::channel(None);
         let checks_scopes = Arc::new(AtomicBool::new(false));
+        let piggyback = PiggybackClaims::default();
         let (epoch, identity) = engine.unzip();
         let work = WriterTask {
             conn,
@@ -77,6 +80,7 @@ impl GroupWriter {
             identity,
             power_cut: power_cut.clone(),
             checks_scopes: checks_scopes.clone(),
+            piggyback: piggyback.clone(),
             has_triggers: false,
             closing: closing.clone(),
             halted,
@@ -98,6 +102,7 @@ impl GroupWriter {
             closing,
             halt,
             checks_scopes,
+            piggyback,
         })
     }
 

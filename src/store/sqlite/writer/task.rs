@@ -2,12 +2,13 @@
 
 use super::scope_check;
 use super::{BEGIN, BEGIN_ANEW, CHECKPOINT, GROUP_SIZE_MAX};
-use crate::store::db::{Connection, raw_sql};
+use crate::store::db::{Connection, QueuedWork, raw_sql};
 use crate::store::search::index_merge::SearchIndexMerge;
 use crate::store::sqlite::identity::FileIdentity;
 use crate::store::sqlite::log::Log;
 use crate::store::sqlite::refusal;
 use crate::store::writes::job::{Job, JobOutcome};
+use crate::store::writes::piggyback::PiggybackClaims;
 use crate::store::writes::power_cut::PowerCut;
 use crate::store::writes::refusal::{CommitRefusal, Halt};
 use futures_util::FutureExt;
@@ -40,6 +41,7 @@ pub(super) struct WriterTask {
     pub identity: Option<FileIdentity>,
     pub power_cut: Arc<Mutex<Option<PowerCut>>>,
     pub checks_scopes: Arc<AtomicBool>,
+    pub piggyback: PiggybackClaims,
     pub has_triggers: bool,
     pub closing: CancellationToken,
     pub halted: watch::Sender<Option<Halt>>,
@@ -204,6 +206,13 @@ impl WriterTask {
                 {
                     taken += 1;
                     gather(group, done, job);
+                }
+            }
+            if done == group.len() {
+                for work in [QueuedWork::Run, QueuedWork::Mail] {
+                    if self.conn.take_queued(work) {
+                        group.extend(self.piggyback.take(work));
+                    }
                 }
             }
             let is_last = done == group.len();
