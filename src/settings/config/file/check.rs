@@ -13,7 +13,10 @@ use jsonschema::{JsonType, ValidationError};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Old and new names of renamed keys.
 const RENAMED: &[(&str, &str)] = &[("trusted_sealers", "trusted_arc_signers")];
@@ -59,7 +62,7 @@ fn type_check<T: JsonSchema + DeserializeOwned>(
     problems: &mut Vec<Problem>,
 ) -> Option<ConfigFile<T>> {
     problems.extend(document.repeated());
-    let faults = find_faults(&document, &json_schema::schema_for::<T>());
+    let faults = find_faults(&document, &compiled::<T>());
     let mut sound = document.value.clone();
     for fault in &faults {
         cut_out(&mut sound, &fault.pointer);
@@ -110,7 +113,26 @@ struct MemberFault {
     problem: Problem,
 }
 
-fn find_faults(document: &Document, schema: &Value) -> Vec<MemberFault> {
+/// A schema, and what looks for faults by it; or why it cannot.
+struct CompiledSchema {
+    schema: Value,
+    validator: Result<jsonschema::Validator, String>,
+}
+
+/// Returns the schema of a type of files. It is made once: there is a file of a type for each persona.
+fn compiled<T: JsonSchema>() -> Arc<CompiledSchema> {
+    static COMPILED: Mutex<BTreeMap<Cow<'static, str>, Arc<CompiledSchema>>> =
+        Mutex::new(BTreeMap::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let entry = compiled.entry(T::schema_id()).or_insert_with(|| {
+        let schema = json_schema::schema_for::<T>();
+        let validator = jsonschema::validator_for(&schema).map_err(|error| error.to_string());
+        Arc::new(CompiledSchema { schema, validator })
+    });
+    entry.clone()
+}
+
+fn find_faults(document: &Document, compiled: &CompiledSchema) -> Vec<MemberFault> {
     let mut faults = document
         .pointers()
         .filter(|pointer| looks_secret(&last_key(pointer)) && !is_header(pointer))
@@ -126,8 +148,11 @@ fn find_faults(document: &Document, schema: &Value) -> Vec<MemberFault> {
             problem: secret_in_file(document, pointer),
         })
         .collect::<Vec<_>>();
-    let inspection = Inspection { document, schema };
-    match jsonschema::validator_for(schema) {
+    let inspection = Inspection {
+        document,
+        schema: &compiled.schema,
+    };
+    match &compiled.validator {
         Ok(validator) => {
             let errors: Vec<_> = validator.iter_errors(&document.value).collect();
             let of_type = |error: &&ValidationError<'_>| !is_of_list(error, &errors);
