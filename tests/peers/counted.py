@@ -162,4 +162,5 @@ def main():
     print("ok: a letter costs no more than its limits")
 
 
-main()
+if __name__ == "__main__":
+    main()
