@@ -24,14 +24,26 @@ static FUNCTIONS: &str = text!("postgres/0200_functions");
 static FILES: &[(i64, &str, &str)] = &[
     (200, "tables", TABLES),
     (201, "words and triggers", text!("0201_words_and_triggers")),
+    (
+        202,
+        "letters answered together",
+        text!("0202_letters_answered_together"),
+    ),
 ];
 
 /// Numbers, names and texts that PostgreSQL alone has; [`of_postgres`] puts the shared ones before them.
-static FILES_OF_POSTGRES: &[(i64, &str, &str)] = &[(
-    201,
-    "words and triggers",
-    text!("postgres/0201_words_and_triggers"),
-)];
+static FILES_OF_POSTGRES: &[(i64, &str, &str)] = &[
+    (
+        201,
+        "words and triggers",
+        text!("postgres/0201_words_and_triggers"),
+    ),
+    (
+        202,
+        "letters answered together",
+        text!("postgres/0202_letters_answered_together"),
+    ),
+];
 
 pub(in crate::store) static SQLITE: LazyLock<Migrator> = LazyLock::new(|| {
     migrator(

@@ -11,6 +11,7 @@ mod corpora;
 // From letter to answer
 mod road;
 mod threading;
+mod together;
 mod archives;
 mod isolation;
 mod runs;

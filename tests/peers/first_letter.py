@@ -68,6 +68,7 @@ class Engine:
         self.furnish()
         # The clients write from few addresses and are to be answered however often they write.
         often = {name: 1_000_000 for name in ("replies_per_hour_max", "replies_per_day_max", "alternations_max", "domain_runs_per_day_max")}
+        often["letters_per_run_max"] = 1  # each has a run of its own
         self.edit("configs/gateway.json", listeners=[{"kind": "smtp", "address": f"127.0.0.1:{port}"}], limits=often,
                   outbound={"kind": "smarthost", "host": "127.0.0.1", "port": smarthost_port, "tls": "none",
                             **(outbound or {})})

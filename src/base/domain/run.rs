@@ -155,6 +155,8 @@ word_enum!(
         RateLimited = "rate_limited",
         Failed = "failed",
         Cancelled = "cancelled",
+        /// A later run answers its letter, together with the next one of the thread.
+        AnsweredTogether = "answered_together",
     }
 );
 

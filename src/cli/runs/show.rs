@@ -105,6 +105,7 @@ fn fields(record: &RunRecord) -> Vec<(&'static str, String)> {
         ("finished", said(&run.finished_at)),
     ];
     fields.extend(slot.chain(options));
+    fields.extend(run.answered_by.iter().map(|by| ("answered by", by.clone())));
     fields
 }
 

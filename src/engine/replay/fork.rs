@@ -399,6 +399,7 @@ async fn claimed(
         created_at: now,
         is_retried: true,
         is_overtaken: false,
+        letters: 1,
         budget_micros: store.budget_of_run(&run).await?,
         attempts_max: None, // the worker counts attempts
         thread_budget,

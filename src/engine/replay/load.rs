@@ -130,6 +130,7 @@ fn run_record(run: &RunSummary) -> RunRow {
         created_at: run.created_at.to_string(),
         started_at: text(run.started_at),
         finished_at: text(run.finished_at),
+        answered_by: run.answered_by.as_ref().map(RunId::to_string),
     }
 }
 

@@ -33,6 +33,14 @@ const OVERTAKEN: &str = "[This letter is answered late: letters of this conversa
     and you do not see them here. What it asks for may be settled or taken back. Do nothing that cannot be undone because of it, and \
     say in your answer that it is late.]";
 
+/// Tells the model that letters of its history wait for the same answer.
+fn answered_together(letters: u32) -> String {
+    format!(
+        "[The sender has written {letters} letters in a row that nobody has answered yet: the one above and those right before it in the \
+        history. Answer all of them in one mail. Where a later one corrects or takes back an earlier one, the later one counts.]"
+    )
+}
+
 /// Loads the subject of the run; assembles its context, or continues from its journal.
 pub async fn begin<'a>(
     deps: &'a RunDeps,
@@ -107,6 +115,11 @@ pub async fn begin<'a>(
     match &journal.first_request_json {
         Some(json) => recovery::resume(&mut state, json, &journal)?,
         None => first_context(&mut state, sent).await?,
+    }
+    // A run that goes on has it in its first request.
+    if run.letters > 1 && journal.first_request_json.is_none() {
+        let note = answered_together(run.letters);
+        state.conversation.said.push(Message::user(note));
     }
     if run.is_overtaken {
         state.conversation.said.push(Message::user(OVERTAKEN));

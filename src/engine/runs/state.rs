@@ -184,6 +184,7 @@ impl LoopState<'_> {
                 worked_ms: millis(run.worked),
                 is_retried: run.is_retried,
                 is_overtaken: run.is_overtaken,
+                letters: run.letters,
                 budget_micros: run.budget_micros,
                 thread_budget: amounts(run.thread_budget),
             },

@@ -227,6 +227,11 @@ impl Draft<'_> {
             true => id.to_string(),
             false => dedup_key,
         };
+        let rule = self.rule_for(persona);
+        let profile = self.intake.config.context.get(&rule.run_options.profile);
+        let letters_max = profile.map_or(1, |profile| {
+            profile.letters_at_once(self.intake.config.limits.letters_per_run_max)
+        });
         let place = self.place(persona);
         let host_name = &self.intake.config.gateway.host_name;
         NewInbound {
@@ -259,7 +264,8 @@ impl Draft<'_> {
                 .returned
                 .report_for(&persona.id, || NoticeId::new(clock.new_id())),
             answer,
-            run: is_answerable.then(|| new_run(clock, self.rule_for(persona))),
+            run: is_answerable.then(|| new_run(clock, rule)),
+            letters_max,
             disposition: held_by.map_or("run".to_owned(), |rule| format!("filed:{rule}")),
             hops,
             from_owner,

@@ -41,6 +41,9 @@ struct TypedStepObject {
     required: Option<bool>,
 }
 
+/// Tokens of the longest letter that is answered together with the next one (`store/mail/together.rs`), generously counted.
+const LETTER_TOKENS: usize = 1000;
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct ContextProfile {
@@ -54,6 +57,15 @@ impl ContextProfile {
     /// Reports whether threads are summarised for runs of this profile.
     pub fn has_summaries(&self) -> bool {
         self.steps.iter().any(|step| step.resolver == Self::SUMMARY)
+    }
+
+    /// Returns how many letters a run of this profile can answer, at most `max`: those before its own stand in the history, which
+    /// keeps the newest within its budget.
+    pub fn letters_at_once(&self, max: usize) -> usize {
+        let mut steps = self.steps.iter();
+        let history = steps.find(|step| step.resolver == "thread-history");
+        let tokens = history.map(|step| step.budget_tokens.unwrap_or(usize::MAX));
+        tokens.map_or(1, |tokens| max.min(1 + tokens / LETTER_TOKENS))
     }
 
     /// Returns the profile of the runs that summarise threads for this one. No file has it: what they are told is the

@@ -57,6 +57,8 @@ pub struct NewInbound {
     pub answer: Option<NewApprovalAnswer>,
     /// The queued run; `None` for filed mail.
     pub run: Option<NewRun>,
+    /// Most letters that the run may answer together.
+    pub letters_max: usize,
     /// `run` or `filed:<rule>`.
     pub disposition: String,
     /// Further policy decisions for `audit_log`, `verb:rule` each.

@@ -11,6 +11,7 @@ use crate::store::mail::audit_log::audit;
 use crate::store::mail::filed;
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
 use crate::store::mail::messages::insert_attachment;
+use crate::store::mail::together;
 use crate::store::runs::queue::NewRun;
 use crate::store::sql::{json_list, to_json};
 use crate::store::threads::placement::{FoundThread, Placing, placing};
@@ -377,6 +378,9 @@ pub async fn insert(conn: &mut Connection, rows: &[NewRow<'_>]) -> Result<()> {
     }
     for row in rows {
         let copy = row.copy;
+        if let (Some(run), true) = (row.run, row.found.thread.is_some()) {
+            together::answer(conn, &run.id, copy.letters_max, row.now).await?;
+        }
         for attachment in &copy.attachments {
             insert_attachment(conn, &copy.persona, &copy.id, attachment).await?;
         }

@@ -5,6 +5,7 @@
 //! - `arrivals`: the storing of incoming letters, those that wait together in one batch.
 //! - `arrival_facts`: facts of letters before they are stored.
 //! - `letter_rows`: rows of a letter.
+//! - `together`: waiting letters that one run answers.
 //! - `synthetic`: prompts of schedules, of chat and of manual runs.
 //! - `audit_log`: policy decisions.
 //! - `filed`: letters without a run, and the notice of them.
@@ -21,6 +22,7 @@ pub mod inbound;
 pub mod arrivals;
 pub mod arrival_facts;
 pub mod letter_rows;
+pub mod together;
 pub mod synthetic;
 pub mod audit_log;
 pub mod filed;

@@ -66,6 +66,8 @@ pub struct ClaimedRun {
     pub is_retried: bool,
     /// `true`: since then a later letter of its thread was answered.
     pub is_overtaken: bool,
+    /// Number of letters that it answers: its own, and those before it that nobody has answered.
+    pub letters: u32,
     /// Micro-dollars that its responsibility allows it.
     pub budget_micros: Option<i64>,
     /// Attempts that its responsibility allows it; `None`: the configured number.
@@ -132,7 +134,7 @@ const CLAIM_RUNS: Sql = Sql::pair(
         WHERE k.answered_at IS NULL AND k.acted_at IS NULL AND l.id = k.message_id AND l.thread_id = runs.thread_id)
     RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
       context_report_json IS NOT NULL AS has_journal,
-      attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, budget_micros, attempts_max,
+      attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, letters, budget_micros, attempts_max,
       attempt > 1 AND error_class IS NULL AND crashes = 0 AND trigger = 'email' AND EXISTS (SELECT 1 FROM messages t CROSS JOIN messages l
         CROSS JOIN runs o WHERE t.id = CAST(runs.trigger_message_id AS TEXT) AND l.thread_id = t.thread_id AND l.seq > t.seq
           AND l.direction = 'inbound' AND o.trigger_message_id = l.id AND o.state = 'succeeded') AS is_overtaken,
@@ -172,7 +174,7 @@ const CLAIM_RUNS: Sql = Sql::pair(
         WHERE k.answered_at IS NULL AND k.acted_at IS NULL AND l.id = k.message_id AND l.thread_id = runs.thread_id)
     RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
       context_report_json IS NOT NULL AS has_journal,
-      attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, budget_micros, attempts_max,
+      attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, letters, budget_micros, attempts_max,
       attempt > 1 AND error_class IS NULL AND crashes = 0 AND trigger = 'email' AND EXISTS (SELECT 1 FROM messages t CROSS JOIN messages l
         CROSS JOIN runs o WHERE t.id = CAST(runs.trigger_message_id AS TEXT) AND l.thread_id = t.thread_id AND l.seq > t.seq
           AND l.direction = 'inbound' AND o.trigger_message_id = l.id AND o.state = 'succeeded') AS is_overtaken,
@@ -213,7 +215,7 @@ const REQUEUE_RUN: &str = "
 const RUNNING_RUN: &str = "
     SELECT id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, state, worked_ms,
       context_report_json IS NOT NULL AS has_journal, epoch = $2 AND state = 'running' AS is_worked_on, 0 AS is_retried,
-      0 AS is_overtaken,
+      0 AS is_overtaken, letters,
       budget_micros, attempts_max,
       (SELECT '[' || json_quote(run_micros_max) || ',' || json_quote(run_tokens_max) || ','
         || json_quote(day_micros_max) || ',' || json_quote(day_tokens_max) || ']' FROM thread_budgets b
@@ -441,6 +443,7 @@ impl Store {
 from_row!(|row| ClaimedRun {
     is_retried,
     is_overtaken,
+    letters,
     budget_micros,
     attempts_max,
     thread_budget: {

@@ -164,7 +164,7 @@ pub static KINDS: &[BundleKind] = &[
         "number=seq id persona=persona_id thread=thread_id trigger message=trigger_message_id profile state attempt provider model \
          stop_reason error_class error_message input_tokens cache_read_tokens cache_write_tokens output_tokens reasoning_tokens \
          cost_micros context_report=context_report_json created=created_at started=started_at finished=finished_at budget_micros \
-         limits=limits_json worked_ms attempts_max options=run_options_json output_schema state_at cancel_requested=cancel_requested_at",
+         limits=limits_json worked_ms attempts_max options=run_options_json output_schema state_at cancel_requested=cancel_requested_at letters answered_by",
     ),
     kind(
         ("task", "responsibilities"),

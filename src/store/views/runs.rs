@@ -64,6 +64,8 @@ pub struct RunSummary {
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
+    /// Run that answers its letter in its place.
+    pub answered_by: Option<RunId>,
 }
 
 /// Tokens, and micro-dollars when the price is known.
@@ -114,6 +116,7 @@ const RUN_SUMMARIES: &str = "
       r.attempt, r.next_attempt_at, r.cancel_requested_at, r.provider, r.model, r.stop_reason, r.error_class,
       r.error_message, r.input_tokens, r.cache_read_tokens, r.cache_write_tokens, r.output_tokens,
       r.reasoning_tokens, r.cost_micros, r.limits_json, r.created_at, r.started_at, r.finished_at,
+      r.answered_by,
       CASE WHEN r.state NOT IN ('queued', 'waiting_retry') THEN NULL
         WHEN EXISTS (SELECT 1 FROM halts h WHERE h.persona_id IN ('', r.persona_id)) THEN 'halted'
         WHEN r.behind = 1 THEN 'earlier_run' END AS waits_for
@@ -148,7 +151,8 @@ from_row!(|row| RunSummary {
     limits_json: { packing::text_of(row, "limits_json")? },
     created_at,
     started_at,
-    finished_at
+    finished_at,
+    answered_by
 });
 
 fn word<'r>(row: &'r Row, column: &str) -> Option<&'r str> {

@@ -61,6 +61,8 @@ impl Workspace {
                 "outbound": { "kind": "folder", "path": "data/outbox" },
                 // `sent` counts what personas say; `sender_notes` has tests of its own.
                 "sender_notes": { "failed": false, "slow_after": "0s" },
+                // Tests hand in letters before anything works. Letters that one run answers have tests of their own.
+                "limits": { "letters_per_run_max": 1 },
             }),
         );
         workspace.write_json(

@@ -125,6 +125,7 @@ impl Record {
             created_at: self.run.created_at,
             is_retried: claim.is_retried,
             is_overtaken: claim.is_overtaken,
+            letters: claim.letters,
             budget_micros: claim.budget_micros,
             attempts_max: None, // the worker counts attempts
             thread_budget: ThreadBudget {

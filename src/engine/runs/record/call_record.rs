@@ -98,11 +98,22 @@ pub struct Claim {
     pub is_retried: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_overtaken: bool,
+    /// Number of letters that it answers.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub letters: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_micros: Option<i64>,
     /// MailBounds of the thread: micro-dollars and tokens of a run, then of a day.
     #[serde(default, skip_serializing_if = "nothing_said")]
     pub thread_budget: [Option<i64>; 4],
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(letters: &u32) -> bool {
+    *letters == 1
 }
 
 fn nothing_said(budget: &[Option<i64>; 4]) -> bool {

@@ -115,6 +115,10 @@ pub struct Limits {
     /// are told apart by the public suffix list.
     #[schemars(range(min = 1))]
     pub domain_runs_per_day_max: usize,
+    /// Waiting letters of a thread, of one sender and one trust, that one run answers together; 1: each letter has an answer of
+    /// its own. Letters with attachments or an invitation are always answered alone.
+    #[schemars(range(min = 1, max = 64))]
+    pub letters_per_run_max: usize,
     /// Maximum consecutive mails between personas.
     #[schemars(range(min = 1))]
     pub persona_hops_max: usize,
@@ -185,6 +189,7 @@ impl Default for Limits {
             replies_per_day_max: 20,
             alternations_max: 10,
             domain_runs_per_day_max: 100,
+            letters_per_run_max: 8,
             persona_hops_max: 4,
             duplicate_window: Duration::from_secs(7 * 24 * 3600),
             drain_max: Duration::from_secs(10),

@@ -1,0 +1,3 @@
+-- Waiting letters of one thread are answered by one run (decision D-170): that of the last letter.
+ALTER TABLE runs ADD COLUMN letters BIGINT NOT NULL DEFAULT 1; -- how many letters it answers
+ALTER TABLE runs ADD COLUMN answered_by TEXT;                   -- the run that answers its letter in its place
