@@ -18,6 +18,7 @@ use crate::store::postgres::refusal::is_passing;
 use crate::store::postgres::url::{DatabaseUrl, Session};
 use crate::store::sqlite::files::log_of;
 use crate::store::sqlite::mark;
+use crate::store::sqlite::open::LOOKED_OVER_BYTES_MAX;
 use crate::store::sqlite::open_error::is_damage;
 use crate::store::sqlite::read_only::only_to_read;
 use crate::store::{OpenError, Result};
@@ -25,6 +26,8 @@ use futures_util::TryStreamExt;
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Most violations of a check that are listed.
@@ -32,6 +35,14 @@ const LISTED_MAX: usize = 20;
 /// Length of the write-ahead log, in bytes, above which a reader or a lock must be holding it back;
 /// the database may keep 64 MB (`journal_size_limit`).
 pub const LOG_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Steps of SQLite that the statements of a quick look share: about a second. A database of some thousand letters needs fewer.
+const GLANCE_STEPS: u64 = 12_000_000;
+/// Steps between two looks at what is left of them.
+const STEPS_BETWEEN_LOOKS: u16 = 1000;
+/// The same for a server, which counts no steps: the time of one statement.
+const GLANCE_OF_SERVER: Sql = Sql::same("SET statement_timeout = '250ms'");
+/// Newest bytes of each kind that a quick look hashes.
+const GLANCE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Condition under which a check holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +137,8 @@ pub struct Findings {
     pub pending: PendingWork,
     /// Bytes that were hashed.
     pub bytes_hashed: u64,
+    /// Checks that would have read more than a quick look may. What they found before is in `broken`.
+    pub unfinished: Vec<&'static str>,
 }
 
 /// A read-only connection to a database: it takes no lock, runs no migration and folds no log in.
@@ -133,6 +146,48 @@ pub struct Audit {
     conn: Connection,
     /// The file, where the database is one.
     path: Option<PathBuf>,
+    manner: Manner,
+}
+
+/// How the checks are made.
+pub(in crate::store) struct Manner {
+    glance: Option<Glance>,
+    /// Told which check is made.
+    tell: Box<dyn Fn(String) + Send + Sync>,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self {
+            glance: None,
+            tell: Box::new(|_| {}),
+        }
+    }
+}
+
+/// Work that a quick look may still do. It counts steps and bytes, not time: two looks at one database find the same.
+struct Glance {
+    /// Steps that no statement has yet.
+    steps: u64,
+    /// Those that the current statement may still make.
+    current: Arc<AtomicU64>,
+    /// `true`: the file is small enough to read all its pages.
+    reads_pages: bool,
+}
+
+impl Glance {
+    /// Gives the next of so many checks its share of what is left: what one does not need, the others have.
+    fn share(&mut self, checks: usize) {
+        self.steps += self.current.swap(0, Ordering::Relaxed);
+        let share = self.steps / (checks as u64).max(1);
+        self.steps -= share;
+        self.current.store(share, Ordering::Relaxed);
+    }
+
+    /// Lets statements end that are bounded by themselves.
+    fn unbounded(&mut self) {
+        self.current.store(u64::MAX, Ordering::Relaxed);
+    }
 }
 
 pub(super) const PENDING: &str = "
@@ -192,6 +247,7 @@ impl Audit {
         Ok(Self {
             conn: conn.into(),
             path: Some(path.to_owned()),
+            manner: Manner::default(),
         })
     }
 
@@ -205,13 +261,52 @@ impl Audit {
             Some(url) => Ok(Self {
                 conn: server::connect_to_read(&url, Session::ReadAll).await?,
                 path: None,
+                manner: Manner::default(),
             }),
         }
     }
 
+    /// Bounds the audit to a quick look: some seconds, however large the database is. Each check reads as much as its share
+    /// allows, and the newest bytes are hashed.
+    pub async fn at_a_glance(mut self) -> std::result::Result<Self, OpenError> {
+        let current = Arc::new(AtomicU64::new(GLANCE_STEPS));
+        match &mut self.conn {
+            Connection::Sqlite(conn) => {
+                let left = current.clone();
+                let take = move |left: u64| left.checked_sub(STEPS_BETWEEN_LOOKS.into());
+                let go_on = move || {
+                    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+                        .is_ok()
+                };
+                conn.lock_handle()
+                    .await?
+                    .set_progress_handler(STEPS_BETWEEN_LOOKS.into(), go_on);
+            }
+            conn => {
+                db::raw_sql(GLANCE_OF_SERVER).execute(conn).await?;
+            }
+        }
+        let bytes = self
+            .path
+            .as_deref()
+            .map_or(Ok(0), |path| std::fs::metadata(path).map(|file| file.len()));
+        self.manner.glance = Some(Glance {
+            steps: 0,
+            current,
+            reads_pages: bytes.is_ok_and(|bytes| bytes <= LOOKED_OVER_BYTES_MAX.unsigned_abs()),
+        });
+        Ok(self)
+    }
+
+    /// Tells `tell` what the audit does.
+    pub fn telling(mut self, tell: impl Fn(String) + Send + Sync + 'static) -> Self {
+        self.manner.tell = Box::new(tell);
+        self
+    }
+
     /// Makes the checks in order.
     pub async fn examine(&mut self, wanted: AuditScope) -> Result<Findings> {
-        let mut findings = examine(&mut self.conn, wanted).await?;
+        let mut findings = examine(&mut self.conn, wanted, &mut self.manner).await?;
         findings.made += 1;
         let log = self.log_bytes();
         if log > LOG_BYTES_MAX {
@@ -239,6 +334,7 @@ impl Audit {
 pub(in crate::store) async fn examine(
     conn: &mut Connection,
     wanted: AuditScope,
+    manner: &mut Manner,
 ) -> Result<Findings> {
     let (mut findings, mut unread) = (Findings::default(), Vec::new());
     let is_server = conn.postgres().is_some();
@@ -248,26 +344,53 @@ pub(in crate::store) async fn examine(
         Holds::Always => true,
         Holds::AtRest => wanted.at_rest,
     };
-    for check in checks().filter(is_wanted) {
-        findings.made += 1;
-        let (count, what) = match broken(conn, &check.sql).await {
-            Ok(broken) => broken,
+    let mut wanted_checks: Vec<&AuditCheck> = checks().filter(is_wanted).collect();
+    if manner.glance.is_some() {
+        // Those of the whole file read most: they have what the others did not need.
+        wanted_checks.reverse();
+    }
+    for (at, check) in wanted_checks.iter().enumerate() {
+        let of = wanted_checks.len();
+        (manner.tell)(format!("check {} of {of}, {}", at + 1, check.name));
+        match &mut manner.glance {
+            Some(glance) if check.name == whole::PAGES && !glance.reads_pages => {
+                findings.unfinished.push(check.name);
+                continue;
+            }
+            Some(glance) if check.name == whole::PAGES => glance.unbounded(),
+            Some(glance) => glance.share(of - at),
+            None => {}
+        }
+        let (mut count, mut what) = (0, Vec::new());
+        match broken(conn, &check.sql, &mut count, &mut what).await {
+            Ok(()) => findings.made += 1,
+            Err(error) if manner.glance.is_some() && is_cut_short(&error) => {
+                findings.unfinished.push(check.name);
+            }
             // It says nothing of the rows that the check is about.
             Err(error) if is_damage(&error) => {
+                findings.made += 1;
                 unread.push(format!("`{}`: {error}", check.name));
                 continue;
             }
             // Of a server that is away nothing is known, and nothing is broken.
             Err(error) if is_server && is_passing(&error) => return Err(error.into()),
             // A page that cannot be read is a finding of the audit, not its failure.
-            Err(error) => (1, vec![error.to_string()]),
-        };
+            Err(error) => {
+                findings.made += 1;
+                (count, what) = (1, vec![error.to_string()]);
+            }
+        }
         if count > 0 {
             findings.broken.push(check.broken(count, what));
         }
     }
+    if let Some(glance) = &mut manner.glance {
+        findings.broken.reverse();
+        glance.unbounded();
+    }
     if wanted.bytes {
-        hashes::examine(conn, &mut findings, &mut unread).await?;
+        hashes::examine(conn, &mut findings, &mut unread, manner).await?;
     }
     findings.unread(unread);
     let pending = match conn.row(PENDING, ()).await {
@@ -284,19 +407,27 @@ pub(in crate::store) async fn examine(
     Ok(findings)
 }
 
-/// Returns the number of rows of a statement, and the first of them.
+/// Counts the rows of a statement, and returns the first of them, those before an error too.
 async fn broken(
     conn: &mut Connection,
     sql: &Sql,
-) -> std::result::Result<(u64, Vec<String>), db::Error> {
-    let (mut count, mut what) = (0, Vec::new());
+    count: &mut u64,
+    what: &mut Vec<String>,
+) -> std::result::Result<(), db::Error> {
     let mut rows = db::query(sql).fetch(conn);
     while let Some(row) = rows.try_next().await? {
-        count += 1;
+        *count += 1;
         if what.len() < LISTED_MAX {
             let id: Option<String> = row.to()?;
             what.push(id.unwrap_or_else(|| "(no id)".to_owned()));
         }
     }
-    Ok((count, what))
+    Ok(())
+}
+
+/// Reports whether a statement ended because a quick look may do no more.
+fn is_cut_short(error: &db::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    // SQLITE_INTERRUPT, and `query_canceled` of a server.
+    code.is_some_and(|code| code == "9" || code == "57014")
 }

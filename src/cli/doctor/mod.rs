@@ -7,7 +7,7 @@
 //! - `listeners`, `certificates`, `clock`, `disk`: the machine; `servers`, `dns`: others, with `--online`
 //! - `database`, `modes`, `engine`, `backups`: the files below `data`
 //! - `personas`, `programs`: what runs need
-//! - `records`: the audit of the database
+//! - `records`: the audit of the database, in plain `doctor` as a quick look
 //!
 //! Absent on purpose: repairs of anything but modes.
 
@@ -55,10 +55,10 @@ use std::sync::Arc;
                   A fault does not work, or loses mail; a warning works, and will not for long."
 )]
 pub struct Doctor {
-    /// Only the records: every check of the database
+    /// Only the records, and all of them: every check of the database, however long that takes
     #[arg(long)]
     audit: bool,
-    /// Without reading every page and hashing all mail
+    /// Without reading pages and hashing mail
     #[arg(long)]
     quick: bool,
     /// Also that nothing is left open: holds after `attache drain`, while no engine serves
@@ -101,7 +101,8 @@ async fn audit(context: &CommandContext, scope: AuditScope) -> anyhow::Result<Ex
         );
     }
     let state = DatabaseState::of(&context.workspace, &[]).await;
-    let made = make_audit(context, scope, &state).await?;
+    let made = make_audit(context, scope, &state, true).await?;
+    records::note_audit(context, &made);
     let engine = engine_at_work(&context.workspace).map(|engine| engine.pid);
     let findings = &made.findings;
     if context.json() {
@@ -131,10 +132,18 @@ async fn make_audit(
     context: &CommandContext,
     scope: AuditScope,
     state: &DatabaseState,
+    is_whole: bool,
 ) -> anyhow::Result<MadeAudit> {
-    let mut audit = Audit::of_workspace(&context.workspace).await?;
+    let spinner = progress::spinner(context, "looking the database over");
+    let shown = spinner.clone();
+    let audit = Audit::of_workspace(&context.workspace).await?;
+    let mut audit = match is_whole {
+        true => audit,
+        false => audit.at_a_glance().await?,
+    }
+    .telling(move |step| shown.set_message(format!("looking the database over: {step}")));
     let looking = audit.examine(scope);
-    let findings = progress::turning(context, "looking the database over", looking).await?;
+    let findings = progress::turning_on(&spinner, looking).await?;
     let config = context.config().ok();
     let repair = || database::repair(&context.workspace, config.as_ref(), state);
     Ok(MadeAudit {
@@ -142,6 +151,7 @@ async fn make_audit(
         findings,
         scope,
         log_bytes: audit.log_bytes(),
+        last_whole: records::last_audit(&context.workspace),
     })
 }
 
@@ -170,7 +180,9 @@ async fn examine(context: &CommandContext, wanted: &Doctor) -> anyhow::Result<Ex
         areas.extend(<[ExaminedArea; 2]>::from(asked));
     }
     let made = match database {
-        DatabaseState::Opened { .. } => Some(make_audit(context, wanted.scope(), &database).await?),
+        DatabaseState::Opened { .. } => {
+            Some(make_audit(context, wanted.scope(), &database, false).await?)
+        }
         _ => None,
     };
     let checks = areas.iter().map(|area| area.checks).sum();

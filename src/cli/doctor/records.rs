@@ -3,10 +3,19 @@
 use super::finding::{FindingArea, FindingSeverity, InstallFinding};
 use crate::cli::CommandContext;
 use crate::cli::screen::one_line;
+use crate::clock::{Clock, SystemClock};
+use crate::domain::Timestamp;
 use crate::store::audit::{AuditScope, Broken, Findings, PendingWork};
 use crate::text::plural;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// When everything was audited last: a file beside the database, in which an audit changes nothing.
+static LAST_AUDIT: &str = "data/last-audit.json";
 
 /// Findings of an audit.
 #[derive(Serialize)]
@@ -18,6 +27,8 @@ pub struct AuditRecord<'a> {
     engine_works: bool,
     pending: Value,
     read_everything: bool,
+    /// Checks that a quick look did not end.
+    unfinished: &'a [&'static str],
     bytes_hashed: u64,
     log_bytes: u64,
 }
@@ -33,6 +44,14 @@ struct Violation<'a> {
     what: &'a [String],
 }
 
+/// An audit of everything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastAudit {
+    pub at: Timestamp,
+    /// Number of checks that found something.
+    pub broken: usize,
+}
+
 /// An audit that was made.
 pub struct MadeAudit {
     pub findings: Findings,
@@ -41,6 +60,8 @@ pub struct MadeAudit {
     pub log_bytes: u64,
     /// What to do with the file, where it is damaged.
     pub repair: Option<String>,
+    /// The last audit of everything that ended here.
+    pub last_whole: Option<LastAudit>,
 }
 
 impl MadeAudit {
@@ -65,7 +86,40 @@ impl MadeAudit {
             );
             found.of_file("data/attache.db")
         };
-        self.findings.broken.iter().map(finding).collect()
+        let broken = self.findings.broken.iter().map(finding);
+        broken.chain(self.unfinished()).collect()
+    }
+
+    /// Says which checks a quick look did not end, and when all of them were made.
+    fn unfinished(&self) -> Option<InstallFinding> {
+        let Findings {
+            unfinished, made, ..
+        } = &self.findings;
+        if unfinished.is_empty() {
+            return None;
+        }
+        let all = unfinished.len() + made;
+        let last = match &self.last_whole {
+            None => "no audit of everything has ended here yet".to_owned(),
+            Some(LastAudit { at, broken: 0 }) => {
+                format!("the last audit of everything was at {at}, and nothing was wrong")
+            }
+            Some(LastAudit { at, broken }) => format!(
+                "the last audit of everything was at {at}, with {}",
+                plural(*broken, "broken check")
+            ),
+        };
+        let what = format!(
+            "this was a quick look at a large database: {} of {all} checks did not read all of it; {last}",
+            unfinished.len()
+        );
+        let remedy = "`attache doctor --audit` reads everything; so does each backup of `configs/keeping.json`";
+        Some(InstallFinding::new(
+            FindingArea::Records,
+            FindingSeverity::Note,
+            what,
+            remedy,
+        ))
     }
 }
 
@@ -98,7 +152,8 @@ impl<'a> AuditRecord<'a> {
                 "calls": calls,
                 "letters": letters,
             }),
-            read_everything: audit.scope.bytes,
+            read_everything: audit.scope.bytes && findings.unfinished.is_empty(),
+            unfinished: &findings.unfinished,
             bytes_hashed: findings.bytes_hashed,
             log_bytes: audit.log_bytes,
         }
@@ -127,6 +182,14 @@ pub fn print(
             .screen
             .line(format!("  hint: {}", audit.hint(broken)))?;
     }
+    if let Some(note) = audit.unfinished() {
+        context.screen.heading(note.area.as_str())?;
+        let severity = note.severity.as_str();
+        context
+            .screen
+            .line(format!("  {severity}: {}", note.sentence()))?;
+        context.screen.line(format!("  hint: {}", note.remedy))?;
+    }
     let PendingWork {
         runs,
         deliveries,
@@ -151,4 +214,38 @@ pub fn print(
         ))?;
     }
     Ok(())
+}
+
+/// Returns the last one that ended in a workspace; `None`: none is known.
+pub fn last_audit(workspace: &Path) -> Option<LastAudit> {
+    serde_json::from_slice(&std::fs::read(workspace.join(LAST_AUDIT)).ok()?).ok()
+}
+
+/// Notes an audit of everything, where this can be written without leaving a file of another user among those of the engine. An
+/// audit is none the worse for a note that is missing.
+pub fn note_audit(context: &CommandContext, made: &MadeAudit) {
+    if !made.scope.bytes {
+        return;
+    }
+    let last = LastAudit {
+        at: SystemClock::new().now(),
+        broken: made.findings.broken.len(),
+    };
+    let data = context.workspace.join("data");
+    let is_ours = data
+        .metadata()
+        .is_ok_and(|data| data.uid() == rustix::process::geteuid().as_raw());
+    let Ok(text) = serde_json::to_vec(&last) else {
+        return;
+    };
+    if is_ours {
+        let mut file = OpenOptions::new();
+        let file = file.write(true).create(true).truncate(true).mode(0o600);
+        let written = file
+            .open(context.workspace.join(LAST_AUDIT))
+            .and_then(|mut file| file.write_all(&text));
+        if let Err(error) = written {
+            tracing::debug!(%error, "the time of the audit is not noted");
+        }
+    }
 }

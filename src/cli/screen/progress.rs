@@ -50,8 +50,12 @@ fn shaped(context: &CommandContext, bar: ProgressBar, shape: &str) -> ProgressBa
 
 /// Runs a future while a spinner turns.
 pub async fn turning<T>(context: &CommandContext, doing: &str, work: impl Future<Output = T>) -> T {
-    let spinner = spinner(context, doing);
-    beside(&spinner, ProgressBar::tick, work).await
+    turning_on(&spinner(context, doing), work).await
+}
+
+/// Runs a future while a spinner turns, whose message the future may change.
+pub async fn turning_on<T>(spinner: &ProgressBar, work: impl Future<Output = T>) -> T {
+    beside(spinner, ProgressBar::tick, work).await
 }
 
 /// Copies into a file that grows, with a bar that shows the progress.

@@ -1,7 +1,7 @@
 //! Check of content against its stored hash: letters, attachments, requests, prompts. Read in small
 //! pieces, so that neither the memory nor the database's log grows with the mail.
 
-use super::{Broken, Findings, LISTED_MAX};
+use super::{Broken, Findings, GLANCE_BYTES, LISTED_MAX, Manner};
 use crate::domain::sha256_hex;
 use crate::store::Result;
 use crate::store::db::{self, Connection};
@@ -12,13 +12,17 @@ use crate::store::sqlite::open_error::is_damage;
 use futures_util::TryStreamExt;
 use std::borrow::Cow;
 
+/// A key after every id and digest.
+static AFTER_EVERY_KEY: &str = "~";
+
 /// A table with hashes.
 struct Hashed {
     name: &'static str,
     says: &'static str,
-    /// Query of the last key of the piece that begins after `$1`; NULL when there is none.
+    /// Query of the first key of the piece that ends before `$1`; NULL when there is none. Ids grow with time, so the newest
+    /// rows come first.
     piece: &'static str,
-    /// Query of label, hash and bytes, for keys after `$1` up to `$2`.
+    /// Query of label, hash and bytes, for keys from `$2` to before `$1`.
     rows: &'static str,
 }
 
@@ -26,38 +30,38 @@ const HASHED: &[Hashed] = &[
     Hashed {
         name: "letter-hash",
         says: "the bytes of a letter are not those that came",
-        piece: "SELECT max(id) FROM (SELECT id FROM raw_letters WHERE id > $1 ORDER BY id LIMIT 64) AS piece",
-        rows: "SELECT id, sha256, bytes AS letter FROM raw_letters WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
+        piece: "SELECT min(id) FROM (SELECT id FROM raw_letters WHERE id < $1 ORDER BY id DESC LIMIT 64) AS piece",
+        rows: "SELECT id, sha256, bytes AS letter FROM raw_letters WHERE id < $1 AND id >= $2 AND pruned_at IS NULL",
     },
     Hashed {
         name: "attachment-hash",
         says: "the bytes of an attachment are not those that came",
-        piece: "SELECT max(id) FROM (SELECT id FROM attachments WHERE id > $1 ORDER BY id LIMIT 64) AS piece",
+        piece: "SELECT min(id) FROM (SELECT id FROM attachments WHERE id < $1 ORDER BY id DESC LIMIT 64) AS piece",
         rows: "SELECT a.id, a.sha256, a.bytes, a.encoding, a.range_start, a.range_len, l.bytes AS letter
             FROM attachments a JOIN messages m ON m.id = a.message_id LEFT JOIN raw_letters l ON l.id = m.raw_id AND a.encoding IS NOT NULL
-            WHERE a.id > $1 AND a.id <= $2 AND a.pruned_at IS NULL",
+            WHERE a.id < $1 AND a.id >= $2 AND a.pruned_at IS NULL",
     },
     Hashed {
         name: "request-hash",
         says: "a recorded request is not the one that was sent",
-        piece: "SELECT max(id) FROM (SELECT id FROM runs WHERE id > $1 ORDER BY id LIMIT 64) AS piece",
+        piece: "SELECT min(id) FROM (SELECT id FROM runs WHERE id < $1 ORDER BY id DESC LIMIT 64) AS piece",
         rows: "SELECT t.run_id || ' turn ' || t.turn_index AS id, t.request_sha256 AS sha256, t.request_json, t.request_sha256,
               t.context_json, t.sources_json, t.packed, c.bytes AS dictionary
             FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
-            WHERE t.run_id > $1 AND t.run_id <= $2 AND t.pruned_at IS NULL ORDER BY t.run_id, t.turn_index, t.attempt",
+            WHERE t.run_id < $1 AND t.run_id >= $2 AND t.pruned_at IS NULL ORDER BY t.run_id, t.turn_index, t.attempt",
     },
     Hashed {
         name: "content-hash",
         says: "a text that a context was assembled from is not the one that was read",
-        piece: "SELECT max(sha256) FROM (SELECT sha256 FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT 64) AS piece",
-        rows: "SELECT sha256 AS id, sha256, bytes AS content FROM contents WHERE sha256 > $1 AND sha256 <= $2",
+        piece: "SELECT min(sha256) FROM (SELECT sha256 FROM contents WHERE sha256 < $1 ORDER BY sha256 DESC LIMIT 64) AS piece",
+        rows: "SELECT sha256 AS id, sha256, bytes AS content FROM contents WHERE sha256 < $1 AND sha256 >= $2",
     },
     Hashed {
         name: "prompt-hash",
         says: "a responsibility's prompt is not the one that was read from its file",
-        piece: "SELECT max(id) FROM responsibilities WHERE id > $1",
+        piece: "SELECT min(id) FROM responsibilities WHERE id < $1",
         rows: "SELECT id, prompt_sha256 AS sha256, prompt AS content FROM responsibilities
-            WHERE id > $1 AND id <= $2 AND prompt_sha256 <> ''",
+            WHERE id < $1 AND id >= $2 AND prompt_sha256 <> ''",
     },
 ];
 
@@ -66,19 +70,18 @@ pub(super) async fn examine(
     conn: &mut Connection,
     findings: &mut Findings,
     unread: &mut Vec<String>,
+    manner: &Manner,
 ) -> Result<()> {
     for hashed in HASHED {
-        findings.made += 1;
-        let (mut count, mut what) = (0, Vec::new());
-        let read = wrong(
-            conn,
-            hashed,
-            &mut findings.bytes_hashed,
-            &mut count,
-            &mut what,
-        );
-        match read.await {
-            Ok(()) => {}
+        let (mut count, mut what, mut bytes) = (0, Vec::new(), 0);
+        let read = wrong(conn, hashed, &mut bytes, &mut count, &mut what, manner).await;
+        findings.bytes_hashed += bytes;
+        match &read {
+            Ok(false) => findings.unfinished.push(hashed.name),
+            _ => findings.made += 1,
+        }
+        match read {
+            Ok(_) => {}
             Err(error) if is_damage(&error) => {
                 unread.push(format!("`{}`: {error}", hashed.name));
             }
@@ -101,24 +104,28 @@ pub(super) async fn examine(
     Ok(())
 }
 
+/// Counts the rows that differ from their hash. `false`: there are more than a quick look reads.
 async fn wrong(
     conn: &mut Connection,
     hashed: &Hashed,
     bytes_hashed: &mut u64,
     count: &mut u64,
     what: &mut Vec<String>,
-) -> std::result::Result<(), db::Error> {
-    let mut after = String::new();
-    loop {
-        let Some(last) = conn
-            .one::<Option<String>>(hashed.piece, &after)
-            .await?
-            .filter(|last| *last > after)
-        else {
-            return Ok(());
-        };
+    manner: &Manner,
+) -> std::result::Result<bool, db::Error> {
+    let mut before = AFTER_EVERY_KEY.to_owned();
+    while let Some(first) = conn
+        .one::<Option<String>>(hashed.piece, &before)
+        .await?
+        .filter(|first| *first < before)
+    {
+        if manner.glance.is_some() && *bytes_hashed >= GLANCE_BYTES {
+            return Ok(false);
+        }
+        let mebibytes = *bytes_hashed / (1024 * 1024);
+        (manner.tell)(format!("{}, {mebibytes} MiB so far", hashed.name));
         let mut rows = db::query(hashed.rows)
-            .bind((&after, &last))
+            .bind((&before, &first))
             .fetch(&mut *conn);
         let mut unpacker = Unpacker::default();
         while let Some(row) = rows.try_next().await? {
@@ -146,6 +153,7 @@ async fn wrong(
             }
         }
         drop(rows);
-        after = last;
+        before = first;
     }
+    Ok(true)
 }

@@ -28,7 +28,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Size in bytes up to which the database is checked at every start; that takes less than a second.
-const LOOKED_OVER_BYTES_MAX: i64 = 256 * 1024 * 1024;
+pub const LOOKED_OVER_BYTES_MAX: i64 = 256 * 1024 * 1024;
 
 type OpenResult = Result<Opened, OpenError>;
 

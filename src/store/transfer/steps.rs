@@ -12,7 +12,7 @@ use super::target::TransferTarget;
 use super::triggers::RestingTriggers;
 use crate::clock::Clock;
 use crate::store::OpenError;
-use crate::store::audit::{AuditScope, examine};
+use crate::store::audit::{AuditScope, Manner, examine};
 use crate::store::db::{self, Connection, Sql};
 use crate::store::search::index_words;
 use std::collections::BTreeMap;
@@ -225,7 +225,7 @@ async fn violations(conn: &mut Connection) -> Result<BTreeMap<&'static str, u64>
         bytes: false,
         at_rest: false,
     };
-    let findings = examine(conn, wanted).await?;
+    let findings = examine(conn, wanted, &mut Manner::default()).await?;
     let broken = findings.broken.iter();
     Ok(broken.map(|broken| (broken.name, broken.count)).collect())
 }

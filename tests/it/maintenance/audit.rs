@@ -1,6 +1,6 @@
 //! The audit: every check is broken once, on a copy of a house that has lived, and then exactly that check complains.
 
-use super::workspace::{copy_database, lived};
+use super::workspace::{attache, copy_database, lived};
 use crate::app::db;
 use attache::store::audit::{Audit, AuditScope, Holds, LOG_BYTES_MAX, checks};
 use std::collections::BTreeSet;
@@ -442,4 +442,93 @@ async fn a_call_without_a_result_is_a_fault_only_where_its_run_does_not_go_on_wi
             "{state}: {found:?}"
         );
     }
+}
+
+/// More rows of slots than a quick look reads of one table; the first of them does not say which slots it stands for.
+const MANY_SLOTS: &str = "
+    INSERT INTO responsibility_slots (responsibility_id, slot_at, persona_id, kind, state, missed_count, missed_until, created_at)
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400000)
+    SELECT (SELECT min(id) FROM responsibilities), printf('2000-%08d', i), 'ada', 'manual', 'missed', i > 1, '2020', '2026-11-20T09:00:00.000Z'
+    FROM n";
+
+#[tokio::test]
+async fn a_quick_look_ends_however_large_the_database_is_and_tells_of_what_it_did_not_read() {
+    let app = lived().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = folder.path().join("whole.db");
+    copy_database(&app, &database).await;
+    let look = async || {
+        let audit = Audit::open(&database).await.expect("a database of ours");
+        let mut audit = audit.at_a_glance().await.expect("bounded");
+        audit.examine(ALWAYS).await.expect("an audit")
+    };
+    let small = look().await;
+    assert!(
+        small.broken.is_empty() && small.unfinished.is_empty(),
+        "{small:?}"
+    );
+    break_it(&database, MANY_SLOTS).await;
+    let large = look().await;
+    let found: Vec<&str> = large.broken.iter().map(|broken| broken.name).collect();
+    assert_eq!(
+        found,
+        ["slots-without-a-count"],
+        "what it comes across is told"
+    );
+    assert!(
+        large.unfinished.contains(&"slots-without-a-count"),
+        "{large:?}"
+    );
+    assert_eq!(large.made + large.unfinished.len(), small.made);
+    assert!(
+        large.made > large.unfinished.len(),
+        "the rest is looked at: {large:?}"
+    );
+    assert_eq!(
+        complaints(&database, ALWAYS).await,
+        set(&["slots-without-a-count"])
+    );
+}
+
+#[tokio::test]
+async fn doctor_looks_quickly_and_says_when_everything_was_audited() {
+    let app = lived().await;
+    let workspace = app.workspace.path();
+    let said = async |args: &[&str]| attache(workspace, args).await.1;
+    let quick = "this was a quick look at a large database";
+    assert!(
+        !said(&["doctor"]).await.contains(quick),
+        "a small one is read whole"
+    );
+    let many = sqlx::AssertSqlSafe(MANY_SLOTS);
+    let rows = db::raw_sql(many)
+        .execute(&mut app.workspace.rows().await)
+        .await;
+    rows.expect("rows");
+    let never = said(&["doctor"]).await;
+    assert!(
+        never.contains(quick) && never.contains("no audit of everything has ended here yet"),
+        "{never}"
+    );
+    assert!(
+        said(&["doctor", "--audit", "--quick"])
+            .await
+            .contains("1 of them broken")
+    );
+    assert_eq!(
+        said(&["doctor"]).await,
+        never,
+        "without the bytes it is none of everything"
+    );
+    assert!(
+        said(&["doctor", "--audit"])
+            .await
+            .contains("1 of them broken")
+    );
+    let since = said(&["doctor"]).await;
+    assert!(
+        since.contains("the last audit of everything was at 20")
+            && since.contains(", with 1 broken check"),
+        "{since}"
+    );
 }
