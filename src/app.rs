@@ -388,6 +388,8 @@ impl Engine {
         for hint in hints::tasks(&parts, &roles, self.worker.signals()) {
             work.road.spawn(hint(shutdown.clone()));
         }
+        work.road
+            .spawn(hints::wake_for_others(parts.clone(), shutdown.clone()));
         if roles.has(NodeRole::Runs) {
             let runs_queued = parts.runs_queued.clone();
             work.road

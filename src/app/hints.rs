@@ -1,4 +1,5 @@
-//! Hints between nodes: a node tells the others of work that it does not do itself, and looks when another tells it.
+//! Hints between processes: a node tells the others of work that it does not do itself, and looks when another tells it; an
+//! engine looks when a command beside it has committed something.
 
 use super::nodes::NodeTask;
 use super::parts::EngineParts;
@@ -41,6 +42,23 @@ pub(super) fn tasks(
     };
     tasks.push(Box::new(move |stop| Box::pin(listen(hints, woken, stop))));
     tasks
+}
+
+/// Watches what other processes commit until `shutdown`, and wakes those who may have work of it.
+pub(super) async fn wake_for_others(parts: Arc<EngineParts>, shutdown: CancellationToken) {
+    let mut commits = parts.store.commits_of_others();
+    let wake = async {
+        while commits.changed().await.is_ok() {
+            parts.runs_queued.notify_one();
+            parts.mail_queued.notify_one();
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::select! {
+        () = shutdown.cancelled() => {}
+        () = parts.store.watch_others() => {}
+        () = wake => {}
+    }
 }
 
 /// Returns the task that tells the other nodes whenever `queued` is notified.

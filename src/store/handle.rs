@@ -12,6 +12,7 @@ use crate::store::postgres::url::DatabaseUrl;
 use crate::store::runs::poison_runs::PoisonRuns;
 use crate::store::sqlite::open as file;
 use crate::store::sqlite::open_error::OpenError;
+use crate::store::writes::commit_signal::CommitReceiver;
 use crate::store::writes::job::{Job, Write};
 use crate::store::writes::piggyback::PiggybackClaim;
 use crate::store::{PowerCut, Result, StoreError};
@@ -180,6 +181,22 @@ impl Store {
     /// Returns the heartbeat of an engine that may be one of several.
     pub(in crate::store) fn heartbeat(&self) -> Option<&LeaseHeartbeat> {
         self.inner.opened.heartbeat.as_ref()
+    }
+
+    /// Returns what tells of commits, of this process and of others: those of others while somebody
+    /// [watches](Store::watch_others).
+    pub fn commits(&self) -> CommitReceiver {
+        self.inner.opened.commits.all()
+    }
+
+    /// Returns what tells of commits of other processes, while somebody [watches](Store::watch_others).
+    pub fn commits_of_others(&self) -> CommitReceiver {
+        self.inner.opened.commits.others()
+    }
+
+    /// Watches for commits of other processes, without an end. Once per engine.
+    pub async fn watch_others(&self) {
+        self.inner.opened.commits.watch().await;
     }
 
     pub(in crate::store) fn readers(&self) -> &Pool {

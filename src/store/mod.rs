@@ -8,7 +8,7 @@
 //! - `sql`: conversions between values and columns. `list_page`: a part of a list. `catalogue`: every table, with what is done with it.
 //! - `migrations`: the schema of both databases, embedded.
 //! - `db`: connections, statements and rows, whichever database it is.
-//! - `writes`: writes, as a queue holds them. `place`: where a database is. `opened`, `handle`: the store, whichever database it has.
+//! - `writes`: writes, as a queue holds them, and what tells of commits. `place`: where a database is. `opened`, `handle`: the store, whichever database it has.
 //! - `sqlite`: opening, the one writer, the log, backups. `postgres`: opening, transactions, locks. `nodes`: engines on one
 //!   database.
 //! - `mail`: letters and messages. `threads`: their place, and what may be written there.
@@ -149,6 +149,7 @@ pub use memory::proposals::{ProposalState, WholeMemory};
 pub use memory::ranked::entries_about;
 pub use memory::record::{MemoryEntry, MemorySource, MemoryWrite, NewMemory};
 pub use migrations::newest_known as newest_known_migration;
+
 pub use nodes::burial::TakenOver;
 pub use nodes::list::NodeRecord;
 pub use notices::causes::{
@@ -230,6 +231,7 @@ pub use budgets::usage::{UsageBy, UsageSince, UsageSum};
 pub use journal::packed::SharedPart;
 pub use journal::turns::{AssembledContext, TurnAnswered, TurnFailed, TurnStarted};
 pub use schedules::waiting::{CATCHING_UP_MAX, WaitingSlot, WaitingTurn, WaitingTurns};
+pub use writes::commit_signal::CommitReceiver;
 pub use writes::piggyback::PiggybackClaim;
 pub use writes::power_cut::PowerCut;
 

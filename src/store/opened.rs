@@ -5,6 +5,7 @@ use crate::store::db::Pool;
 use crate::store::postgres::heartbeat::LeaseHeartbeat;
 use crate::store::postgres::lanes::Lanes;
 use crate::store::sqlite::writer::GroupWriter;
+use crate::store::writes::commit_signal::CommitSignal;
 use std::fs::File;
 
 /// What executes writes.
@@ -20,6 +21,7 @@ pub struct Opened {
     pub epoch: i64,
     pub loop_key: LoopKey,
     pub can_write: bool,
+    pub commits: CommitSignal,
     /// Of an engine on PostgreSQL.
     pub heartbeat: Option<LeaseHeartbeat>,
     /// Lock of the workspace while the store is open; the operating system frees it when the

@@ -390,3 +390,37 @@ async fn the_feed_keeps_a_hundred_thousand_events_and_a_narrow_reader_reads_in_w
     let first = store.feed_before(start).await.expect("a number");
     assert_eq!(first, 3000);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_hears_at_once_of_what_a_command_commits_and_later_where_nothing_can_be_said() {
+    if is_postgres() {
+        return;
+    }
+    let app = TestApp::start(json!({ "rules": [{ "say": "Yes." }] })).await;
+    let store = app.engine.store.clone();
+    let (mut others, mut all) = (store.commits_of_others(), store.commits());
+    let watching = tokio::spawn(async move { store.watch_others().await });
+    let word = app.workspace.path().join("data/commits");
+    while !word.exists() {
+        crate::app::glance().await;
+    }
+    let clock = app.workspace.clock.clone();
+    let beside = Store::open_shared(app.workspace.path(), clock).await;
+    let beside = beside.expect("a store beside the engine");
+    asks(&app, &beside, "Is there tea?").await;
+    // Well before the next look at the log.
+    let heard = tokio::time::timeout(Duration::from_millis(1500), others.changed());
+    heard.await.expect("at once").expect("it watches");
+    std::fs::remove_file(&word).expect("removed");
+    others.mark_unchanged();
+    asks(&app, &beside, "And cake?").await;
+    let found = tokio::time::timeout(Duration::from_secs(30), others.changed());
+    found.await.expect("by a look").expect("it watches");
+    all.mark_unchanged();
+    asks(&app, &app.engine.store, "And coffee?").await;
+    assert!(
+        all.has_changed().expect("open"),
+        "its own commits are told when they are made"
+    );
+    watching.abort();
+}

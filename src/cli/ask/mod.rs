@@ -426,6 +426,8 @@ pub async fn thread_of(
 
 /// Interval at which the feed and the pieces of the answer are looked at.
 const GLANCE: Duration = Duration::from_millis(50);
+/// The first of them, which grow: an answer may be there at once.
+const FIRST_GLANCE: Duration = Duration::from_millis(5);
 /// Number of looks between two at whether an engine works, and at what is no event.
 const LOOKS_PER_CHECK: u32 = 20;
 /// Longest wait for an engine that does not take the question: as many runs as it works on at once may be before it.
@@ -506,7 +508,7 @@ impl<'a> QuestionWait<'a> {
                 None => {}
             }
             tokio::select! {
-                () = tokio::time::sleep(GLANCE) => {}
+                () = tokio::time::sleep(GLANCE.min(FIRST_GLANCE * looks)) => {}
                 _ = self.interrupts.recv() => self.cancel(view).await?,
             }
         }

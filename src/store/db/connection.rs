@@ -69,6 +69,14 @@ impl Connection {
         }
     }
 
+    /// Returns the number of rows that an engine's connection to a file has changed since it was opened.
+    pub fn total_changes(&mut self) -> u64 {
+        match self {
+            Connection::File(file) => file.conn().map_or(0, |conn| conn.total_changes()),
+            Connection::Sqlite(_) | Connection::Postgres(_) => 0,
+        }
+    }
+
     /// Closes the connection, and waits for it.
     pub async fn close(self) -> Result<(), sqlx::Error> {
         match self {

@@ -18,6 +18,7 @@ use crate::store::opened::{Opened, StoreWriter};
 use crate::store::sql::to_ms;
 use crate::store::sqlite::locks::{acquire, pid_before, replace, turn_to_open};
 use crate::store::sqlite::open::{RAISE_EPOCH, READ_EPOCH, data_folder};
+use crate::store::writes::commit_signal::CommitSignal;
 use futures_util::future::BoxFuture;
 use sqlx::postgres::PgConnection;
 use std::fs::File;
@@ -220,6 +221,7 @@ fn opened(url: &DatabaseUrl, engine: &Row, lanes: Lanes) -> Opened {
         epoch: engine.get("epoch"),
         loop_key: LoopKey::new(engine.get("loop_key")),
         can_write: true,
+        commits: CommitSignal::default(),
         heartbeat: None,
         _lock: None,
     }

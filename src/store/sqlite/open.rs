@@ -21,6 +21,7 @@ use crate::store::sqlite::mark::{self, MarkFile};
 use crate::store::sqlite::open_error::OpenError;
 use crate::store::sqlite::read_only::{access_to_read, can_change, only_to_read};
 use crate::store::sqlite::writer::GroupWriter;
+use crate::store::writes::commit_signal::CommitSignal;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode};
 use sqlx::{ConnectOptions, Connection as _, Row};
 use std::fs::File;
@@ -223,13 +224,16 @@ async fn open_database(
     } else {
         None
     };
-    let writer = GroupWriter::start(writer.into(), engine, log).map_err(identity)?;
+    let commits = CommitSignal::of_file(data, is_engine);
+    let writer =
+        GroupWriter::start(writer.into(), engine, log, commits.clone()).map_err(identity)?;
     Ok(Opened {
         writer: StoreWriter::Group(writer),
         readers: Pool::File(FilePool::new(readers)),
         epoch,
         loop_key,
         can_write,
+        commits,
         heartbeat: None,
         _lock: lock,
     })

@@ -186,6 +186,11 @@ impl FileConnection {
         self.conn.execute_batch(sql).map_err(failed)
     }
 
+    /// Returns the number of rows changed since the connection was opened.
+    pub fn total_changes(&self) -> u64 {
+        self.conn.total_changes()
+    }
+
     /// Reports whether no transaction is open.
     pub fn is_at_rest(&self) -> bool {
         self.conn.is_autocommit()

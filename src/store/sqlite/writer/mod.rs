@@ -20,6 +20,7 @@ use crate::store::db::Connection;
 use crate::store::search::index_merge::SearchIndexMerge;
 use crate::store::sqlite::identity::FileIdentity;
 use crate::store::sqlite::log::Log;
+use crate::store::writes::commit_signal::CommitSignal;
 use crate::store::writes::job::Job;
 use crate::store::writes::piggyback::PiggybackClaims;
 use crate::store::writes::power_cut::PowerCut;
@@ -65,6 +66,7 @@ impl GroupWriter {
         conn: Connection,
         engine: Option<(i64, FileIdentity)>,
         log: Log,
+        commits: CommitSignal,
     ) -> std::io::Result<Self> {
         let (queue, waiting) = mpsc::channel(QUEUE_LENGTH_MAX);
         let (power_cut, closing) = (Arc::new(Mutex::new(None)), CancellationToken::new());
@@ -84,6 +86,8 @@ impl GroupWriter {
             has_triggers: false,
             closing: closing.clone(),
             halted,
+            commits,
+            changes: 0,
         };
         // A disk that takes its time holds up nobody but those who wait for a commit.
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -191,7 +195,8 @@ mod tests {
     #[tokio::test]
     async fn a_write_that_panics_is_undone_alone_and_the_writer_lives_on() {
         let conn = Connection::in_memory().await;
-        let writer = GroupWriter::start(conn, None, Log::new(None, None)).expect("a writer");
+        let writer = GroupWriter::start(conn, None, Log::new(None, None), CommitSignal::default())
+            .expect("a writer");
         let run = async |sql: &'static str| {
             write(&writer, move |conn| {
                 Box::pin(async move {
@@ -215,7 +220,8 @@ mod tests {
     #[tokio::test]
     async fn a_commit_that_stored_nothing_is_refused_the_next_one_is_not() {
         let conn = Connection::in_memory().await;
-        let writer = GroupWriter::start(conn, None, Log::new(None, None)).expect("a writer");
+        let writer = GroupWriter::start(conn, None, Log::new(None, None), CommitSignal::default())
+            .expect("a writer");
         let run = async |sql: &'static str| {
             let write = write(&writer, move |conn| {
                 Box::pin(async move { Ok(db::raw_sql(sql).execute(conn).await?) })

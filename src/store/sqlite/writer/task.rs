@@ -7,6 +7,7 @@ use crate::store::search::index_merge::SearchIndexMerge;
 use crate::store::sqlite::identity::FileIdentity;
 use crate::store::sqlite::log::Log;
 use crate::store::sqlite::refusal;
+use crate::store::writes::commit_signal::CommitSignal;
 use crate::store::writes::job::{Job, JobOutcome};
 use crate::store::writes::piggyback::PiggybackClaims;
 use crate::store::writes::power_cut::PowerCut;
@@ -45,6 +46,9 @@ pub(super) struct WriterTask {
     pub has_triggers: bool,
     pub closing: CancellationToken,
     pub halted: watch::Sender<Option<Halt>>,
+    pub commits: CommitSignal,
+    /// Rows that the connection has changed since it was opened.
+    pub changes: u64,
 }
 
 impl WriterTask {
@@ -156,6 +160,10 @@ impl WriterTask {
             });
         }
         mark.into_iter().for_each(|mark| self.log.note_mark(mark));
+        let changes = self.conn.total_changes();
+        if std::mem::replace(&mut self.changes, changes) != changes {
+            self.commits.tell();
+        }
         Ok(())
     }
 
