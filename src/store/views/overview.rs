@@ -13,8 +13,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// Most threads that are looked at for those whose last run is in a state.
-const LOOKED_AT_MAX: u32 = 2_000;
+/// Most threads that are looked at for those with an outcome: some 10 ms. The next page goes on behind them.
+const LOOKED_AT_MAX: u32 = 1_000;
 
 /// Filter of the list.
 #[derive(Debug, Clone, Default)]
