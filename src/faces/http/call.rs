@@ -1,6 +1,6 @@
 //! A request that has passed the checks, as handlers get it.
 
-use super::connections::WebPeer;
+use super::connections::{ConnectionMark, WebPeer};
 use super::context::WebContext;
 use super::failure::{PageError, Shape};
 use crate::config::WebOrigin;
@@ -33,6 +33,8 @@ pub(super) struct Call {
     /// Room in memory for a large body.
     pub room: Option<OwnedSemaphorePermit>,
     pub path: String,
+    /// The connection by which it came.
+    pub connection: Option<ConnectionMark>,
     /// Cookie to be set with the answer.
     pub renewed: Arc<OnceLock<String>>,
 }

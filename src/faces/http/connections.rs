@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// Most connections of a listener. A browser opens six, and a tab that is seen has a stream of events.
+/// Most connections of a listener without streams of events. A browser opens six.
 const CONNECTIONS_MAX: usize = 160;
 /// Most connections of one network; a proxy is bounded by all.
 const CONNECTIONS_PER_NETWORK_MAX: usize = 80;
@@ -64,6 +64,8 @@ struct OpenConnection {
     network: WebPeer,
     /// `true`: a session or a key came by it.
     is_known: bool,
+    /// `true`: a stream of events goes over it. Streams have a bound of their own, and take no place.
+    is_stream: bool,
     cut: CancellationToken,
 }
 
@@ -84,12 +86,31 @@ pub(super) struct ConnectionMark {
     id: u64,
 }
 
+/// A connection while a stream of events goes over it.
+pub(super) struct StreamPlace(ConnectionMark);
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        self.0.change(|one| one.is_stream = false);
+    }
+}
+
 impl ConnectionMark {
     /// Keeps the connection its place: a session or a key came by it.
     pub(super) fn is_known(&self) {
+        self.change(|one| one.is_known = true);
+    }
+
+    /// Gives the place of the connection free while a stream of events goes over it.
+    pub(super) fn streams(&self) -> StreamPlace {
+        self.change(|one| one.is_stream = true);
+        StreamPlace(self.clone())
+    }
+
+    fn change(&self, change: impl FnOnce(&mut OpenConnection)) {
         let mut open = self.connections.open();
         if let Some(own) = open.all.iter_mut().find(|one| one.id == self.id) {
-            own.is_known = true;
+            change(own);
         }
     }
 }
@@ -103,11 +124,12 @@ impl WebConnections {
     /// known by loses its oldest.
     pub(super) fn enter(self: &Arc<Self>, peer: WebPeer, is_proxy: bool) -> Option<WebPermit> {
         let (mut open, network) = (self.open(), peer.neighbours());
-        let own = open.all.iter().filter(|one| one.network == network).count();
+        let places = || open.all.iter().filter(|one| !one.is_stream);
+        let own = places().filter(|one| one.network == network).count();
         if !is_proxy && own >= CONNECTIONS_PER_NETWORK_MAX {
             return None;
         }
-        if open.all.len() >= CONNECTIONS_MAX {
+        if places().count() >= CONNECTIONS_MAX {
             let place = open.place_of_a_stranger(network)?;
             open.all.remove(place).cut.cancel();
         }
@@ -117,6 +139,7 @@ impl WebConnections {
             id,
             network,
             is_known: false,
+            is_stream: false,
             cut: cut.clone(),
         });
         Some(WebPermit {
@@ -259,6 +282,11 @@ mod tests {
             "they share what there is: {left:?}"
         );
         assert_eq!(cut(&one[..5]), 0, "who is known keeps the place");
+        // A stream of events takes no place, until it ends.
+        let stream = one[0].mark().streams();
+        let beside = connections.enter(peer("203.0.114.1"), false);
+        assert!(beside.is_some() && cut(&one) + cut(&other) + cut(&third) == 80);
+        drop((stream, beside));
         // Where all are known, nobody gives way.
         known(&one);
         known(&other);

@@ -38,6 +38,7 @@ mod templates;
 mod timed_stream;
 mod words;
 
+pub use api::pulse::streams_max;
 pub use context::{WebContext, WebParts};
 pub use listener::{BoundPages, PagesInForce, serve};
 pub use pages::workspace::installation::{

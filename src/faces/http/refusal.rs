@@ -17,6 +17,8 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// Fields of forms that hold what somebody typed.
 const TYPED_FIELDS: [&str; 3] = ["text", "words", "reason"];
 const LOGIN_PATH: &str = "/login";
+/// Time after which a place may be free again.
+const BUSY_SECONDS: u64 = 30;
 
 /// A refused request, as far as it was read.
 #[derive(Default)]
@@ -215,8 +217,13 @@ fn with_fields(mut response: Response, error: &PageError) -> Response {
             .headers_mut()
             .insert(header::WWW_AUTHENTICATE, scheme);
     }
-    if let PageError::NoRoom(wait) | PageError::TooManyAttempts(wait) = error {
-        let seconds = HeaderValue::from(wait.as_secs() + 1);
+    let wait = match error {
+        PageError::NoRoom(wait) | PageError::TooManyAttempts(wait) => Some(wait.as_secs() + 1),
+        PageError::Busy => Some(BUSY_SECONDS),
+        _ => None,
+    };
+    if let Some(seconds) = wait {
+        let seconds = HeaderValue::from(seconds);
         response.headers_mut().insert(header::RETRY_AFTER, seconds);
     }
     response

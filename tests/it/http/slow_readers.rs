@@ -10,8 +10,6 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// Streams of a listener.
-const STREAMS: usize = 64;
 /// More than the system holds for any connection: some six megabytes.
 const EVENTS: usize = 30_000;
 /// Bytes that the engine may hold for a stream: what hyper gathers before it writes, and the piece that is made next.
@@ -36,11 +34,15 @@ impl Crowd {
         let slow = Reader::cold(&site, &login, "?after=0", None).await;
         let fast = Reader::open(&site, &login, "?after=0", None).await;
         let mut quiet = Vec::new();
-        while quiet.len() + 2 < STREAMS {
+        while quiet.len() + 2 < attache::http::streams_max() {
             quiet.push(Reader::open(&site, &login, "?thread=quiet", None).await);
         }
         let mut one_more = Reader::cold(&site, &login, "", None).await;
         assert_eq!(one_more.status().await, 503, "every place is taken");
+        let is_told_when = |text: &str| text.to_lowercase().contains("\r\nretry-after: 30\r\n");
+        assert!(one_more.until(is_told_when).await, "{}", one_more.text);
+        let page = site.get(&login, "/").await;
+        assert_eq!(page.status, 200, "pages have places of their own");
         Self {
             site,
             login,

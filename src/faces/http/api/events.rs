@@ -3,31 +3,28 @@
 //! An event is a kind and ids; whoever wants to know more asks for it, so that no event tells what its reader may not see.
 //! `id` is the event's number in the database: a reader that was cut off gets what it missed by `Last-Event-ID`, after a
 //! restart of the engine, too. Nothing is buffered for a slow reader: the next page is read when the last one was taken. The right
-//! to see it is asked for before each piece of events, and every second: a stream outlives no key and no session.
+//! to see it is asked for before each piece of events, a second after a commit, and every few seconds: a stream outlives no key and
+//! no session.
 
 use super::lists;
-use super::pulse::Follower;
+use super::pulse::{Follower, PIECE_MAX, PulseBeat, written};
 use crate::domain::{RunId, ThreadId};
 use crate::http::call::Call;
 use crate::http::checks::CallRight;
+use crate::http::connections::{ConnectionMark, StreamPlace};
 use crate::http::failure::PageError;
 use crate::http::reply;
 use crate::http::route::RouteAccess;
-use crate::store::{FeedEvent, FeedFilter, FeedPage};
+use crate::store::{FeedFilter, FeedPage};
 use axum::body::{Body, Bytes};
 use axum::response::Response;
 use futures_util::stream;
 use std::convert::Infallible;
 use std::fmt::Write;
+use std::sync::PoisonError;
 use std::time::Duration;
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+use tokio::time::sleep;
 
-/// Most events of one piece of the stream.
-const PIECE_MAX: u32 = 256;
-/// Time after which a silent stream says that it is there.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Time between two looks at whether its caller still may see a silent stream.
-const LOOK_AT_RIGHT: Duration = Duration::from_secs(1);
 /// Pause after a look at the database that failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -39,10 +36,11 @@ struct FeedStream {
     /// Number of the last event that was sent or passed over.
     seen: i64,
     follower: Follower,
-    /// Ticks when a silent stream is to say something.
-    words: Interval,
-    /// Ticks when the right of the caller is to be looked at.
-    rights: Interval,
+    /// The connection, which takes no place from the pages.
+    _place: Option<StreamPlace>,
+    /// What the pulse had counted at its last beat.
+    rights: u64,
+    words: u64,
     is_first: bool,
     /// `true`: there may be more that was committed already.
     has_more: bool,
@@ -71,15 +69,16 @@ pub(in crate::http) async fn events(call: Call) -> Result<Response, PageError> {
     let Some(follower) = call.context.pulse.follow() else {
         return Err(PageError::Busy);
     };
-    let [words, rights] = [KEEP_ALIVE, LOOK_AT_RIGHT].map(ticking);
+    let PulseBeat { rights, words, .. } = *follower.beats.borrow();
     let events = FeedStream {
         right: CallRight::of(&call, RouteAccess::Read),
+        _place: call.connection.as_ref().map(ConnectionMark::streams),
         call,
         filter,
         seen,
         follower,
-        words,
         rights,
+        words,
         is_first: true,
         has_more: true,
     };
@@ -88,14 +87,6 @@ pub(in crate::http) async fn events(call: Call) -> Result<Response, PageError> {
         Some((Ok::<_, Infallible>(Bytes::from(piece)), events))
     });
     Ok(reply::events(Body::from_stream(pieces)))
-}
-
-/// Returns a clock whose first tick is one period from now.
-fn ticking(period: Duration) -> Interval {
-    let mut ticks = interval(period);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks.reset();
-    ticks
 }
 
 fn number(typed: &str) -> Result<i64, PageError> {
@@ -128,22 +119,56 @@ impl FeedStream {
                 }
                 continue;
             }
-            tokio::select! {
-                // The right to see it is looked at however much happens.
+            let changed = tokio::select! {
                 biased;
                 () = self.follower.closing.cancelled() => return None,
-                _ = self.rights.tick() => {
-                    if !self.right.is_good().await {
-                        return None;
-                    }
-                }
-                _ = self.words.tick() => return Some(": keep-alive\n\n".to_owned()),
-                changed = self.follower.newest.changed() => match changed {
-                    Ok(()) => self.has_more = true,
-                    Err(_) => return None,
-                },
+                changed = self.follower.beats.changed() => changed,
+            };
+            changed.ok()?;
+            if let Some(piece) = self.heard().await? {
+                return Some(piece);
             }
         }
+    }
+
+    /// Takes what the pulse gives to all; `Some(None)`: nothing of it is to be said, `None`: the stream ends.
+    async fn heard(&mut self) -> Option<Option<String>> {
+        let beat = self.follower.beats.borrow_and_update().clone();
+        let piece = match beat.events.behind(self.seen, &self.filter) {
+            Some((piece, through)) => {
+                self.seen = through;
+                piece
+            }
+            None => {
+                self.has_more = true;
+                String::new()
+            }
+        };
+        let is_word_due = std::mem::replace(&mut self.words, beat.words) != beat.words;
+        let is_look_due = std::mem::replace(&mut self.rights, beat.rights) != beat.rights;
+        // The right to see it is looked at however much happens.
+        if (is_look_due || is_word_due || !piece.is_empty()) && !self.is_good(&beat).await {
+            return None;
+        }
+        Some(match (piece.is_empty(), is_word_due) {
+            (false, _) => Some(piece),
+            (true, true) => Some(": keep-alive\n\n".to_owned()),
+            (true, false) => None,
+        })
+    }
+
+    /// Reports whether the caller may still see this, with one look for all streams of a caller.
+    async fn is_good(&self, beat: &PulseBeat) -> bool {
+        let caller = self.right.credentials();
+        let good = || beat.good.lock().unwrap_or_else(PoisonError::into_inner);
+        if good().contains(&caller) {
+            return true;
+        }
+        let is_good = self.right.is_good().await;
+        if is_good {
+            good().insert(caller);
+        }
+        is_good
     }
 
     async fn look(&mut self) -> Result<String, crate::store::StoreError> {
@@ -162,12 +187,8 @@ fn piece(page: &FeedPage) -> String {
         // What lies between is pruned, or of a database that is no more: everything is to be read anew.
         let _infallible = write!(piece, "event: gap\ndata: {{}}\n\n");
     }
-    for event in &page.events {
-        let _infallible = write!(piece, "id: {}\ndata: {}\n\n", event.seq, data(event));
-    }
+    page.events
+        .iter()
+        .for_each(|event| piece.push_str(&written(event)));
     piece
-}
-
-fn data(event: &FeedEvent) -> String {
-    serde_json::to_string(event).unwrap_or_default()
 }

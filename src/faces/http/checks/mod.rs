@@ -163,6 +163,13 @@ impl CallRight {
         }
     }
 
+    /// Returns what the caller shows of itself: calls that show the same to one listener have the same right.
+    pub fn credentials(&self) -> Vec<u8> {
+        let shown = [header::AUTHORIZATION, header::COOKIE].map(|name| self.headers.get_all(name));
+        let values = shown.iter().flatten().map(|value| value.as_bytes());
+        values.collect::<Vec<_>>().join(&b'\n')
+    }
+
     /// Reports whether its key or session is still good.
     pub async fn is_good(&self) -> bool {
         let known = access::known(&self.context, &self.called, &self.headers, self.access).await;
@@ -278,6 +285,7 @@ async fn call(
         caller,
         room,
         path: parts.uri.path().to_owned(),
+        connection: parts.extensions.get().cloned(),
         renewed: Arc::default(),
     })
 }
