@@ -6,17 +6,20 @@ use super::commands::Commands;
 use super::notices::Notices;
 use super::sender_notes::SenderNotes;
 use crate::config::{Config, Current};
-use crate::store::{Result, Store};
+use crate::store::{Result, Store, next_commit};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Interval between two polls of the tables: a kill switch by mail must not wait longer.
-const POLL: Duration = Duration::from_millis(500);
+/// Shortest time between two polls of the tables: a kill switch by mail must not wait longer.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Longest time between two polls while nothing is committed: some mails are due by the clock.
+const POLL: Duration = Duration::from_secs(5);
 
 /// Everything that the engine writes itself.
 pub struct EngineMailWorker {
+    store: Store,
     notices: Notices,
     commands: Commands,
     sender_notes: SenderNotes,
@@ -25,6 +28,7 @@ pub struct EngineMailWorker {
 impl EngineMailWorker {
     pub fn new(store: &Store, config: &Arc<Config>) -> Self {
         Self {
+            store: store.clone(),
             notices: Notices::new(store.clone(), config.clone()),
             commands: Commands::new(store.clone(), config.clone()),
             sender_notes: SenderNotes::new(store.clone(), config.clone()),
@@ -55,6 +59,7 @@ impl EngineMailWorker {
 
     /// Works until `shutdown`, each time with the worker in force; `mail_queued` wakes the outbound worker.
     pub async fn run(in_force: &Current<Self>, mail_queued: &Notify, shutdown: CancellationToken) {
+        let mut commits = in_force.get().store.commits();
         while !shutdown.is_cancelled() {
             match in_force.get().work_once().await {
                 Ok(0) => {}
@@ -65,7 +70,7 @@ impl EngineMailWorker {
             }
             tokio::select! {
                 () = shutdown.cancelled() => {}
-                () = tokio::time::sleep(POLL) => {}
+                () = next_commit(&mut commits, PAUSE, POLL) => {}
             }
         }
     }

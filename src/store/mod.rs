@@ -231,7 +231,7 @@ pub use budgets::usage::{UsageBy, UsageSince, UsageSum};
 pub use journal::packed::SharedPart;
 pub use journal::turns::{AssembledContext, TurnAnswered, TurnFailed, TurnStarted};
 pub use schedules::waiting::{CATCHING_UP_MAX, WaitingSlot, WaitingTurn, WaitingTurns};
-pub use writes::commit_signal::CommitReceiver;
+pub use writes::commit_signal::{CommitReceiver, next_commit};
 pub use writes::piggyback::PiggybackClaim;
 pub use writes::power_cut::PowerCut;
 

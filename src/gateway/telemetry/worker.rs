@@ -8,15 +8,19 @@ use super::{otlp, spans};
 use crate::config::{Config, PingTarget, TraceTarget};
 use crate::domain::{FeedKind, Timestamp};
 use crate::gateway::intake_contract::LetterIntake;
-use crate::store::{FeedEvent, FeedFilter, FeedPage, Result, Store, StoreError};
+use crate::store::{
+    CommitReceiver, FeedEvent, FeedFilter, FeedPage, Result, Store, StoreError, next_commit,
+};
 use crate::web::{ApiRequest, FetchLimits, SystemLookup, WebFetcher, own_target};
 use secrecy::ExposeSecret;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Interval between two looks at the feed.
+/// Shortest time between two looks at the feed.
 const POLL: Duration = Duration::from_secs(1);
+/// Longest time between two looks while nothing is committed.
+const POLL_AT_LEAST: Duration = Duration::from_secs(15);
 /// Interval after something has failed.
 const POLL_AFTER_ERROR: Duration = Duration::from_secs(15);
 /// Time for an answer.
@@ -70,14 +74,14 @@ impl TelemetryWorker {
         let Some(target) = &self.config.gateway.telemetry.traces else {
             return;
         };
-        let mut from = None;
+        let (mut from, mut commits) = (None, self.store.commits());
         let mut failures = FailureStreak::default();
         loop {
             let worked = self.trace_once(target, &mut from).await;
             if let Some(error) = failures.begins(&worked) {
                 tracing::warn!(error, "spans cannot be sent to the collector; trying again");
             }
-            self.pause(worked).await;
+            self.pause(worked, &mut commits).await;
         }
     }
 
@@ -126,7 +130,7 @@ impl TelemetryWorker {
             return;
         }
         let log = AuditLog::new(&self.config.workspace);
-        let mut last = None;
+        let (mut last, mut commits) = (None, self.store.commits());
         let mut failures = FailureStreak::default();
         loop {
             let worked = self.log_once(&log, &mut last).await;
@@ -137,7 +141,7 @@ impl TelemetryWorker {
                 // Its end says how much of a line that failed is there.
                 last = None;
             }
-            self.pause(worked).await;
+            self.pause(worked, &mut commits).await;
         }
     }
 
@@ -175,10 +179,10 @@ impl TelemetryWorker {
         page.await.map(Some).map_err(text)
     }
 
-    async fn pause(&self, worked: std::result::Result<bool, String>) {
+    async fn pause(&self, worked: std::result::Result<bool, String>, commits: &mut CommitReceiver) {
         match worked {
             Ok(true) => {}
-            Ok(false) => tokio::time::sleep(self.poll).await,
+            Ok(false) => next_commit(commits, self.poll, POLL_AT_LEAST).await,
             Err(_) => tokio::time::sleep(self.poll_after_error).await,
         }
     }

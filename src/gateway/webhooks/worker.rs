@@ -11,15 +11,17 @@ use crate::config::{Config, Webhook};
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject};
 use crate::store::{
     FEED_PAGE_MAX, FeedFilter, NewNotice, Result, Store, WebhookDelivery, WebhookNext,
-    WebhookOutcome, WebhookPage, WebhookStatus, quoted,
+    WebhookOutcome, WebhookPage, WebhookStatus, next_commit, quoted,
 };
 use futures_util::future::join_all;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Interval between two polls of the feed.
-const POLL: Duration = Duration::from_millis(500);
+/// Shortest time between two polls of the feed.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Longest time between two polls while nothing is committed: an attempt may be due again.
+const POLL: Duration = Duration::from_secs(5);
 /// Interval after the store has failed.
 const POLL_AFTER_ERROR: Duration = Duration::from_secs(5);
 /// Most events that wait for one webhook as rows.
@@ -71,16 +73,16 @@ impl Webhooks {
 
     /// Works for one webhook, without an end.
     async fn follow(&self, webhook: &Webhook) {
+        let mut commits = self.store.commits();
         loop {
-            let pause = match self.work_for(webhook).await {
-                Ok(0) => POLL,
-                Ok(_some) => continue,
+            match self.work_for(webhook).await {
+                Ok(0) => next_commit(&mut commits, PAUSE, POLL).await,
+                Ok(_some) => {}
                 Err(error) => {
                     tracing::error!(%error, webhook = webhook.name, "a webhook cannot be told; trying again");
-                    POLL_AFTER_ERROR
+                    tokio::time::sleep(POLL_AFTER_ERROR).await;
                 }
-            };
-            tokio::time::sleep(pause).await;
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use crate::store::sqlite::refusal::is_one_of;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// Time for which reads fail before the engine ends.
 pub const FAILING_SECONDS: u32 = 30;
@@ -20,6 +21,7 @@ const OF_THE_DISK: &[i32] = &[10, 14];
 pub struct FailedReads {
     count: AtomicU64,
     last: Mutex<String>,
+    failed: Notify,
 }
 
 impl FailedReads {
@@ -29,6 +31,7 @@ impl FailedReads {
             && is_one_of(error, OF_THE_DISK)
         {
             self.count.fetch_add(1, Ordering::Relaxed);
+            self.failed.notify_one();
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = error.to_string();
         }
         result
@@ -42,6 +45,9 @@ impl FailedReads {
     async fn go_on_for(&self, looks: u32, pause: Duration) -> Arc<sqlx::Error> {
         let mut watch = ReadWatch::new(self.count.load(Ordering::Relaxed));
         loop {
+            if watch.failing == 0 {
+                self.failed.notified().await;
+            }
             tokio::time::sleep(pause).await;
             if watch.look(self.count.load(Ordering::Relaxed)) >= looks {
                 let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);

@@ -24,6 +24,12 @@ const BEAT_OF_SERVER: Duration = Duration::from_millis(500);
 /// Number of commits that were told so far; it says only that there is more.
 pub type CommitReceiver = watch::Receiver<u64>;
 
+/// Waits for a pause, in which more may come, and then until something was committed since the last call; at most so long.
+pub async fn next_commit(commits: &mut CommitReceiver, pause: Duration, at_most: Duration) {
+    tokio::time::sleep(pause).await;
+    let _seen = tokio::time::timeout(at_most, commits.changed()).await;
+}
+
 /// What one process knows of commits.
 #[derive(Clone, Default)]
 pub struct CommitSignal {
