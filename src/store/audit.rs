@@ -24,6 +24,7 @@ use crate::store::sqlite::read_only::only_to_read;
 use crate::store::{OpenError, Result};
 use futures_util::TryStreamExt;
 use sqlx::ConnectOptions;
+use sqlx::error::DatabaseError;
 use sqlx::sqlite::SqliteConnectOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -427,7 +428,7 @@ async fn broken(
 
 /// Reports whether a statement ended because a quick look may do no more.
 fn is_cut_short(error: &db::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
+    let code = error.as_database_error().and_then(DatabaseError::code);
     // SQLITE_INTERRUPT, and `query_canceled` of a server.
     code.is_some_and(|code| code == "9" || code == "57014")
 }

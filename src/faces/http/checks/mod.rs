@@ -32,7 +32,7 @@ use axum::body::Bytes;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use axum::http::{Method, header};
+use axum::http::{HeaderValue, Method, header};
 use axum::response::Response;
 use browser::SentFrom;
 use std::sync::Arc;
@@ -166,7 +166,7 @@ impl CallRight {
     /// Returns what the caller shows of itself: calls that show the same to one listener have the same right.
     pub fn credentials(&self) -> Vec<u8> {
         let shown = [header::AUTHORIZATION, header::COOKIE].map(|name| self.headers.get_all(name));
-        let values = shown.iter().flatten().map(|value| value.as_bytes());
+        let values = shown.iter().flatten().map(HeaderValue::as_bytes);
         values.collect::<Vec<_>>().join(&b'\n')
     }
 
