@@ -135,6 +135,7 @@ class House:
         # The scripted model calls what its script says, whoever writes.
         self.edit("personas/concierge/persona.json", tools="all")
         often = {name: 1_000_000 for name in ("replies_per_hour_max", "replies_per_day_max", "alternations_max", "domain_runs_per_day_max")}
+        often["letters_per_run_max"] = 1  # each has a run of its own
         self.edit("configs/gateway.json", listeners=[{"kind": "smtp", "address": "127.0.0.1:0"}],
                   limits={**often, **(limits or {})},
                   outbound={"kind": "smarthost", "host": "127.0.0.1", "port": smarthost.port, "tls": "none"})

@@ -117,7 +117,7 @@ impl Workspace {
             "configs/gateway.json",
             "/limits",
             json!({ "replies_per_hour_max": many, "replies_per_day_max": many, "alternations_max": many,
-                "domain_runs_per_day_max": many }),
+                "domain_runs_per_day_max": many, "letters_per_run_max": 1 }),
         );
         self
     }
