@@ -83,6 +83,7 @@ mod tests {
     use crate::store::db::{Connection, Scope, raw_sql};
     use crate::store::sqlite::log::Log;
     use crate::store::sqlite::writer::GroupWriter;
+    use crate::store::writes::commit_signal::CommitSignal;
     use crate::store::writes::job::Write;
     use futures_util::FutureExt;
     use futures_util::future::BoxFuture;
@@ -102,7 +103,9 @@ mod tests {
                 CREATE TABLE parents (id INTEGER PRIMARY KEY);
                 CREATE TABLE children (parent INTEGER REFERENCES parents DEFERRABLE INITIALLY DEFERRED)";
             raw_sql(tables).execute(&mut conn).await.expect("tables");
-            let writer = GroupWriter::start(conn, None, Log::new(None, None)).expect("a writer");
+            let writer =
+                GroupWriter::start(conn, None, Log::new(None, None), CommitSignal::default())
+                    .expect("a writer");
             Self {
                 writer,
                 piggyback: None,
@@ -136,6 +139,13 @@ mod tests {
             self.writer.submit(write, answer).await?
         }
 
+        async fn made(&mut self) -> Result<Vec<String>> {
+            let made = PiggybackClaim::made(&mut self.piggyback);
+            timeout(Duration::from_secs(20), made)
+                .await
+                .expect("a claim without another write")
+        }
+
         async fn claimed(&self) -> i64 {
             let (reply, answer) = oneshot::channel();
             let read = job(reply, |conn| {
@@ -167,9 +177,7 @@ mod tests {
         assert_eq!(place.claimed().await, 0);
         let queued = place.write(LETTER, Some(QueuedWork::Run));
         queued.await.expect("stored");
-        // Without another write: it was claimed when the caller had its answer.
-        let made = PiggybackClaim::made(&mut place.piggyback).now_or_never();
-        let claimed = made.expect("a claim").expect("names");
+        let claimed = place.made().await.expect("names");
         assert_eq!(claimed, ["letter"; 3]);
         assert!(place.piggyback.is_none());
     }
@@ -203,8 +211,7 @@ mod tests {
         let orphan = "INSERT INTO work (name) VALUES ('letter'); INSERT INTO children VALUES (1)";
         let refused = place.write(orphan, Some(QueuedWork::Run)).await;
         assert!(refused.is_err());
-        let made = PiggybackClaim::made(&mut place.piggyback).now_or_never();
-        assert!(made.expect("an answer").is_err());
+        assert!(place.made().await.is_err());
         assert_eq!(place.claimed().await, 0);
     }
 }
