@@ -126,7 +126,8 @@ class Engine:
             "listeners": [{"kind": "smtp", "address": f"127.0.0.1:{self.smtp}"},
                           {"kind": "http", "address": f"127.0.0.1:{self.pages}"}],
             "outbound": {"kind": "folder", "path": "data/outbox"},
-            "limits": {name: 1_000_000 for name in ("replies_per_hour_max", "replies_per_day_max", "alternations_max", "domain_runs_per_day_max")}})
+            "limits": {name: 1_000_000 for name in ("replies_per_hour_max", "replies_per_day_max", "alternations_max", "domain_runs_per_day_max")}
+                      | {"letters_per_run_max": 1}})
         self.write("configs/inference.json", {
             "provider": "scripted", "model": "script-1", "providers": {"scripted": {"script": "configs/script.json"}}})
         self.write("configs/context.json", {

@@ -4,7 +4,6 @@
 //! tells the engine (inotify(7)). Where it does not, and for programs that are not ours, the engine looks at the database's log
 //! every [`LOOK`]. A server tells nothing of the kind: there, the signal comes by time.
 
-use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -134,13 +133,11 @@ impl SignalFile {
             .truncate(false)
             .mode(0o600)
             .open(&file)?;
-        let watched = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        add_watch(&watched, &file, WatchFlags::MODIFY)?;
         #[expect(
             deprecated,
             reason = "what it warns of are descriptors that are closed early; this one is owned"
         )]
-        let watched = AsyncFd::new(watched)?;
+        let watched = AsyncFd::new(watched(&file)?)?;
         Ok(Self(watched))
     }
 
@@ -152,6 +149,20 @@ impl SignalFile {
         ready.clear_ready();
         Ok(())
     }
+}
+
+/// Returns a descriptor that is readable when the file was written to.
+#[cfg(target_os = "linux")]
+fn watched(file: &Path) -> io::Result<OwnedFd> {
+    use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
+    let watched = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    add_watch(&watched, file, WatchFlags::MODIFY)?;
+    Ok(watched)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn watched(_file: &Path) -> io::Result<OwnedFd> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 async fn next_of(notified: &mut Option<SignalFile>) -> io::Result<()> {

@@ -78,7 +78,8 @@ pub fn workspace(sink: u16, script: &Value) -> tempfile::TempDir {
             "mail_domain": "guesthouse.example",
             "listeners": [{ "kind": "smtp", "address": "127.0.0.1:0" }],
             "outbound": { "kind": "smarthost", "host": "127.0.0.1", "port": sink, "tls": "none" },
-            "limits": { "replies_per_hour_max": 1_000_000, "replies_per_day_max": 1_000_000, "domain_runs_per_day_max": 1_000_000 },
+            "limits": { "replies_per_hour_max": 1_000_000, "replies_per_day_max": 1_000_000, "domain_runs_per_day_max": 1_000_000,
+                "letters_per_run_max": 1 },
         }),
     );
     write(

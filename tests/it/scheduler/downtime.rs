@@ -263,7 +263,8 @@ async fn five_hundred_slots_that_come_due_together_share_commits() {
         }
         world.sync().await;
         world.clock.set(at("2026-06-01T07:00:00Z"));
-        world.store.cut_power(PowerCut::BeforeCommit(60));
+        // Statements take so little time that only some five wait together.
+        world.store.cut_power(PowerCut::BeforeCommit(250));
         if side_by_side {
             assert_eq!(
                 world.scheduler.tick().await.expect("a tick").fired.len(),
@@ -275,7 +276,7 @@ async fn five_hundred_slots_that_come_due_together_share_commits() {
         let mut stored = 0;
         for row in world
             .store
-            .due_responsibilities(world.now(), None, 100)
+            .due_responsibilities(world.now(), None, 500)
             .await
             .expect("rows")
         {
@@ -293,7 +294,7 @@ async fn five_hundred_slots_that_come_due_together_share_commits() {
             }
             stored += 1;
         }
-        assert!((1..60).contains(&stored), "{stored} were stored");
+        assert!((1..250).contains(&stored), "{stored} were stored");
     }
 }
 
