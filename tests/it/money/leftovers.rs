@@ -228,7 +228,7 @@ async fn runs_waiting_for_each_others_change_do_not_hold_it() {
 #[tokio::test]
 async fn what_a_refused_call_held_is_given_back_before_anybody_waits() {
     let busy =
-        json!({ "class": "rate_limited", "status": 429, "retry_after_ms": 25_000, "times": 1 });
+        json!({ "class": "rate_limited", "status": 429, "retry_after_ms": 15_000, "times": 1 });
     let script = json!({ "rules": [{ "say": "Seven.", "error": busy }] });
     let app = house(script, json!({ "day_usd_max": 0.01 })).start().await;
     app.run_of(&note("q@guest.example", "", "When?")).await;
@@ -245,7 +245,7 @@ async fn what_a_refused_call_held_is_given_back_before_anybody_waits() {
         }
     };
     tokio::select! {
-        _ = app.drain() => panic!("it waits for 25 seconds"),
+        _ = app.drain() => panic!("it waits for 15 seconds"),
         found = tokio::time::timeout(Duration::from_secs(20), given_back) => found.expect("in time"),
     }
     assert_eq!(engine_purse(&app).await, BudgetBalance::default());
