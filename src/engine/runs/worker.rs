@@ -189,8 +189,7 @@ impl Worker {
     }
 
     fn pass_on_overflow(&self) {
-        let places = self.in_force.get().config.inference.concurrent_runs_max;
-        if self.running.len() >= places {
+        if self.free_places(&self.in_force.get()) == 0 {
             self.signals.overflow.notify_one();
         }
     }
@@ -209,8 +208,7 @@ impl Worker {
     fn piggyback(&mut self) {
         let deps = self.in_force.get();
         let inference = &deps.config.inference;
-        let places = inference.concurrent_runs_max;
-        let free = places.saturating_sub(self.running.len());
+        let free = self.free_places(&deps);
         if free > 0 && !self.backlog {
             let per_persona_max = inference.concurrent_runs_per_persona_max;
             let out = self.not_served(&deps);
@@ -227,9 +225,7 @@ impl Worker {
         let began = queued.len();
         self.begin(&deps, queued).await?;
         let inference = &deps.config.inference;
-        let free = inference
-            .concurrent_runs_max
-            .saturating_sub(self.running.len());
+        let free = self.free_places(&deps);
         // With a backlog, several places are filled by one claim rather than each by its own.
         if free == 0 || (self.backlog && free < inference.concurrent_runs_max.div_ceil(4)) {
             return Ok(began);
@@ -300,6 +296,11 @@ impl Worker {
             }
         }
         Ok(unknown.len())
+    }
+
+    fn free_places(&self, deps: &WorkerDeps) -> usize {
+        let places = deps.config.inference.concurrent_runs_max;
+        places.saturating_sub(self.running.len())
     }
 
     /// Reports whether another configuration is in force by now. A persona that is not known may have come with it.

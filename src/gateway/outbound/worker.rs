@@ -95,16 +95,14 @@ impl Outbound {
     pub async fn run(&self, wake: &Notify, shutdown: CancellationToken, grace_period: Duration) {
         let (mut under_way, mut piggyback) = (FuturesUnordered::new(), None);
         let deliver = |mail| self.deliver(mail, &shutdown);
-        let deliver_all = |queued: Result<Vec<ClaimedDelivery>>| {
-            queued.map(|mails| mails.into_iter().map(deliver))
-        };
         let report = |error: StoreError| tracing::error!(%error, "cannot claim outbound mail");
+        let deliver_all = |claimed: Result<Vec<ClaimedDelivery>>| {
+            let mails = claimed.map_err(report).unwrap_or_default();
+            mails.into_iter().map(deliver)
+        };
         while !shutdown.is_cancelled() {
             let mut wait = POLL;
-            match deliver_all(PiggybackClaim::end(&mut piggyback).await) {
-                Ok(mails) => under_way.extend(mails),
-                Err(error) => report(error),
-            }
+            under_way.extend(deliver_all(PiggybackClaim::end(&mut piggyback).await));
             if under_way.len() <= self.claim_max() / 2 {
                 let room = self.claim_max() - under_way.len();
                 match self.claim_due(room).await {
@@ -120,19 +118,13 @@ impl Outbound {
             }
             tokio::select! {
                 () = shutdown.cancelled() => {}
-                queued = PiggybackClaim::made(&mut piggyback) => match deliver_all(queued) {
-                    Ok(mails) => under_way.extend(mails),
-                    Err(error) => report(error),
-                },
+                claimed = PiggybackClaim::made(&mut piggyback) => under_way.extend(deliver_all(claimed)),
                 Some(sent) = under_way.next(), if !under_way.is_empty() => complain(sent),
                 () = wake.notified() => {}
                 () = tokio::time::sleep(wait) => self.transport.close_idle(false).await,
             }
         }
-        match deliver_all(PiggybackClaim::end(&mut piggyback).await) {
-            Ok(mails) => under_way.extend(mails),
-            Err(error) => report(error),
-        }
+        under_way.extend(deliver_all(PiggybackClaim::end(&mut piggyback).await));
         let finished = async {
             while let Some(sent) = under_way.next().await {
                 complain(sent);
