@@ -11,8 +11,9 @@ use crate::store::db::Row;
 use crate::store::{Result, StoreError};
 use std::borrow::Cow;
 use std::io;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
+use zstd::zstd_safe::{self, CCtx, SafeResult};
 
 /// First byte of packed bytes.
 pub const MARK: u8 = 0xF5;
@@ -23,6 +24,32 @@ const SLOW_BYTES_MAX: usize = 1024 * 1024;
 const FAST_LEVEL: i32 = 1;
 /// Most bytes that are unpacked. A row that was written by somebody else may claim any size; no letter that is taken is so large.
 pub const UNPACKED_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Contexts of compression that have worked before: a new one has tables of a megabyte to clear.
+static CONTEXTS: Mutex<Vec<CCtx<'static>>> = Mutex::new(Vec::new());
+/// Most contexts that are kept.
+const CONTEXTS_MAX: usize = 2;
+
+/// Compresses bytes of that length, by a context that is used again.
+pub fn compressed(
+    length: usize,
+    compress: impl FnOnce(&mut CCtx<'static>, &mut Vec<u8>) -> SafeResult,
+) -> io::Result<Vec<u8>> {
+    let contexts = || CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let kept = contexts().pop();
+    let mut context = kept.unwrap_or_default();
+    let mut packed = Vec::with_capacity(zstd_safe::compress_bound(length));
+    let result = compress(&mut context, &mut packed);
+    let mut contexts = contexts();
+    // One that packed a file has tables of its size.
+    if length <= SLOW_BYTES_MAX && contexts.len() < CONTEXTS_MAX {
+        contexts.push(context);
+    }
+    match result {
+        Ok(_) => Ok(packed),
+        Err(code) => Err(io::Error::other(zstd_safe::get_error_name(code))),
+    }
+}
 
 /// A dictionary, as `pack` needs it.
 pub struct Packing {
@@ -81,8 +108,9 @@ impl Packing {
             false => &self.encoder,
         };
         let mut packed = vec![MARK, self.number];
-        let mut compressor = zstd::bulk::Compressor::with_prepared_dictionary(encoder)?;
-        packed.extend(compressor.compress(bytes)?);
+        packed.extend(compressed(bytes.len(), |context, packed| {
+            context.compress_using_cdict(packed, bytes, encoder.as_cdict())
+        })?);
         Ok(packed)
     }
 }

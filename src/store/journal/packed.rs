@@ -13,7 +13,7 @@
 use crate::domain::sha256_hex;
 use crate::store::db::Row;
 use crate::store::journal::packed_context::PackedContext;
-use crate::store::packing::{LEVEL, UNPACKED_BYTES_MAX};
+use crate::store::packing::{LEVEL, UNPACKED_BYTES_MAX, compressed};
 use crate::store::{Result, StoreError};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -158,19 +158,19 @@ fn pack(
 ) -> io::Result<Vec<u8>> {
     let length = |text: &str| u32::try_from(text.len()).map_err(io::Error::other);
     let mut packed = Vec::new();
-    let mut compressor = match dictionary {
+    let known = match dictionary {
         Dictionary::None => {
             packed.push(NO_DICTIONARY);
-            zstd::bulk::Compressor::new(LEVEL)?
+            ""
         }
         Dictionary::Shared(text) => {
             packed.push(IN_CONTENTS);
-            zstd::bulk::Compressor::with_dictionary(LEVEL, text.as_bytes())?
+            text
         }
         Dictionary::Earlier(request) => {
             packed.push(EARLIER_REQUEST);
             packed.extend(request.sha256.as_bytes());
-            zstd::bulk::Compressor::with_dictionary(LEVEL, request.text.as_bytes())?
+            &request.text
         }
     };
     packed.extend(length(request)?.to_le_bytes());
@@ -186,7 +186,9 @@ fn pack(
     if bodies.len() > UNPACKED_BYTES_MAX {
         return Err(io::Error::other("the request is too large to be packed"));
     }
-    packed.extend(compressor.compress(bodies.as_bytes())?);
+    packed.extend(compressed(bodies.len(), |context, packed| {
+        context.compress_using_dict(packed, bodies.as_bytes(), known.as_bytes(), LEVEL)
+    })?);
     Ok(packed)
 }
 
