@@ -97,7 +97,7 @@ fn tool(name: &str) -> ToolSpec {
     ToolSpec {
         name: name.into(),
         description: format!("does {name}"),
-        input_schema,
+        input_schema: input_schema.into(),
     }
 }
 

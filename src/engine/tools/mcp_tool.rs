@@ -44,7 +44,7 @@ impl Tool for McpServerTool {
         ToolDeclaration {
             name: self.declared.offered.clone(),
             description: description(&self.approved.definition),
-            input_schema: arguments(&self.approved.definition),
+            input_schema: arguments(&self.approved.definition).into(),
             class: class.into(),
             effects: Effects::declared(effects, senders),
             // Its outcome says whose.

@@ -24,7 +24,7 @@ impl Tool for OwnerTool {
         ToolDeclaration {
             name: own.name.clone(),
             description: own.description.clone(),
-            input_schema: own.arguments.clone(),
+            input_schema: own.arguments.clone().into(),
             class: own.class.into(),
             effects: Effects::declared(own.effects, own.senders),
             // Its outcome says whose.

@@ -297,7 +297,7 @@ impl ServerHandler for Toolbox {
 }
 
 fn described(tool: &RegisteredTool) -> rmcp::model::Tool {
-    let schema = match tool.input_schema() {
+    let schema = match &**tool.input_schema() {
         Value::Object(schema) => schema.clone(),
         _ => JsonObject::new(),
     };

@@ -62,11 +62,24 @@ pub fn request(request: &Request, family: &str) -> Result<Request, ProviderError
     if messages.is_empty() {
         return refused("the request has no message with content".to_owned());
     }
+    let system = request.system.iter();
     let mut ready = Request {
+        model: request.model.clone(),
+        system: system
+            .filter(|section| !section.trim().is_empty())
+            .cloned()
+            .collect(),
         messages,
-        ..request.clone()
+        past_messages: request.past_messages,
+        cache_key: request.cache_key.clone(),
+        tools: request.tools.clone(),
+        tool_choice: request.tool_choice,
+        max_output_tokens: request.max_output_tokens,
+        temperature: request.temperature,
+        output: request.output.clone(),
+        without: request.without.clone(),
+        agent: request.agent.clone(),
     };
-    ready.system.retain(|section| !section.trim().is_empty());
     if ready.tools.is_empty() {
         // Vendors refuse tool blocks in the history of a request that declares no tools.
         ready.tools = tools_of(&ready.messages);
@@ -366,7 +379,7 @@ fn tools_of(messages: &[Message]) -> Vec<ToolSpec> {
             tools.push(ToolSpec {
                 name: name.clone(),
                 description,
-                input_schema: json!({"type": "object"}),
+                input_schema: json!({"type": "object"}).into(),
             });
         }
     }

@@ -4,8 +4,11 @@
 use crate::config::Tier;
 use crate::domain::TokenUsage;
 use crate::providers::contract::message::Message;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// One provider round trip, before any vendor's dialect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,12 +51,53 @@ pub enum ToolChoice {
     None,
 }
 
-/// One tool as the model sees it. `input_schema` is a JSON Schema object.
+/// One tool as the model sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     pub name: String,
     pub description: String,
-    pub input_schema: Value,
+    pub input_schema: ToolSchema,
+}
+
+/// JSON Schema of a tool's arguments, an object, beside its text: every request has it, and none writes the tree anew.
+/// A clone is cheap.
+#[derive(Debug, Clone)]
+pub struct ToolSchema(Arc<(Value, Option<Box<RawValue>>)>);
+
+impl From<Value> for ToolSchema {
+    fn from(schema: Value) -> Self {
+        let text = serde_json::value::to_raw_value(&schema).ok();
+        Self(Arc::new((schema, text)))
+    }
+}
+
+impl Deref for ToolSchema {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.0.0
+    }
+}
+
+impl PartialEq for ToolSchema {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || **self == **other
+    }
+}
+
+impl Serialize for ToolSchema {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0.1 {
+            Some(text) => text.serialize(serializer),
+            None => self.0.0.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolSchema {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::from)
+    }
 }
 
 /// Form of the final answer.

@@ -18,7 +18,7 @@ pub use crate::providers::contract::error::{Phase, ProviderError};
 pub use crate::providers::contract::message::{Block, Message, ProviderState, Role, ToolArgs};
 pub use crate::providers::contract::request::{
     AgentOptions, AgentSession, OutputSchema, Parameter, Request, TOOL_SERVER_NAME, ToolChoice,
-    ToolServer, ToolSpec,
+    ToolSchema, ToolServer, ToolSpec,
 };
 pub use crate::providers::contract::response::{FinishReason, ModelUsage, Response};
 use crate::providers::contract::substitute;

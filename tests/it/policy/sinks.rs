@@ -152,7 +152,7 @@ impl Tool for Declared {
         ToolDeclaration {
             name: "declared".to_owned(),
             description: "Does what it declares.".to_owned(),
-            input_schema: text,
+            input_schema: text.into(),
             class: ToolClass::Once,
             effects: Effects::declared(self.0, self.1),
             result_words: attache::tools::ResultWords::Engine,

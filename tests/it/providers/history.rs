@@ -403,7 +403,7 @@ fn a_request_that_vendors_would_refuse_is_refused_here() {
     silent.tools = vec![tool("email.send")];
     assert_eq!(refused(silent.clone()), Err(ErrorClass::BadRequest));
     silent.tools[0] = tool("fine");
-    silent.tools[0].input_schema = json!("not a schema");
+    silent.tools[0].input_schema = json!("not a schema").into();
     assert_eq!(refused(silent), Err(ErrorClass::BadRequest));
 }
 

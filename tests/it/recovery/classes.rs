@@ -24,7 +24,8 @@ impl Tool for Ring {
             name: "ring".to_owned(),
             description: "Rings a bell.".to_owned(),
             input_schema: json!({ "type": "object", "properties": { "bell": { "type": "string" } },
-                "required": ["bell"], "additionalProperties": false }),
+                "required": ["bell"], "additionalProperties": false })
+            .into(),
             class: self.0,
             effects: Effects::NONE,
             result_words: ResultWords::Engine,

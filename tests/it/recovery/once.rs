@@ -39,7 +39,8 @@ impl Tool for Act {
             name: "act".to_owned(),
             description: "Acts.".to_owned(),
             input_schema: json!({ "type": "object", "properties": { "word": { "type": "string" } },
-                "required": ["word"], "additionalProperties": false }),
+                "required": ["word"], "additionalProperties": false })
+            .into(),
             class: self.0,
             effects: Effects::NONE,
             result_words: ResultWords::Engine,

@@ -25,7 +25,7 @@ impl Tool for Joined {
         ToolDeclaration {
             name: format!("joined_{}", self.name),
             description: "Says which capabilities it was given.".to_owned(),
-            input_schema: self.schema.clone(),
+            input_schema: self.schema.clone().into(),
             class: ToolClass::Repeatable,
             effects: Effects::NONE,
             result_words: self.result_words,

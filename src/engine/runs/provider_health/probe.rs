@@ -197,7 +197,8 @@ fn echo() -> ToolSpec {
         input_schema: json!({
             "type": "object", "additionalProperties": false, "required": ["text"],
             "properties": { "text": { "type": "string", "description": "What to repeat." } },
-        }),
+        })
+        .into(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::arguments::{check_against, validator};
 use super::tool::{Effects, ResultWords, Tool, ToolClass, ToolDeclaration};
+use crate::providers::ToolSchema;
 use serde_json::{Map, Value};
 use std::fmt;
 use std::ops::Deref;
@@ -37,7 +38,7 @@ impl RegisteredTool {
         &self.declaration.description
     }
 
-    pub fn input_schema(&self) -> &Value {
+    pub fn input_schema(&self) -> &ToolSchema {
         &self.declaration.input_schema
     }
 

@@ -9,6 +9,7 @@ use crate::config::{OwnToolClass, OwnToolEffects, ToolSenders};
 use crate::domain::{
     Address, ApprovalKind, MemoryAudience, Readers, RunId, TextLabel, Timestamp, Trust,
 };
+use crate::providers::ToolSchema;
 use crate::store::{EventWrite, MemoryWrite};
 use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
@@ -66,7 +67,7 @@ pub struct ToolDeclaration {
     pub description: String,
     /// JSON Schema of the arguments: an object with `additionalProperties: false`. Tools of this
     /// engine make it from their fields.
-    pub input_schema: Value,
+    pub input_schema: ToolSchema,
     /// Permission of recovery when a call was started and no result was stored.
     pub class: ToolClass,
     /// Effects of a call beyond its result; they decide which runs may make one.

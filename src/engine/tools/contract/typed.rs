@@ -60,7 +60,7 @@ impl<T: TypedTool> Tool for EngineTool<T> {
         ToolDeclaration {
             name: T::NAME.to_owned(),
             description: description::<T>(),
-            input_schema: arguments_schema::<T>(),
+            input_schema: arguments_schema::<T>().into(),
             class: T::CLASS,
             effects: T::EFFECTS,
             result_words: T::RESULT_WORDS,

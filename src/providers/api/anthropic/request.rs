@@ -2,11 +2,25 @@
 
 use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
-    Block, Message, Parameter, ProviderError, Request, Role, ToolArgs, ToolChoice, ToolSpec,
+    Block, Message, Parameter, ProviderError, Request, Role, ToolArgs, ToolChoice, ToolSchema,
 };
 use crate::providers::transport::classify::Family;
 use serde::Serialize;
 use serde_json::{Value, json};
+
+/// A mark of the vendor's cache.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "ephemeral")]
+struct CacheControl {}
+
+#[derive(Serialize)]
+struct AnthropicTool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a ToolSchema,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+}
 
 #[derive(Serialize)]
 struct AnthropicRequest<'a> {
@@ -18,7 +32,7 @@ struct AnthropicRequest<'a> {
     system: Vec<Value>,
     messages: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Value>,
+    tools: Vec<AnthropicTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Value>,
     stream: bool,
@@ -35,7 +49,17 @@ pub fn body(request: &Request) -> Result<String, ProviderError> {
         ToolChoice::Auto => "auto",
         ToolChoice::None => "none",
     };
-    let tool = |t: &ToolSpec| json!({"name": t.name, "description": t.description, "input_schema": t.input_schema});
+    let last = request.tools.len().saturating_sub(1);
+    let tools = request
+        .tools
+        .iter()
+        .enumerate()
+        .map(|(at, tool)| AnthropicTool {
+            name: &tool.name,
+            description: &tool.description,
+            input_schema: &tool.input_schema,
+            cache_control: (at == last).then_some(CacheControl {}),
+        });
     let body = AnthropicRequest {
         model: &request.model,
         max_tokens: request.max_output_tokens,
@@ -44,7 +68,7 @@ pub fn body(request: &Request) -> Result<String, ProviderError> {
             .filter(|_| !request.without.contains(&Parameter::Temperature)),
         system: marked(system(&request.system)),
         messages: messages(&request.messages, past, goes_on),
-        tools: marked(request.tools.iter().map(tool).collect()),
+        tools: tools.collect(),
         tool_choice: (!request.tools.is_empty()).then(|| json!({"type": choice})),
         stream: true,
     };

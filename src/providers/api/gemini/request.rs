@@ -4,7 +4,7 @@ use crate::config::Think;
 use crate::providers::api::gemini::contents::contents;
 use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
-    OutputSchema, Parameter, ProviderError, Request, ToolChoice, ToolSpec,
+    OutputSchema, Parameter, ProviderError, Request, ToolChoice, ToolSchema,
 };
 use crate::providers::transport::classify::Family;
 use serde::Serialize;
@@ -17,15 +17,30 @@ const OLDER_MODELS: &[&str] = &["gemini-1.", "gemini-2."];
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct GeminiRequest {
+struct GeminiRequest<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     system_instruction: Option<Value>,
     contents: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<Value>,
+    tools: Option<[GeminiTools<'a>; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<Value>,
     generation_config: GenerationConfig,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GeminiTools<'a> {
+    function_declarations: Vec<FunctionDeclaration<'a>>,
+}
+
+/// A tool. `parametersJsonSchema` takes JSON Schema as it is; `parameters` would refuse `additionalProperties` and others.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FunctionDeclaration<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters_json_schema: &'a ToolSchema,
 }
 
 #[derive(Serialize)]
@@ -53,7 +68,14 @@ pub fn body(request: &Request, think: Option<Think>) -> Result<String, ProviderE
         ToolChoice::None => "NONE",
     };
     let has_tools = !request.tools.is_empty();
-    let declarations: Vec<Value> = request.tools.iter().map(declaration).collect();
+    let declarations = request.tools.iter().map(|tool| FunctionDeclaration {
+        name: &tool.name,
+        description: &tool.description,
+        parameters_json_schema: &tool.input_schema,
+    });
+    let declared = GeminiTools {
+        function_declarations: declarations.collect(),
+    };
     // The older models refuse a schema together with tools.
     let may_bind = keeps(Parameter::OutputSchema) && (newer || !has_tools);
     let bound = request.output.as_ref().filter(|_| may_bind);
@@ -73,7 +95,7 @@ pub fn body(request: &Request, think: Option<Think>) -> Result<String, ProviderE
     let body = GeminiRequest {
         system_instruction: (!system.is_empty()).then(|| json!({"parts": system})),
         contents: contents(&request.messages, newer),
-        tools: has_tools.then(|| json!([{"functionDeclarations": declarations}])),
+        tools: has_tools.then_some([declared]),
         tool_config: has_tools.then(|| json!({"functionCallingConfig": {"mode": mode}})),
         generation_config: GenerationConfig {
             max_output_tokens: request.max_output_tokens,
@@ -86,12 +108,6 @@ pub fn body(request: &Request, think: Option<Think>) -> Result<String, ProviderE
         },
     };
     normalise::encode(&body)
-}
-
-/// Declares a tool. `parametersJsonSchema` takes JSON Schema as it is; `parameters` would refuse
-/// `additionalProperties` and others.
-fn declaration(tool: &ToolSpec) -> Value {
-    json!({"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.input_schema})
 }
 
 /// Encodes the thinking effort: models of generation 2.5 take a budget, later ones a level.

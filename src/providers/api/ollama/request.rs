@@ -2,11 +2,12 @@
 
 use crate::config::Think;
 use crate::domain::ErrorClass;
+use crate::providers::api::openai::request::FunctionTool;
 use crate::providers::contract::estimate;
 use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
     Block, Message, OutputSchema, Parameter, Phase, ProviderError, Request, Role, ToolArgs,
-    ToolChoice, ToolSpec,
+    ToolChoice,
 };
 use crate::providers::transport::classify::Family;
 use serde::Serialize;
@@ -17,7 +18,7 @@ struct OllamaRequest<'a> {
     model: &'a str,
     messages: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Value>,
+    tools: Vec<FunctionTool<'a>>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     think: Option<Value>,
@@ -62,7 +63,10 @@ impl RequestSettings {
         let keeps = |parameter: Parameter| !request.without.contains(&parameter);
         // There is no `tool_choice`: for `none` no tool is offered.
         let tools = match request.tool_choice {
-            ToolChoice::Auto => request.tools.iter().map(tool).collect(),
+            ToolChoice::Auto => {
+                let tools = request.tools.iter();
+                tools.map(|tool| FunctionTool::new(tool, false)).collect()
+            }
             ToolChoice::None => Vec::new(),
         };
         // `format` binds the whole output, calls too: a model that may still call gets its schema
@@ -118,11 +122,6 @@ impl RequestSettings {
             ..error
         })
     }
-}
-
-fn tool(tool: &ToolSpec) -> Value {
-    let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.input_schema});
-    json!({"type": "function", "function": function})
 }
 
 fn thinking(think: Think) -> Value {

@@ -5,7 +5,8 @@ use crate::config::{ChatApi, ChatSwitches, StructuredOutput};
 use crate::providers::api::openai::dialect::Dialect;
 use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
-    Block, Message, Parameter, ProviderError, Request, Role, ToolArgs, ToolChoice, ToolSpec,
+    Block, Message, Parameter, ProviderError, Request, Role, ToolArgs, ToolChoice, ToolSchema,
+    ToolSpec,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -18,7 +19,7 @@ struct ChatRequest<'a> {
     model: &'a str,
     messages: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<Vec<Value>>,
+    tools: Option<Vec<FunctionTool<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,6 +39,37 @@ struct ChatRequest<'a> {
     stream_options: Option<Value>,
     #[serde(flatten)]
     more: Map<String, Value>,
+}
+
+/// A tool, in the form that all servers of this API have.
+#[derive(Serialize)]
+pub struct FunctionTool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a ToolSchema,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+}
+
+impl<'a> FunctionTool<'a> {
+    pub fn new(tool: &'a ToolSpec, strict: bool) -> Self {
+        Self {
+            kind: "function",
+            function: Function {
+                name: &tool.name,
+                description: &tool.description,
+                parameters: &tool.input_schema,
+                strict: strict.then_some(true),
+            },
+        }
+    }
 }
 
 /// Encodes the bytes to send. Errors: class `BadRequest`.
@@ -87,10 +119,10 @@ pub fn body(
 /// described those; LiteLLM's servers refuse that and want an empty list.
 fn tools<'a>(
     asked: &Request,
-    request: &Request,
+    request: &'a Request,
     switches: &ChatSwitches,
     strict: bool,
-) -> (Option<Vec<Value>>, Option<&'a str>) {
+) -> (Option<Vec<FunctionTool<'a>>>, Option<&'a str>) {
     if request.tools.is_empty() {
         return (None, None);
     }
@@ -107,19 +139,11 @@ fn tools<'a>(
             request
                 .tools
                 .iter()
-                .map(|spec| tool(spec, strict))
+                .map(|spec| FunctionTool::new(spec, strict))
                 .collect(),
         ),
         choice,
     )
-}
-
-fn tool(tool: &ToolSpec, strict: bool) -> Value {
-    let mut function = json!({"name": tool.name, "description": tool.description, "parameters": tool.input_schema});
-    if strict {
-        function["strict"] = Value::Bool(true);
-    }
-    json!({"type": "function", "function": function})
 }
 
 /// Encodes the form of the answer; `None` where the schema stands in the prompt alone.

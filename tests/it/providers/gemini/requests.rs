@@ -215,13 +215,15 @@ async fn events_come_as_they_are_written() {
 fn schemas_of_tools_go_as_they_are() {
     let mut asked = request("hi");
     asked.tools = vec![tool("look")];
-    asked.tools[0].input_schema["additionalProperties"] = json!(false);
+    let mut schema = Value::clone(&asked.tools[0].input_schema);
+    schema["additionalProperties"] = json!(false);
+    asked.tools[0].input_schema = schema.into();
     let declared = &wire(&asked)["tools"][0]["functionDeclarations"][0];
     assert_eq!(
         (
             declared.get("parameters"),
             &declared["parametersJsonSchema"]
         ),
-        (None, &asked.tools[0].input_schema)
+        (None, &*asked.tools[0].input_schema)
     );
 }

@@ -5,7 +5,7 @@ use crate::providers::api::openai::dialect::Dialect;
 use crate::providers::api::openai::responses::items::{Kept, kept};
 use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
-    Block, Message, Parameter, ProviderError, Request, Role, ToolArgs, ToolChoice, ToolSpec,
+    Block, Message, Parameter, ProviderError, Request, Role, ToolArgs, ToolChoice, ToolSchema,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ struct ResponsesRequest<'a> {
     instructions: Option<String>,
     input: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<Vec<Value>>,
+    tools: Option<Vec<ResponsesTool<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<&'static str>,
     max_output_tokens: u32,
@@ -36,6 +36,17 @@ struct ResponsesRequest<'a> {
     prompt_cache_key: Option<&'a str>,
     store: bool,
     stream: bool,
+}
+
+/// A tool. `strict` is always said: where it is not, OpenAI turns it on and changes the schema.
+#[derive(Serialize)]
+struct ResponsesTool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a ToolSchema,
+    strict: bool,
 }
 
 /// Encodes the bytes to send. Errors: class `BadRequest`.
@@ -61,7 +72,13 @@ pub fn body(
             request
                 .tools
                 .iter()
-                .map(|spec| tool(spec, strict))
+                .map(|tool| ResponsesTool {
+                    kind: "function",
+                    name: &tool.name,
+                    description: &tool.description,
+                    parameters: &tool.input_schema,
+                    strict,
+                })
                 .collect()
         }),
         tool_choice: (has_tools && !without(Parameter::ToolChoice)).then_some(tool_choice),
@@ -78,15 +95,6 @@ pub fn body(
         prompt_cache_key: dialect.cache_key(&request, switches, ChatApi::Responses),
         store: false,
         stream: true,
-    })
-}
-
-/// Encodes a tool. `strict` is always said: where it is not, OpenAI turns it on and changes the
-/// schema.
-fn tool(tool: &ToolSpec, strict: bool) -> Value {
-    json!({
-        "type": "function", "name": tool.name, "description": tool.description,
-        "parameters": tool.input_schema, "strict": strict,
     })
 }
 
