@@ -221,6 +221,10 @@ impl Store {
         !self.inner.opened.can_write
     }
 
+    pub(in crate::store) fn is_on_server(&self) -> bool {
+        matches!(self.inner.opened.writer, StoreWriter::Lanes(_))
+    }
+
     /// Returns the number of this start; rows in a running state with an epoch that no node has belong
     /// to an engine that is gone.
     pub fn epoch(&self) -> i64 {

@@ -29,6 +29,11 @@ static FILES: &[(i64, &str, &str)] = &[
         "letters answered together",
         text!("0202_letters_answered_together"),
     ),
+    (
+        203,
+        "words behind the commit",
+        text!("0203_words_behind_the_commit"),
+    ),
 ];
 
 /// Numbers, names and texts that PostgreSQL alone has; [`of_postgres`] puts the shared ones before them.
@@ -42,6 +47,11 @@ static FILES_OF_POSTGRES: &[(i64, &str, &str)] = &[
         202,
         "letters answered together",
         text!("postgres/0202_letters_answered_together"),
+    ),
+    (
+        203,
+        "words behind the commit",
+        text!("postgres/0203_words_behind_the_commit"),
     ),
 ];
 

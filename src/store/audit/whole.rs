@@ -46,8 +46,10 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "the search index knows other messages, or other knowledge, than there are",
         hint: "stop the engine and build the index anew: `INSERT INTO letter_words(letter_words) VALUES ('rebuild')`",
         holds: Holds::Always,
-        sql: Sql::pair("SELECT 'message ' || id FROM messages WHERE seq NOT IN (SELECT id FROM letter_words_docsize)
-            UNION ALL SELECT 'message ' || id FROM letter_words_docsize WHERE id NOT IN (SELECT seq FROM messages)
+        sql: Sql::pair("SELECT 'message ' || id FROM messages
+              WHERE seq <= (SELECT seq FROM letter_words_through) AND seq NOT IN (SELECT id FROM letter_words_docsize)
+            UNION ALL SELECT 'message ' || id FROM letter_words_docsize
+              WHERE id > (SELECT seq FROM letter_words_through) OR id NOT IN (SELECT seq FROM messages)
             UNION ALL SELECT 'message ' || seq FROM letter_part_texts
               WHERE seq NOT IN (SELECT id FROM letter_parts_docsize) OR seq NOT IN (SELECT seq FROM messages)
             UNION ALL SELECT 'message ' || id FROM letter_parts_docsize WHERE id NOT IN (SELECT seq FROM letter_part_texts)

@@ -1,15 +1,22 @@
-//! Upkeep of the indexes of letters: merges their segments, a few pages with every few writes.
+//! Upkeep of the indexes of letters on SQLite: makes the words of new letters behind their commit, and merges segments, a few pages
+//! with every few writes.
 //!
-//! Each commit with a message adds a segment, and a search looks up each word in all of them. FTS5 by itself merges in
+//! `letter_words_through` says up to which letter words are made. A search has the others made before it begins.
+//!
+//! Each commit with words adds a segment, and a search looks up each word in all of them. FTS5 by itself merges in
 //! bursts of 64 pages for each level of the index, in the transaction that happens to fill the 64th page since the last
 //! burst: one letter of twenty waited 50 ms for that in a database of a million. How many segments a merge takes is
 //! stored in the index (migration 0201).
 
-use super::letter_parts::LetterPartsWriter;
+use super::letter_parts::{LetterPartsWriter, store_parts_of_new};
 use crate::store::db::{self, Connection};
 
-/// Number of writes after which segments are merged.
+/// Number of writes after which words of new letters are made, where enough letters wait for theirs, and segments are merged.
 const WRITES: usize = 8;
+/// Number of letters that have to wait before a write makes their words: a millisecond's work.
+const LETTERS: i64 = 16;
+/// Most letters whose words one transaction makes.
+const LETTERS_MAX: i64 = 256;
 /// Most pages of 4 kB that a merge writes for each of these writes. A reply is about eight writes and three messages, each
 /// of which is merged once for each level: five times in a database of a million.
 const PAGES_PER_WRITE: usize = 1;
@@ -23,13 +30,38 @@ SAVEPOINT merging; INSERT INTO letter_words (letter_words, rank) VALUES ('merge'
 INSERT INTO letter_parts (letter_parts, rank) VALUES ('merge', $1); RELEASE merging";
 const UNDO_MERGE: &str = "ROLLBACK TO merging; RELEASE merging";
 
-/// Upkeep in the writer's transactions: parts of new letters, and merges.
+/// The newest letter with words, and the newest of all; their difference is how many wait at most.
+pub(in crate::store) const NEWEST_LETTERS: &str = "
+    SELECT w.seq AS through, coalesce((SELECT max(m.seq) FROM messages m), 0) AS newest FROM letter_words_through w
+    WHERE w.id = 1";
+/// `$1`: the newest letter with words; `$2`: that which is to be the newest.
+pub(in crate::store) const INDEX_LETTERS: &str = "
+    INSERT INTO letter_words (rowid, thread, subject, sender, own)
+      SELECT m.seq, replace(m.thread_id, '-', ''), m.subject, m.sender, coalesce(m.fresh_text, m.text_body)
+      FROM messages m WHERE m.seq > $1 AND m.seq <= $2;
+    UPDATE letter_words_through SET seq = $2 WHERE id = 1";
+const UNDO_WORDS: &str = "ROLLBACK TO words; RELEASE words";
+
+/// Upkeep in the writer's transactions: words and parts of letters, and merges.
 #[derive(Default)]
 pub struct SearchIndexMerge {
     parts: LetterPartsWriter,
-    /// Writes since the last merge.
+    /// Writes since the last upkeep.
     writes: usize,
     has_failed: bool,
+}
+
+/// Makes the words of letters that have none, and the parts of these, at most [`LETTERS_MAX`] of them; `false` if no more wait.
+pub(in crate::store) async fn index_letters(conn: &mut Connection) -> Result<bool, db::Error> {
+    let row = conn.row(NEWEST_LETTERS, ()).await?;
+    let (through, newest): (i64, i64) = (row.get("through"), row.get("newest"));
+    if newest <= through {
+        return Ok(false);
+    }
+    let through_now = newest.min(through + LETTERS_MAX);
+    store_parts_of_new(conn, through, through_now).await?;
+    conn.exec(INDEX_LETTERS, (through, through_now)).await?;
+    Ok(through_now < newest)
 }
 
 impl SearchIndexMerge {
@@ -43,15 +75,24 @@ impl SearchIndexMerge {
         conn: &mut Connection,
         writes: Option<usize>,
     ) -> Result<(), db::Error> {
+        self.writes += writes.unwrap_or(1);
+        let is_due = self.writes >= WRITES && !self.has_failed;
+        if is_due && Self::is_worth_indexing(conn).await {
+            db::raw_sql("SAVEPOINT words").execute(&mut *conn).await?;
+            match index_letters(conn).await {
+                Ok(_) => db::raw_sql("RELEASE words").execute(&mut *conn).await?,
+                Err(error) => self.fail(conn, &error, UNDO_WORDS).await?,
+            }
+        }
+        // Those of letters that a write has changed.
         self.parts.before_commit(conn).await?;
-        let Some(writes) = writes else {
-            return Ok(());
-        };
-        self.writes += writes;
-        if self.writes < WRITES || self.has_failed {
+        if !is_due {
             return Ok(());
         }
         let pages = (std::mem::take(&mut self.writes) * PAGES_PER_WRITE).min(PAGES_MAX);
+        if writes.is_none() || self.has_failed {
+            return Ok(());
+        }
         if let Err(error) = conn
             .exec(
                 MERGE_LETTER_INDEXES,
@@ -59,11 +100,25 @@ impl SearchIndexMerge {
             )
             .await
         {
-            tracing::error!(%error, "the search index cannot be merged; `attache doctor --audit` checks it");
-            self.has_failed = true;
-            db::raw_sql(UNDO_MERGE).execute(conn).await?;
+            self.fail(conn, &error, UNDO_MERGE).await?;
         }
         Ok(())
+    }
+
+    async fn is_worth_indexing(conn: &mut Connection) -> bool {
+        let newest = conn.row(NEWEST_LETTERS, ()).await;
+        newest.is_ok_and(|row| row.get::<i64>("newest") - row.get::<i64>("through") >= LETTERS)
+    }
+
+    async fn fail(
+        &mut self,
+        conn: &mut Connection,
+        error: &(impl std::fmt::Display + Sync),
+        undo: &'static str,
+    ) -> Result<(), db::Error> {
+        tracing::error!(%error, "the search index cannot be kept up; `attache doctor --audit` checks it");
+        self.has_failed = true;
+        db::raw_sql(undo).execute(conn).await
     }
 }
 

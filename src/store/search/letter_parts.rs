@@ -13,6 +13,11 @@ pub(in crate::store) const PENDING_PARTS: &str = "
     SELECT p.seq, replace(m.thread_id, '-', '') AS thread, m.subject, m.sender,
       substr(coalesce(m.fresh_text, m.text_body), 1, 100000) AS own
     FROM letter_parts_pending p CROSS JOIN messages m WHERE m.seq = p.seq LIMIT $1";
+/// Texts of the letters after `$1`, up to `$2`.
+pub(in crate::store) const NEW_TEXTS_WITH_PARTS: &str = "
+    SELECT m.seq, replace(m.thread_id, '-', '') AS thread, m.subject, m.sender,
+      substr(coalesce(m.fresh_text, m.text_body), 1, 100000) AS own
+    FROM messages m WHERE m.seq > $1 AND m.seq <= $2 ORDER BY m.seq";
 /// `$1`: `[{seq, thread, words}, …]`; an empty text has no row.
 pub(in crate::store) const STORE_PARTS: &str = "
     SAVEPOINT parts;
@@ -53,16 +58,35 @@ impl LetterPartsWriter {
 }
 
 /// Makes the parts of letters that wait for them; `false` where none waited.
-pub(super) async fn store_pending(conn: &mut Connection) -> Result<bool, db::Error> {
+pub(in crate::store) async fn store_pending(conn: &mut Connection) -> Result<bool, db::Error> {
     let pending = db::query(PENDING_PARTS).bind(LETTERS_MAX);
     let rows = pending.rows(&mut *conn).await?;
     if rows.is_empty() {
         return Ok(false);
     }
-    let letters: Vec<serde_json::Value> = rows.iter().map(letter).collect();
-    let store = db::query(STORE_PARTS).bind(serde_json::Value::from(letters).to_string());
-    store.exec(conn).await?;
+    store(conn, rows.iter().map(letter).collect()).await?;
     Ok(true)
+}
+
+/// Makes the parts of the letters after one number, up to another; most have none.
+pub(super) async fn store_parts_of_new(
+    conn: &mut Connection,
+    after: i64,
+    through: i64,
+) -> Result<(), db::Error> {
+    let rows = conn.rows(NEW_TEXTS_WITH_PARTS, (after, through)).await?;
+    let mut letters: Vec<serde_json::Value> = rows.iter().map(letter).collect();
+    letters.retain(|letter| letter["words"] != "");
+    match letters.is_empty() {
+        true => Ok(()),
+        false => store(conn, letters).await,
+    }
+}
+
+async fn store(conn: &mut Connection, letters: Vec<serde_json::Value>) -> Result<(), db::Error> {
+    let letters = serde_json::Value::from(letters).to_string();
+    conn.exec(STORE_PARTS, letters).await?;
+    Ok(())
 }
 
 fn letter(row: &Row) -> serde_json::Value {

@@ -204,6 +204,7 @@ impl PersonaStore {
         if search.query.is_none() && columns.is_empty() {
             return self.newest(&scope, search.limit).await;
         }
+        self.store.index_new_letters().await?;
         let words = query_words(search.query.as_deref().unwrap_or_default());
         let Some(filters) = self.limited(columns, words.len(), &scope).await? else {
             return Ok(Vec::new());
@@ -245,6 +246,7 @@ impl PersonaStore {
     /// Returns the numbers of messages with words of the query and their scores, however little of the query the best
     /// has; filters of columns are left out.
     pub async fn rank_messages(&self, search: &MessageSearch) -> Result<Ranking> {
+        self.store.index_new_letters().await?;
         let scope = SearchScope::of(search);
         let words = query_words(search.query.as_deref().unwrap_or_default());
         let Some(filters) = self.limited(Vec::new(), words.len(), &scope).await? else {

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Only PostgreSQL has it; it is set from the feed.
 static OF_SERVER_ALONE: &str = "feed_pruned";
 
-/// Columns of all tables of SQLite, without those of its indexes of words.
+/// Columns of all tables of SQLite, without those of its indexes of words and the number up to which they have letters.
 const COLUMNS_OF_FILE: &str = "
     SELECT t.name AS of_table, c.name FROM pragma_table_list t JOIN pragma_table_info(t.name) c
-    WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite%' AND t.name <> '_sqlx_migrations'";
+    WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite%' AND t.name NOT IN ('_sqlx_migrations', 'letter_words_through')";
 /// Returns the columns of every table of a new database.
 #[cfg(test)]
 pub async fn columns_of_schema() -> BTreeMap<String, BTreeSet<String>> {

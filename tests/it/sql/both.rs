@@ -13,7 +13,7 @@ use std::str::FromStr;
 const SQLITE_SCHEMA: &str = "
     WITH named AS (SELECT s.name FROM sqlite_schema s WHERE s.type = 'table' AND s.name NOT LIKE 'sqlite%'
       AND s.name <> '_sqlx_migrations' AND NOT EXISTS (SELECT 1 FROM sqlite_schema v WHERE v.sql LIKE 'CREATE VIRTUAL%'
-        AND s.name IN (v.name, v.name || '_data', v.name || '_idx', v.name || '_docsize', v.name || '_config')))
+        AND s.name IN (v.name, v.name || '_data', v.name || '_idx', v.name || '_docsize', v.name || '_config', v.name || '_through')))
     SELECT 'column ' || n.name || '.' || c.name || ' ' || CASE c.type WHEN 'INTEGER' THEN 'bigint' WHEN 'BLOB' THEN 'bytea'
         WHEN 'REAL' THEN 'double precision' ELSE lower(c.type) END || CASE WHEN c.\"notnull\" OR c.pk THEN ' not null' ELSE '' END
       FROM named n CROSS JOIN pragma_table_info(n.name) c

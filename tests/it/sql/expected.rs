@@ -301,6 +301,7 @@ pub const HOT: &[(&str, &[&str])] = &[
     ),
     ("replies::NEW_TEXTS", &["messages_by_time"]),
     ("letter_parts::STORE_PARTS", &["INTEGER PRIMARY KEY"]),
+    ("index_merge::INDEX_LETTERS", &["INTEGER PRIMARY KEY"]),
     ("filed::HAS_NEW", &["messages_filed"]),
     ("filed::FILED_SINCE", &["messages_filed"]),
     ("filed::MISSED_LETTERS", &["messages_filed"]),

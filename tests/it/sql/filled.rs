@@ -52,7 +52,7 @@ const MANY: &[(&str, &str)] = &[
 const OTHERS: &str = "SELECT s.name FROM sqlite_schema s WHERE s.type = 'table' AND s.name NOT LIKE 'sqlite%'
     AND s.name <> '_sqlx_migrations' AND s.sql NOT LIKE 'CREATE VIRTUAL%'
     AND NOT EXISTS (SELECT 1 FROM sqlite_schema v WHERE v.sql LIKE 'CREATE VIRTUAL%'
-      AND s.name IN (v.name || '_data', v.name || '_idx', v.name || '_docsize', v.name || '_config', v.name || '_content'))";
+      AND s.name IN (v.name || '_data', v.name || '_idx', v.name || '_docsize', v.name || '_config', v.name || '_content', v.name || '_through'))";
 
 /// The value of a column in the row `i`: two personas, five states, twenty rows a thread, else one of its own.
 fn value(column: &str, kind: &str) -> String {

@@ -165,6 +165,10 @@ pub const WALKS: &[(&str, &str)] = &[
         "a row for each persona at most; a person asked",
     ),
     (
+        "index_merge::NEWEST_LETTERS",
+        "the last row by its number, at which it ends",
+    ),
+    (
         "letter_parts::PENDING_PARTS",
         "letters of the open transaction, of which it takes 1,000",
     ),
