@@ -4,6 +4,7 @@
 //! told to the owner once, and what was in force stays so.
 
 use super::parts::{EngineParts, ReloadError, Reloaded};
+use crate::clock::Clock;
 use crate::config::in_force::{FileStamps, InForce, StartedListeners, by_file, is_text};
 use crate::config::{Config, Problem, SECRETS_FILE};
 use crate::domain::{FeedKind, NoticeId, NoticeKind, NoticeSubject, sha256_hex};
@@ -15,6 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Interval between two looks at the files.
 const LOOK: Duration = Duration::from_secs(2);
+/// A look at the files of many personas takes its time; at most a hundredth of all time goes into them.
+const PAUSE_PER_LOOK: u32 = 100;
 
 /// Keeps the parts of an engine in line with its files.
 pub struct Reloader {
@@ -56,7 +59,7 @@ impl Reloader {
 
     /// Works until `shutdown`; `wanted`: somebody asks for it now.
     pub(super) async fn run(mut self, wanted: Arc<Notify>, shutdown: CancellationToken) {
-        let mut look = tokio::time::interval(LOOK);
+        let mut pause = LOOK;
         loop {
             let done = tokio::select! {
                 () = shutdown.cancelled() => return,
@@ -64,13 +67,23 @@ impl Reloader {
                     (self.has_asked, self.is_signalled) = (true, true);
                     self.reload().await
                 }
-                _ = look.tick() => self.look().await,
+                () = tokio::time::sleep(pause) => {
+                    let began = self.clock().monotonic();
+                    let looked = self.look().await;
+                    let took = self.clock().monotonic().saturating_sub(began);
+                    pause = LOOK.max(took * PAUSE_PER_LOOK);
+                    looked
+                }
             };
             if let Err(error) = done {
                 self.is_due = true;
                 tracing::warn!(%error, "the configuration is not read again yet; trying again");
             }
         }
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.parts.store.clock().as_ref()
     }
 
     /// Looks at the files, and reads them if they changed before the last look and not since.

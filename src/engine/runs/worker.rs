@@ -1,7 +1,7 @@
 //! Worker: claims due runs, executes them concurrently, stores their failures.
 //!
-//! Wake-ups are hints; the table is polled once a second in any case, so a lost hint costs a
-//! second.
+//! Wake-ups are hints; while a run is open the table is polled once a second in any case, so a lost hint costs a
+//! second. Without an open run, only a commit can bring one.
 
 use super::budget::exhausted;
 use super::deps::WorkerDeps;
@@ -14,7 +14,8 @@ use crate::domain::{
     ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, StopReason, stable_seed,
 };
 use crate::store::{
-    ClaimedRun, NewNotice, PiggybackClaim, RunFailure, Store, StoreError, SweptApprovals,
+    ClaimedRun, CommitReceiver, NewNotice, PiggybackClaim, RunFailure, Store, StoreError,
+    SweptApprovals,
 };
 use crate::text::with_causes;
 use futures_util::FutureExt;
@@ -25,12 +26,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-/// Longest time between two polls of the table.
+/// Time between two polls of the table.
 const POLL: Duration = Duration::from_secs(1);
+/// Longest time between two polls while no run is open and nothing is committed.
+const IDLE_POLL: Duration = Duration::from_secs(15);
 /// Waits between the attempts of one run, unless a longer one was asked for.
 const RUN_RETRY_WAITS: [Duration; 5] = [
     Duration::from_secs(60),
@@ -92,6 +95,14 @@ struct RunningRun {
     task: AbortHandle,
 }
 
+/// Resolves at the next poll; of an idle worker, only when something was committed since, or after [`IDLE_POLL`].
+async fn beat(poll: &mut Interval, commits: &mut CommitReceiver, is_idle: bool) {
+    poll.tick().await;
+    if is_idle {
+        let _seen = tokio::time::timeout(IDLE_POLL, commits.changed()).await;
+    }
+}
+
 /// A run that ended, and its failure if that could not be stored.
 type EndedRun = (RunId, Option<RunFailure>);
 
@@ -135,6 +146,7 @@ impl Worker {
         // An interval, not a sleep: a busy engine must poll for cancellations too.
         let mut poll = tokio::time::interval(POLL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut commits, mut is_idle) = (self.store.commits(), false);
         while !shutdown.is_cancelled() {
             if let Err(error) = self.claim().await {
                 tracing::error!(%error, "cannot claim runs");
@@ -146,10 +158,11 @@ impl Worker {
                 () = wake.notified() => self.pass_on_overflow(),
                 () = self.signals.hinted.notified() => {}
                 Some(ended) = self.running.join_next(), if !self.running.is_empty() => self.ended(ended),
-                _ = poll.tick() => {
+                () = beat(&mut poll, &mut commits, is_idle) => {
                     self.sweep_approvals().await;
                     self.pass_on_cancellations().await;
                     self.pass_on_halts().await;
+                    is_idle = self.is_idle().await;
                 }
             }
             while let Some(ended) = self.running.try_join_next() {
@@ -186,6 +199,13 @@ impl Worker {
                 None => return Ok(worked),
             }
         }
+    }
+
+    /// Reports whether nothing is to be done before something is committed.
+    async fn is_idle(&self) -> bool {
+        let has_left =
+            !self.open.is_empty() || !self.stopped.is_empty() || !self.unsettled.is_empty();
+        !has_left && !self.store.has_open_runs().await.unwrap_or(true)
     }
 
     fn pass_on_overflow(&self) {

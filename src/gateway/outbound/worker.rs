@@ -1,7 +1,7 @@
 //! The outbound worker: claims due deliveries, sends them concurrently, records the outcome for
 //! each recipient.
 //!
-//! It polls its table; a wake-up is only a hint. Absent on purpose: SMTP (in [`Transport`]),
+//! It polls its table, less often while no mail waits and nothing is committed; a wake-up is only a hint. Absent on purpose: SMTP (in [`Transport`]),
 //! notices to the owner.
 
 use super::retry::{WAIT_MAX, jitter, next_attempt_after};
@@ -11,7 +11,7 @@ use crate::config::{MailRetry, OnUnknown};
 use crate::domain::{Breaker, BreakerState, DeliveryId, Timestamp, Tolerance};
 use crate::store::{
     ClaimedDelivery, DeliveryOutcome, DeliveryState, PiggybackClaim, RecipientOutcome,
-    RecipientState, Result, Store, StoreError, TransportNote, TransportState,
+    RecipientState, Result, Store, StoreError, TransportNote, TransportState, next_commit,
 };
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, join_all};
@@ -23,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Interval between two polls of the table without a wake-up.
 const POLL: Duration = Duration::from_secs(1);
+/// Longest interval while no mail is on its way and nothing is committed.
+const IDLE_POLL: Duration = Duration::from_secs(15);
 /// Interval between two checks for expired deliveries while the transport is paused.
 const EXPIRY_SWEEP: Duration = Duration::from_secs(60);
 /// Maximum mails claimed for each connection, so that one commit claims several.
@@ -100,8 +102,9 @@ impl Outbound {
             let mails = claimed.map_err(report).unwrap_or_default();
             mails.into_iter().map(deliver)
         };
+        let mut commits = self.store.commits();
         while !shutdown.is_cancelled() {
-            let mut wait = POLL;
+            let (mut wait, mut idle) = (POLL, Duration::ZERO);
             under_way.extend(deliver_all(PiggybackClaim::end(&mut piggyback).await));
             if under_way.len() <= self.claim_max() / 2 {
                 let room = self.claim_max() - under_way.len();
@@ -109,6 +112,7 @@ impl Outbound {
                     Ok(Due::Now(mails)) => under_way.extend(mails.into_iter().map(deliver)),
                     Ok(Due::Later(left)) => {
                         wait = wait.min(left);
+                        idle = left.min(IDLE_POLL).saturating_sub(wait);
                         if matches!(self.state(), BreakerState::Closed) {
                             piggyback = self.store.claim_queued_deliveries(room);
                         }
@@ -121,7 +125,7 @@ impl Outbound {
                 claimed = PiggybackClaim::made(&mut piggyback) => under_way.extend(deliver_all(claimed)),
                 Some(sent) = under_way.next(), if !under_way.is_empty() => complain(sent),
                 () = wake.notified() => {}
-                () = tokio::time::sleep(wait) => self.transport.close_idle(false).await,
+                () = next_commit(&mut commits, wait, idle) => self.transport.close_idle(false).await,
             }
         }
         under_way.extend(deliver_all(PiggybackClaim::end(&mut piggyback).await));
@@ -157,7 +161,7 @@ impl Outbound {
         let idle = self.recovered.initialized() && lock(&self.unrecorded).is_empty();
         if idle {
             let next = self.store.next_delivery_due().await?;
-            let left = next.map_or(POLL, |due| due.since(self.clock.now()));
+            let left = next.map_or(IDLE_POLL, |due| due.since(self.clock.now()));
             if !left.is_zero() {
                 return Ok(Due::Later(left));
             }
