@@ -7,13 +7,8 @@ use serde_json::Value;
 /// Returns an estimate that is rather too high: 3.5 ASCII characters a token, and a token for every
 /// other character, because most scripts but Latin are split into pieces that small.
 pub fn tokens(text: &str) -> u64 {
-    let (mut ascii, mut others) = (0_u64, 0_u64);
-    for character in text.chars() {
-        match character.is_ascii() {
-            true => ascii += 1,
-            false => others += 1,
-        }
-    }
+    let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
+    let others = text.chars().count() as u64 - ascii;
     (ascii * 2).div_ceil(7) + others
 }
 

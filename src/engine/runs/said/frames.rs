@@ -112,7 +112,10 @@ fn without_turns(text: &str) -> String {
         }
     }
     let rest = &low[at..];
+    // Most letters have neither of the characters with which every mark begins.
+    let may_have_marks = rest.contains(['<', '[']);
     let marks = TURN_ENDS.iter().chain(TURN_BEGINS);
+    let marks = marks.filter(|_| may_have_marks);
     let end = marks.filter_map(|mark| {
         rest.match_indices(mark)
             .map(|(found, _)| found)

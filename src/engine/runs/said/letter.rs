@@ -291,6 +291,12 @@ pub fn joined(beginning: &str, rest: &str) -> String {
     format!("{beginning}{between}{rest}")
 }
 
+fn words(text: &str) -> Vec<&str> {
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
 /// Fewest words of an answer that counts as an echo.
 const ECHOED_MIN: usize = 8;
 
@@ -316,13 +322,8 @@ fn is_echo(text: &str, asked: &str) -> bool {
     }
     let own = own.join("\n");
     let text = own.as_str();
-    let words = |text: &str| -> Vec<String> {
-        text.split(|c: char| !c.is_alphanumeric())
-            .filter(|word| !word.is_empty())
-            .map(str::to_lowercase)
-            .collect()
-    };
-    let (said, asked) = (words(text), words(asked));
+    let (low, asked) = (text.to_lowercase(), asked.to_lowercase());
+    let (said, asked) = (words(&low), words(&asked));
     // "See you on Sunday" answers "See you on Sunday". A question answers nothing.
     let is_question = text.trim_end_matches(is_blank).ends_with(['?', '？']);
     if is_question && said.len() > 2 && said == asked {
