@@ -1,7 +1,8 @@
-"""What one answered letter costs, in numbers that no other program's work changes: commits and frames of the log, bytes kept,
-instructions, system calls. See counted.sh."""
+"""What a letter, its answer, a slot of a schedule and a page cost, in numbers that no other program's work changes: commits and
+frames of the log, bytes kept, instructions, allocations, system calls. See counted.sh."""
 
 import argparse
+import http.client
 import json
 import pathlib
 import re
@@ -12,26 +13,37 @@ import struct
 import subprocess
 import tempfile
 import time
+import urllib.parse
 
 from first_letter import HOUSE, check
 from household import House, Smarthost
 from model_stub import ModelStub, call, say
-from sinks import wait_for
+from sinks import free_port, wait_for
 
 GUEST = "guest@traveller.example"
+OWNER = "marta@guesthouse.example"
 RELAY = "mx.guesthouse.example"
-BODY = "A line of a letter that is neither short nor long.\n" * 40
-ANSWER = "From seven to ten, and she may bring her dog.\n" * 40
+BODY = "".join(f"Line {line} of a letter that is neither short nor long, with the number {line * 37}.\n" for line in range(28))
+# An answer that says one sentence over and over is no letter, and the tool would refuse it.
+ANSWER = "".join(f"On day {day} from seven to ten, and she may bring her dog number {day * day}.\n" for day in range(30))
 WARM = 12
-# Most of each for one letter that comes alone: a model call that calls `send_email`, a second one, a mail to the smarthost.
-LIMITS = {"commits": 6.5, "frames": 112, "kept_kb": 24.5}
+# Most of each. A reply: a letter that comes alone, a model call that calls `send_email`, a second one, a mail to the smarthost. A
+# letter alone is stored, and its run waits. A slot is begun by a command and mails the owner in the same way. A page is read.
+LIMITS = {
+    "reply": {"commits": 6.1, "frames": 103, "kept_kb": 24.5},
+    "letter": {"commits": 1.1, "frames": 42},
+    "slot": {"commits": 7.1, "frames": 85},
+    "page": {"commits": 0, "frames": 0},
+}
 
 
 def plan(request):
-    """A mail by a tool, then a word."""
+    """A mail by a tool, to whoever wrote, or of a schedule to the owner; then a word."""
     if request["messages"][-1]["role"] == "tool":
         return say("Sent.")
-    return call(("send_email", {"to": [GUEST], "body": ANSWER}))
+    if "Breakfast" in json.dumps(request["messages"]):
+        return call(("send_email", {"to": [GUEST], "body": ANSWER}))
+    return call(("send_email", {"to": [OWNER], "subject": "Digest", "body": ANSWER}))
 
 
 class Counted:
@@ -40,6 +52,8 @@ class Counted:
     def __init__(self, binary, folder, model):
         self.smarthost = Smarthost()
         self.house = House(binary, folder, self.smarthost)
+        self.house.edit("configs/gateway.json", listeners=[{"kind": "smtp", "address": "127.0.0.1:0"},
+                                                           {"kind": "http", "address": f"127.0.0.1:{free_port()}"}])
         self.house.edit("configs/inference.json", provider="openai", model="stub-1", providers={"openai": {"base_url": f"{model.url}/v1"}})
         self.house.edit("configs/security.json", access={"allow": ["*"]},
                         authentication={"trusted_relays": [{"peers": ["127.0.0.1"], "authserv_id": RELAY}]})
@@ -50,17 +64,59 @@ class Counted:
         self.house.start(wrapper=wrapper, seconds=seconds)
         return self
 
+    def send(self, session, name):
+        session.sendmail(GUEST, HOUSE, f"Authentication-Results: {RELAY}; dkim=pass header.d=traveller.example\nFrom: {GUEST}\nTo: {HOUSE}\n"
+                         f"Date: {time.strftime('%a, %d %b %Y %H:%M:%S +0000', time.gmtime())}\nSubject: Breakfast\nMessage-ID: <{name}>\n\n{BODY}")
+
     def answer(self, letters, seconds=120):
         """One letter at a time, until each is answered and the answer's outcome is stored."""
         with smtplib.SMTP("127.0.0.1", self.house.port, local_hostname="traveller.example", timeout=seconds) as session:
             for _ in range(letters):
                 self.count += 1
                 name = f"{self.count}@traveller.example"
-                session.sendmail(GUEST, HOUSE, f"Authentication-Results: {RELAY}; dkim=pass header.d=traveller.example\nFrom: {GUEST}\nTo: {HOUSE}\n"
-                                 f"Date: {time.strftime('%a, %d %b %Y %H:%M:%S +0000', time.gmtime())}\nSubject: Breakfast\nMessage-ID: <{name}>\n\n{BODY}")
+                self.send(session, name)
                 wait_for("an answer", lambda: self.smarthost.answered(name), seconds, 0.002)
                 wait_for("its outcome", lambda: self.rows("SELECT count(*) FROM deliveries WHERE state = 'done'")[0][0] == self.count
                          and self.rows("SELECT count(*) FROM runs WHERE state = 'succeeded'")[0][0] == self.count, seconds, 0.005)
+
+    def check_calls(self):
+        """That each call did what it was to do: one that fails costs less."""
+        failed = self.rows("SELECT payload_json FROM thread_tool_events WHERE event_type = 'tool_result' AND payload_json NOT LIKE '{\"ok\":true%'")
+        check("every call of `send_email` mailed", not failed and self.rows("SELECT 1 FROM thread_tool_events"), failed[:1])
+
+    def deliver(self, letters):
+        """Letters that nobody answers, because the persona is halted."""
+        with smtplib.SMTP("127.0.0.1", self.house.port, local_hostname="traveller.example") as session:
+            for _ in range(letters):
+                self.count += 1
+                self.send(session, f"{self.count}@traveller.example")
+
+    def begin_slot(self, times):
+        for _ in range(times):
+            before = self.rows("SELECT count(*) FROM deliveries WHERE state = 'done'")[0][0]
+            self.house.run("schedule", "run", "weekday-digest")
+            wait_for("the mail of a slot", lambda: self.rows("SELECT count(*) FROM deliveries WHERE state = 'done'")[0][0] > before, 60, 0.005)
+
+    def log_in(self):
+        made = self.house.json("web", "login")
+        address, self.web = urllib.parse.urlsplit(made["url"]), None
+        form = urllib.parse.urlencode({"code": address.fragment, "next": "/"})
+        fields = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{address.netloc}"}
+        self.web = http.client.HTTPConnection(address.hostname, address.port, timeout=20)
+        self.web.request("POST", "/login", form, fields)
+        answer = self.web.getresponse()
+        check("the code logs in", answer.status == 303, answer.read())
+        answer.read()
+        self.cookie = answer.headers["Set-Cookie"].split(";")[0]
+
+    def read_page(self, times):
+        """A thread's page."""
+        thread = self.rows("SELECT id FROM threads ORDER BY updated_at DESC LIMIT 1")[0][0]
+        for _ in range(times):
+            self.web.request("GET", f"/t/{thread}", headers={"Cookie": self.cookie})
+            answer = self.web.getresponse()
+            page = answer.read().decode()
+            check("a thread's page", answer.status == 200 and "Breakfast" in page, page[:500])
 
     def rows(self, sql):
         rows = sqlite3.connect(f"file:{self.house.database}?mode=ro", uri=True)
@@ -83,37 +139,53 @@ def log_of(database):
     return salt, commits, frames
 
 
-def counts_of_log(counted, letters):
+def counts_of_log(counted, once, times):
+    """Commits and frames of each time that `once` is called with a number of times."""
     # While somebody reads, the log is not begun anew, however long the machine lets a letter wait.
     reader = sqlite3.connect(f"file:{counted.house.database}?mode=ro", uri=True, isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM runs").fetchall()
-    counted.answer(1)
+    once(1)
     salt, commits, frames = log_of(counted.house.database)
-    counted.answer(letters)
+    once(times)
     later, more_commits, more_frames = log_of(counted.house.database)
     reader.close()
     check("the log was not begun anew meanwhile", salt == later)
-    return {"commits": (more_commits - commits) / letters, "frames": (more_frames - frames) / letters}
+    return {"commits": round((more_commits - commits) / times, 2), "frames": round((more_frames - frames) / times, 2)}
 
 
-def counts_of_calls(counted, letters):
-    """The most frequent ones of a letter, or why they cannot be counted."""
+def counts_of_calls(counted, once, times):
+    """The most frequent ones of each time, or why they cannot be counted."""
     out = tempfile.NamedTemporaryFile("r", suffix=".strace")
     tracer = subprocess.Popen(["strace", "-f", "-c", "-o", out.name, "-p", str(counted.house.process.pid)], stderr=subprocess.PIPE, text=True)
     said = tracer.stderr.readline()
     if "attached" not in said:
         tracer.wait()
         return f"SKIPPED: strace may not look at the engine here: {said.strip()}"
-    counted.answer(letters)
+    once(times)
     tracer.terminate()
     tracer.wait()
     calls = {}
     for line in out:
         parts = line.split()
         if len(parts) >= 5 and parts[0].replace(".", "").isdigit() and parts[-1] != "total":
-            calls[parts[-1]] = round(int(parts[3]) / letters, 1)
+            calls[parts[-1]] = round(int(parts[3]) / times, 1)
     return dict(sorted(calls.items(), key=lambda item: -item[1])[:14])
+
+
+def allocations(dump):
+    """Calls of `malloc`, `calloc` and `realloc` in a dump (valgrind.org/docs/manual/cl-format.html)."""
+    names, calls, called = {}, 0, None
+    for line in dump.splitlines():
+        if line.startswith("cfn="):
+            number, _, name = line[4:].partition(" ")
+            called = names.setdefault(number, name)
+        elif line.startswith("fn="):
+            number, _, name = line[3:].partition(" ")
+            names.setdefault(number, name)
+        elif line.startswith("calls=") and called in ("malloc", "calloc", "realloc"):
+            calls += int(line[6:].split()[0])
+    return calls
 
 
 def counts_of_instructions(counted, folder, letters):
@@ -128,14 +200,28 @@ def counts_of_instructions(counted, folder, letters):
     took = time.monotonic() - began
     subprocess.run(["callgrind_control", "-d", pid], check=True, stdout=subprocess.DEVNULL)
     dumps = wait_for("a dump", lambda: [dump for dump in folder.glob("callgrind.out.*") if "totals:" in dump.read_text(errors="replace")], 60)
-    total = sum(int(re.search(r"^totals: (\d+)", dump.read_text(errors="replace"), re.M)[1]) for dump in dumps)
-    return {"instructions_millions": round(total / letters / 1e6, 3), "seconds": round(took, 1)}
+    texts = [dump.read_text(errors="replace") for dump in dumps]
+    total = sum(int(re.search(r"^totals: (\d+)", text, re.M)[1]) for text in texts)
+    return {"instructions_millions": round(total / letters / 1e6, 3), "allocations": round(sum(map(allocations, texts)) / letters),
+            "seconds": round(took, 1)}
+
+
+def counts_of_kept(counted, letters):
+    pages = "SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count"
+    before = counted.rows(pages)[0][0]
+    counted.answer(letters)
+    return {"kept_kb": round((counted.rows(pages)[0][0] - before) * 4.096 / letters, 2)}
+
+
+def exceeded(found):
+    return [f"{name} of a {what}: {found[what][name]}, at most {most}" for what, limits in LIMITS.items() if what in found
+            for name, most in limits.items() if found[what][name] > most]
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--attache", required=True)
-    parser.add_argument("--letters", type=int, default=15)
+    parser.add_argument("--letters", type=int, default=24)
     parser.add_argument("--instructions", action="store_true")
     args = parser.parse_args()
     model = ModelStub(plan)
@@ -144,22 +230,32 @@ def main():
         folder = pathlib.Path(folder)
         counted = Counted(args.attache, folder / "house", model).start()
         counted.answer(WARM)
-        found |= counts_of_log(counted, args.letters)
-        pages = "SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count"
-        before = counted.rows(pages)[0][0]
-        counted.answer(60)
-        found["kept_kb"] = round((counted.rows(pages)[0][0] - before) * 4.096 / 60, 2)
+        found["reply"] = counts_of_log(counted, counted.answer, args.letters) | counts_of_kept(counted, 60)
         if shutil.which("strace"):
-            found["calls"] = counts_of_calls(counted, args.letters)
+            found["calls"] = counts_of_calls(counted, counted.answer, args.letters)
+        counted.log_in()
+        counted.read_page(WARM)
+        found["page"] = counts_of_log(counted, counted.read_page, 8)
+        found["slot"] = counts_of_log(counted, counted.begin_slot, 8)
+        counted.check_calls()
+        counted.house.run("halt", "--reason", "counted")
+        found["letter"] = counts_of_log(counted, counted.deliver, args.letters)
         counted.house.kill()
+        # The control: one index more, and the limit is exceeded.
+        spoilt = Counted(args.attache, folder / "spoilt", model).start()
+        with sqlite3.connect(spoilt.house.database) as rows:
+            rows.execute("CREATE INDEX one_too_many ON messages (persona_id, subject, received_at)")
+        spoilt.answer(WARM)
+        found["reply with an index more"] = counts_of_log(spoilt, spoilt.answer, args.letters)
+        spoilt.house.kill()
         if args.instructions and shutil.which("valgrind"):
             counted = Counted(args.attache, folder / "slow", model)
             found |= counts_of_instructions(counted, folder, args.letters)
             counted.house.kill()
     print(json.dumps(found))
-    for name, most in LIMITS.items():
-        check(f"{name} of a letter: at most {most}", found[name] <= most, found[name])
-    print("ok: a letter costs no more than its limits")
+    check("no limit is exceeded", not exceeded(found), exceeded(found))
+    spoilt = exceeded({"reply": found["reply"] | found["reply with an index more"]})
+    check(f"the control, with an index more, is found: {spoilt}", spoilt)
 
 
 if __name__ == "__main__":

@@ -45,12 +45,14 @@ pub struct NewAttachment {
 
 /// Inserts a message with its raw bytes, if it has any. A message that a run adds to its own thread
 /// (`$2` is NULL) takes the thread from the run, and adds its Message-ID to the conversation and
-/// its recipients to the thread.
+/// its recipients to the thread. Last words behind a mail of the run are read by nobody but the owner: they do not make the thread
+/// a newer one, and no letter can name them.
 pub const INSERT_MESSAGE: &str = "
     INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace, size_bytes)
       SELECT $16, $3, $22, $23, $24, $26, $28 WHERE $24 IS NOT NULL;
     INSERT INTO message_links (persona_id, rfc_message_id, conversation_id)
-      SELECT $3, $5, t.conversation_id FROM runs r JOIN threads t ON t.id = r.thread_id WHERE r.id = $17 AND $2 IS NULL ON CONFLICT DO NOTHING;
+      SELECT $3, $5, t.conversation_id FROM runs r JOIN threads t ON t.id = r.thread_id WHERE r.id = $17 AND $2 IS NULL
+        AND $20 NOT IN ('withheld:already_replied', 'withheld:tool_only') ON CONFLICT DO NOTHING;
     INSERT INTO thread_participants (thread_id, address, joined_after)
       SELECT r.thread_id, j.value, CASE WHEN u.address IS NOT NULL THEN u.joined_after ELSE
           (SELECT CASE WHEN max(seq) < 0 THEN 0 ELSE max(seq) END FROM messages WHERE thread_id = r.thread_id) END
@@ -58,7 +60,8 @@ pub const INSERT_MESSAGE: &str = "
         LEFT JOIN thread_participants u ON u.thread_id = r.thread_id AND u.address = 'unverified:' || j.value
       WHERE r.id = $17 AND $2 IS NULL ON CONFLICT DO NOTHING;
     UPDATE threads SET updated_at = $14
-      WHERE $2 IS NULL AND id = (SELECT thread_id FROM runs WHERE id = $17);
+      WHERE $2 IS NULL AND $20 NOT IN ('withheld:already_replied', 'withheld:tool_only')
+        AND id = (SELECT thread_id FROM runs WHERE id = $17);
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
       recipients_json, subject, text_body, fresh_text, html_body, received_at, trust, raw_id, run_id, dedup_key,
       ack_confirmed, disposition, metadata_json, hops)
