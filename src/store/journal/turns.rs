@@ -27,7 +27,7 @@ pub struct TurnStarted {
     /// Attempt of this turn, counted from 1 over the whole run.
     pub attempt: u32,
     /// The exact body of the request.
-    pub request_json: String,
+    pub request_json: Arc<str>,
     pub request_sha256: String,
     /// Request of the turn before, which this one mostly repeats; `None`: not known.
     pub earlier: Option<DigestedText>,
@@ -185,7 +185,7 @@ pub async fn start(
         turn.attempt,
         frame.persona,
         if is_plain {
-            turn.request_json.as_str()
+            &*turn.request_json
         } else {
             ""
         },

@@ -88,7 +88,7 @@ impl Bank {
             config: None,
             turn_index: self.turns,
             attempt: 1,
-            request_json: "{}".to_owned(),
+            request_json: "{}".into(),
             request_sha256: String::new(),
             earlier: None,
             provider: "scripted".to_owned(),

@@ -61,7 +61,7 @@ fn begins(turn_index: u32, accounts: Vec<BudgetAccountId>) -> JournalEntry {
         config: None,
         turn_index,
         attempt: 1,
-        request_json: "{}".to_owned(),
+        request_json: "{}".into(),
         request_sha256: String::new(),
         earlier: None,
         provider: "scripted".to_owned(),

@@ -161,9 +161,9 @@ impl RecordedEnv {
             );
             return Err(self.differs("engine: another model is asked", &recorded, &now));
         }
-        if turn.request_json != then.request_json {
+        if *turn.request_json != *then.request_json {
             return Err(self.note(What::Request {
-                replayed: turn.request_json.clone(),
+                replayed: turn.request_json.to_string(),
             }));
         }
         let mut state = self.state();

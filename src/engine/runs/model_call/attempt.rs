@@ -55,7 +55,8 @@ pub async fn make(
         Err(error) => return Ok(Err(error)),
     };
     let attempt = state.outbox.next_attempt(turn_index);
-    let body = DigestedText::new(encoded.as_str());
+    let body = DigestedText::new(encoded);
+    let encoded = body.text.clone();
     let started = TurnStarted {
         turn_index,
         attempt,
@@ -86,6 +87,8 @@ pub async fn make(
     crate::crash::crash_point!("R3");
     let is_free = request.tools.is_empty() || request.tool_choice == ToolChoice::None;
     let is_last = is_free && state.input.form.is_none() && state.route.present.is_model();
+    // Hundreds of runs may wait for their models at once, each with what it needs and no more.
+    drop(request);
     state.input.stream.asked(turn_index, attempt, is_last);
     let answered = call(state, &encoded, turn_index, question.until).await;
     crate::crash::crash_point!("R5", answered.is_ok());
