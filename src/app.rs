@@ -180,7 +180,7 @@ impl Engine {
     /// Warnings, which do not prevent a start: letters are accepted all the same.
     pub fn warnings(&self) -> Vec<Problem> {
         let now = self.store.clock().now();
-        let texts = preflight::text_problems(&self.config, now);
+        let texts = self.parts.text_problems();
         let out = self
             .config
             .personas

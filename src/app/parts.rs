@@ -41,7 +41,7 @@ pub(super) struct EngineParts {
     pub mail_queued: Arc<Notify>,
     listeners: Mutex<Listeners>,
     /// Problems of standing texts at the last reading.
-    text_problems: Mutex<BTreeSet<String>>,
+    text_problems: Mutex<Vec<Problem>>,
     /// `true`: runs that wait, and owners, are still to hear of what was read.
     is_wake_due: AtomicBool,
     /// What pages show of the installation; empty: nobody looks.
@@ -168,7 +168,7 @@ impl EngineParts {
             runs_queued,
             mail_queued,
             listeners: Mutex::default(),
-            text_problems: Mutex::new(formatted(&text_problems(config, store))),
+            text_problems: Mutex::new(text_problems(config, store)),
             is_wake_due: AtomicBool::new(false),
             installation: OnceLock::new(),
         })
@@ -213,7 +213,7 @@ impl EngineParts {
         }
         // Runs read them for themselves, whatever is wrong with other files, so that a missing one counts at once, and is told.
         let texts = text_problems(&self.config.get(), &self.store);
-        if self.is_text_back(formatted(&texts)) || has_asked {
+        if self.is_text_back(&texts) || has_asked {
             self.is_wake_due.store(true, Ordering::Relaxed);
         }
         if self.is_wake_due.load(Ordering::Relaxed) {
@@ -257,14 +257,20 @@ impl EngineParts {
     }
 
     /// Remembers the problems of this reading; reports whether one of the last reading is gone.
-    fn is_text_back(&self, now: BTreeSet<String>) -> bool {
+    fn is_text_back(&self, now: &[Problem]) -> bool {
         let mut last = self
             .text_problems
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let is_back = !last.is_subset(&now);
-        *last = now;
+        let is_back = !formatted(&last).is_subset(&formatted(now));
+        *last = now.to_vec();
         is_back
+    }
+
+    /// Returns the problems of texts that runs read, as of the last reading.
+    pub fn text_problems(&self) -> Vec<Problem> {
+        let last = self.text_problems.lock();
+        last.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Checks the files of the certificate: renewed ones are taken by the next handshake, if they are good.

@@ -57,7 +57,7 @@ pub struct Bound {
 }
 
 /// Names one budget account.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BudgetAccountId {
     pub scope: BudgetScope,
     /// A persona's, a thread's or a run's id; empty for the engine's.

@@ -11,14 +11,15 @@ use crate::config::{
     Config, ConfigErrors, ContextStep, NameCatalog, Persona, PinnedSkill, Problem, is_untouched,
 };
 use crate::context::resolvers::knowledge;
-use crate::context::resolvers::reads::Folders;
+use crate::context::resolvers::reads::{BaseFolder, Files, Folders, ReadError};
 use crate::context::resolvers::{self, RESOLVERS, StaticFault, StaticStep};
 use crate::domain::{ReplyMode, RunOptions, Timestamp};
 use crate::providers::embeddings::{self, EmbeddingClient};
 use crate::providers::{KEY_ALIASES, Provider, adapters};
 use crate::tools::{self, skill_digests};
 use cap_std::fs_utf8::Dir;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Returns the names of every provider, resolver and tool of this binary.
 pub fn name_catalog() -> NameCatalog {
@@ -280,17 +281,52 @@ pub fn schedule_problems(
 
 /// Reports problems of the standing texts, for an engine that has built its adapters.
 pub fn text_problems(config: &Config, now: Timestamp) -> Vec<Problem> {
+    let shared = Mutex::default();
     let problems = config
         .personas
         .iter()
-        .flat_map(|persona| faults(config, persona, now))
+        .flat_map(|persona| faults(config, persona, &shared, now))
         .collect();
     // Profiles mostly share their files, so a problem of one file is found several times.
     ConfigErrors::from_problems(problems).map_or_else(Vec::new, |errors| errors.problems)
 }
 
+/// Texts of the workspace that were read for earlier personas: ten thousand of them have the same prompts.
+type SharedTexts = Mutex<HashMap<String, Option<Arc<str>>>>;
+
+/// Files of a persona and of its workspace, of which the latter are read once for all.
+struct TextsOnce<'a> {
+    folders: Folders<'a>,
+    shared: &'a SharedTexts,
+}
+
+impl Files for TextsOnce<'_> {
+    fn text(
+        &self,
+        place: BaseFolder,
+        path: &str,
+        bytes_max: u64,
+    ) -> Result<Option<Arc<str>>, ReadError> {
+        if place != BaseFolder::Workspace {
+            return self.folders.text(place, path, bytes_max);
+        }
+        let shared = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = shared().get(path) {
+            return Ok(known.clone());
+        }
+        let text = self.folders.text(place, path, bytes_max)?;
+        shared().insert(path.to_owned(), text.clone());
+        Ok(text)
+    }
+}
+
 /// Reports problems of the steps of all profiles for this persona.
-fn faults(config: &Config, persona: &Persona, now: Timestamp) -> Vec<Problem> {
+fn faults(
+    config: &Config,
+    persona: &Persona,
+    shared: &SharedTexts,
+    now: Timestamp,
+) -> Vec<Problem> {
     let open = |path: &std::path::Path| {
         Dir::open_ambient_dir(path.display().to_string(), cap_std::ambient_authority())
     };
@@ -306,25 +342,39 @@ fn faults(config: &Config, persona: &Persona, now: Timestamp) -> Vec<Problem> {
             )];
         }
     };
+    let files = TextsOnce {
+        folders: Folders {
+            workspace: &workspace,
+            persona: &folder,
+        },
+        shared,
+    };
+    // Profiles mostly have the same steps.
+    let mut faultless = HashSet::new();
     let fault = |(profile, index, step): (&String, usize, &ContextStep)| {
+        // Without one that is required the first run would fail.
+        let is_optional = step.is_optional() && step.required != Some(true);
+        let same = (step.resolver.clone(), step.args.clone(), is_optional);
+        if faultless.contains(&same) {
+            return None;
+        }
         let args: Vec<String> = step
             .args
             .iter()
             .map(|arg| arg.replace("{persona_id}", persona.id.as_str()))
             .collect();
-        let files = Folders {
-            workspace: &workspace,
-            persona: &folder,
-        };
         let given = StaticStep {
             args: &args,
-            // Without one that is required the first run would fail.
-            is_optional: step.is_optional() && step.required != Some(true),
+            is_optional,
             persona,
             files: &files,
             now,
         };
-        let StaticFault { file, what, hint } = resolvers::find(&step.resolver)?.fault(given)?;
+        let Some(fault) = resolvers::find(&step.resolver)?.fault(given) else {
+            faultless.insert(same);
+            return None;
+        };
+        let StaticFault { file, what, hint } = fault;
         let problem = match file {
             Some(file) => Problem::in_file(&file, what),
             None => config.snapshot.problem_at(

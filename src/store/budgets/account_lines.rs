@@ -7,6 +7,7 @@ use crate::domain::{
 };
 use crate::store::{Result, Store};
 use serde::Serialize;
+use std::collections::HashSet;
 
 /// Maximum number of threads whose budget accounts are shown although they have no budget of their
 /// own.
@@ -83,7 +84,7 @@ impl Store {
         personas: &Personas,
         now: Timestamp,
     ) -> Result<Vec<AccountLine>> {
-        let mut lines: Vec<AccountLine> = Vec::new();
+        let (mut lines, mut shown) = (Vec::new(), HashSet::new());
         let nobody = ThreadId::new("");
         for persona in personas.iter() {
             let known = spending(
@@ -102,7 +103,9 @@ impl Store {
                 .iter()
                 .filter(|account| account.id.scope != BudgetScope::Thread)
             {
-                self.add_lines(&mut lines, account).await?;
+                if shown.insert(account.id.clone()) {
+                    self.add_lines(&mut lines, account).await?;
+                }
             }
             lines.extend(each_run_of(&each_run, &known));
         }
@@ -118,7 +121,8 @@ impl Store {
                 .iter()
                 .filter(|account| account.id.scope == BudgetScope::Thread)
             {
-                if account.cost_micros_max.or(account.tokens_max).is_some() {
+                let is_bounded = account.cost_micros_max.or(account.tokens_max).is_some();
+                if is_bounded && shown.insert(account.id.clone()) {
                     self.add_lines(&mut lines, account).await?;
                 }
             }
@@ -135,9 +139,6 @@ impl Store {
     }
 
     async fn add_lines(&self, lines: &mut Vec<AccountLine>, account: &BudgetAccount) -> Result<()> {
-        if lines.iter().any(|line| line.account == account.id) {
-            return Ok(());
-        }
         let BudgetBalance {
             spent_micros,
             reserved_micros,

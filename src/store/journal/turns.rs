@@ -184,11 +184,7 @@ pub async fn start(
         turn.turn_index,
         turn.attempt,
         frame.persona,
-        if is_plain {
-            &*turn.request_json
-        } else {
-            ""
-        },
+        if is_plain { &*turn.request_json } else { "" },
         &turn.request_sha256,
         &turn.provider,
         &turn.model,
