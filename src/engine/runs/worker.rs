@@ -14,8 +14,7 @@ use crate::domain::{
     ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, StopReason, stable_seed,
 };
 use crate::store::{
-    ClaimedRun, CommitReceiver, NewNotice, PiggybackClaim, RunFailure, Store, StoreError,
-    SweptApprovals,
+    ClaimedRun, NewNotice, PiggybackClaim, RunFailure, Store, StoreError, SweptApprovals,
 };
 use crate::text::with_causes;
 use futures_util::FutureExt;
@@ -26,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Interval, MissedTickBehavior};
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -95,14 +94,6 @@ struct RunningRun {
     task: AbortHandle,
 }
 
-/// Resolves at the next poll; of an idle worker, only when something was committed since, or after [`IDLE_POLL`].
-async fn beat(poll: &mut Interval, commits: &mut CommitReceiver, is_idle: bool) {
-    poll.tick().await;
-    if is_idle {
-        let _seen = tokio::time::timeout(IDLE_POLL, commits.changed()).await;
-    }
-}
-
 /// A run that ended, and its failure if that could not be stored.
 type EndedRun = (RunId, Option<RunFailure>);
 
@@ -158,7 +149,14 @@ impl Worker {
                 () = wake.notified() => self.pass_on_overflow(),
                 () = self.signals.hinted.notified() => {}
                 Some(ended) = self.running.join_next(), if !self.running.is_empty() => self.ended(ended),
-                () = beat(&mut poll, &mut commits, is_idle) => {
+                changed = tokio::time::timeout(IDLE_POLL, commits.changed()), if is_idle => {
+                    is_idle = false;
+                    if changed.is_ok() {
+                        poll.reset();
+                    }
+                }
+                _ = poll.tick(), if !is_idle => {
+                    commits.mark_unchanged();
                     self.sweep_approvals().await;
                     self.pass_on_cancellations().await;
                     self.pass_on_halts().await;
