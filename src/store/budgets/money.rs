@@ -76,7 +76,8 @@ pub enum Billing {
 /// Increases first and checks then; a caller that gets a row rolls back. A row names an overdrawn
 /// budget account, first an account that is overdrawn even without the reservations of other calls.
 /// A budget account without an owner is that of the run's current thread; its earlier thread may
-/// have been folded into it. The bound of a part of the engine's account is its grant.
+/// have been folded into it: that one's id is put in by text, since a quotation mark within a text of
+/// JSON has a backslash before it. The bound of a part of the engine's account is its grant.
 pub const RESERVE: &str = "
     INSERT INTO budget_accounts (scope, owner, period, reserved_micros, reserved_tokens)
       SELECT value ->> 'scope', coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)),
@@ -86,8 +87,8 @@ pub const RESERVE: &str = "
         reserved_micros = budget_accounts.reserved_micros + excluded.reserved_micros,
         reserved_tokens = budget_accounts.reserved_tokens + excluded.reserved_tokens;
     INSERT INTO budget_reservations (run_id, turn_index, attempt, accounts_json, day, micros, tokens)
-      SELECT $1, $2, $3, (SELECT json_group_array(json_set(value, '$.owner',
-        coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)))) FROM jsonb_each($4)), $5, $6, $7;
+      SELECT $1, $2, $3, coalesce(replace($4, '\"owner\":null', '\"owner\":\"' || (SELECT thread_id FROM runs WHERE id = $1) || '\"'), $4),
+        $5, $6, $7;
     SELECT a.scope, a.owner, a.period, a.spent_micros, a.reserved_micros - $6 AS reserved_micros, a.spent_tokens,
       a.reserved_tokens - $7 AS reserved_tokens, a.micros_max, a.tokens_max,
       coalesce(a.spent_micros + $6 + a.micros_left <= a.micros_max, 1 = 1)

@@ -53,6 +53,18 @@ impl Argument {
     }
 }
 
+impl Argument {
+    /// Returns the type of PostgreSQL that the value is bound as.
+    pub(super) fn postgres_type(&self) -> &'static str {
+        match self {
+            Argument::Integer(_) | Argument::Bool(_) => "INT8",
+            Argument::Real(_) => "FLOAT8",
+            Argument::Text(_) | Argument::SharedText(_) | Argument::TextPair(_) => "TEXT",
+            Argument::Bytes(_) => "BYTEA",
+        }
+    }
+}
+
 /// Replaces what a text of PostgreSQL cannot hold, the character NUL
 /// (postgresql.org/docs/current/datatype-character.html), and its escape in JSON, which cannot be
 /// read back as a text.

@@ -69,6 +69,15 @@ impl Connection {
         }
     }
 
+    /// Returns whether statements on a server may have written texts that are searched by their words since the last time, and
+    /// forgets it.
+    pub fn take_texts(&mut self) -> bool {
+        match self {
+            Connection::File(_) | Connection::Sqlite(_) => false,
+            Connection::Postgres(conn) => conn.take_texts(),
+        }
+    }
+
     /// Returns the number of rows that an engine's connection to a file has changed since it was opened.
     pub fn total_changes(&mut self) -> u64 {
         match self {

@@ -3,6 +3,8 @@
 //! - `macros`: what a row is read as, types as columns, and transactions, in short. `values`: values of the domain.
 //! - `sql`: the text of a statement, or its two.
 //! - `sql_text`: one text. `statements`: texts of several, taken apart.
+//! - `json_rows`: rows of a JSON array, as PostgreSQL reads them fast.
+//! - `text_functions`: texts of several as functions of a connection to PostgreSQL.
 //! - `argument`: values that are bound to its parameters.
 //! - `row`: a row of its result, read by name.
 //! - `column`: the types that a column is read as.
@@ -19,7 +21,9 @@
 #[macro_use]
 mod macros;
 mod sql_text;
+mod json_rows;
 mod statements;
+mod text_functions;
 mod sql;
 mod argument;
 mod column;
@@ -43,3 +47,4 @@ pub use row::{Cell, FromRow};
 pub use scope::Scope;
 pub use server::{ServerConnection, ServerPool, is_starting, unanswered};
 pub use sql::Sql;
+pub use text_functions::{BeginFunction, named_by};

@@ -1,9 +1,11 @@
-//! Execution of a text on PostgreSQL: its statements one after the other, each with its own values.
+//! Execution of a text on PostgreSQL: its statements one after the other, each with its own values, or several by a function.
 
 use super::argument::Argument;
 use super::column::Row;
 use super::statements::SqlStatement;
+use super::text_functions::{FunctionsMade, PostgresText, StatementGroup};
 use futures_util::future::BoxFuture;
+use sqlx::Row as _;
 use sqlx::postgres::{PgArguments, PgConnection, Postgres};
 use std::sync::Arc;
 
@@ -15,23 +17,35 @@ type StatementQuery = sqlx::query::Query<'static, Postgres, PgArguments>;
 
 /// Statements of a text, and the values of all of them.
 pub(super) struct PostgresQuery {
-    statements: Arc<[SqlStatement]>,
+    statements: Arc<PostgresText>,
     arguments: Vec<Argument>,
+    /// Functions of the connection; `None` where it makes none.
+    made: Option<FunctionsMade>,
 }
 
 impl PostgresQuery {
-    pub fn new(statements: Arc<[SqlStatement]>, arguments: Vec<Argument>) -> Self {
+    pub fn new(
+        statements: Arc<PostgresText>,
+        arguments: Vec<Argument>,
+        made: Option<FunctionsMade>,
+    ) -> Self {
         Self {
             statements,
             arguments,
+            made,
         }
     }
 
     /// Returns the number of rows that all statements wrote.
     pub fn execute<'a>(&'a self, conn: &'a mut PgConnection) -> Executed<'a, u64> {
         Box::pin(async move {
+            let group = &self.statements.counted;
+            if let Some(call) = self.call(group)? {
+                let count: i64 = call.fetch_one(conn).await?.try_get("count")?;
+                return Ok(count.cast_unsigned());
+            }
             let mut rows = 0;
-            for statement in self.statements.iter() {
+            for statement in group.statements.iter() {
                 let done = self.query(statement)?.execute(&mut *conn).await?;
                 rows += done.rows_affected();
             }
@@ -43,9 +57,18 @@ impl PostgresQuery {
     pub fn fetch_all<'a>(&'a self, conn: &'a mut PgConnection) -> Executed<'a, Vec<Row>> {
         Box::pin(async move {
             let mut rows = Vec::new();
-            for statement in self.statements.iter() {
-                let read = self.query(statement)?.fetch_all(&mut *conn).await?;
-                rows.extend(read.into_iter().map(Row::Postgres));
+            for group in &self.statements.by_rows {
+                if let Some(call) = self.call(group)? {
+                    let read = call.fetch_all(&mut *conn).await?;
+                    if group.gives_rows() {
+                        rows.extend(read.into_iter().map(Row::Postgres));
+                    }
+                    continue;
+                }
+                for statement in group.statements.iter() {
+                    let read = self.query(statement)?.fetch_all(&mut *conn).await?;
+                    rows.extend(read.into_iter().map(Row::Postgres));
+                }
             }
             Ok(rows)
         })
@@ -53,7 +76,7 @@ impl PostgresQuery {
 
     pub fn fetch_optional<'a>(&'a self, conn: &'a mut PgConnection) -> Executed<'a, Option<Row>> {
         Box::pin(async move {
-            if let [statement] = &*self.statements {
+            if let [statement] = &*self.statements.counted.statements {
                 let row = self.query(statement)?.fetch_optional(conn).await?;
                 return Ok(row.map(Row::Postgres));
             }
@@ -66,12 +89,27 @@ impl PostgresQuery {
     ///
     /// Errors: there are several.
     pub fn into_one(self) -> Result<StatementQuery, sqlx::Error> {
-        match &*self.statements {
+        match &*self.statements.counted.statements {
             [statement] => self.query(statement),
             _ => Err(sqlx::Error::Protocol(
                 "rows of several statements cannot be read one by one".to_owned(),
             )),
         }
+    }
+
+    /// Returns the call of a group's function, where there is one.
+    fn call(&self, group: &StatementGroup) -> Result<Option<StatementQuery>, sqlx::Error> {
+        let Some(made) = self.made.as_ref().filter(|_| self.statements.is_kept) else {
+            return Ok(None);
+        };
+        let Some(call) = group.call(made, &self.arguments) else {
+            return Ok(None);
+        };
+        let mut arguments = PgArguments::default();
+        for value in &self.arguments {
+            value.add_to_postgres(&mut arguments)?;
+        }
+        Ok(Some(sqlx::query_with(call, arguments)))
     }
 
     fn query(&self, statement: &SqlStatement) -> Result<StatementQuery, sqlx::Error> {

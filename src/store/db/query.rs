@@ -6,14 +6,17 @@ use super::connection::{Connection, ConnectionSource, Pool};
 use super::file::FileConnection;
 use super::postgres_query::PostgresQuery;
 use super::row::FromRow;
+use super::server::ServerConnection;
 use super::sql::Sql;
 use crate::store;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
 use sqlx::Executor as _;
+use sqlx::postgres::PgConnection;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// An execution. It is boxed, so that a transaction of twenty statements, which is part of a run, part of a
 /// worker, is not twenty times the state of both drivers on the stack of the thread that polls it.
@@ -120,12 +123,13 @@ impl Query {
                 self.sqlite()?.execute(&mut *conn).await?.rows_affected()
             }
             ConnectionSource::Connection(Connection::Postgres(conn)) => {
-                let query = self.postgres();
+                let query = self.postgres(conn);
                 conn.answered(|conn| query.execute(conn)).await?
             }
             ConnectionSource::Pool(Pool::Postgres(pool)) => {
-                let (query, mut conn) = (self.postgres(), pool.acquire().await?);
-                conn.answered(|conn| query.execute(conn)).await?
+                let query = self.postgres_read();
+                pool.read(|conn| shared(&query, conn, |query, conn| query.execute(conn)))
+                    .await?
             }
         })
     }
@@ -144,12 +148,14 @@ impl Query {
                 self.sqlite()?.fetch_all(&mut *conn).await?
             }
             ConnectionSource::Connection(Connection::Postgres(conn)) => {
-                let query = self.postgres();
+                let query = self.postgres(conn);
                 return conn.answered(|conn| query.fetch_all(conn)).await;
             }
             ConnectionSource::Pool(Pool::Postgres(pool)) => {
-                let (query, mut conn) = (self.postgres(), pool.acquire().await?);
-                return conn.answered(|conn| query.fetch_all(conn)).await;
+                let query = self.postgres_read();
+                return pool
+                    .read(|conn| shared(&query, conn, |query, conn| query.fetch_all(conn)))
+                    .await;
             }
         };
         Ok(rows.into_iter().map(Row::Sqlite).collect())
@@ -170,12 +176,14 @@ impl Query {
                 self.sqlite()?.fetch_optional(&mut *conn).await?
             }
             ConnectionSource::Connection(Connection::Postgres(conn)) => {
-                let query = self.postgres();
+                let query = self.postgres(conn);
                 return conn.answered(|conn| query.fetch_optional(conn)).await;
             }
             ConnectionSource::Pool(Pool::Postgres(pool)) => {
-                let (query, mut conn) = (self.postgres(), pool.acquire().await?);
-                return conn.answered(|conn| query.fetch_optional(conn)).await;
+                let query = self.postgres_read();
+                return pool
+                    .read(|conn| shared(&query, conn, |query, conn| query.fetch_optional(conn)))
+                    .await;
             }
         };
         Ok(row.map(Row::Sqlite))
@@ -239,15 +247,22 @@ impl Query {
                 Ok(query) => query.fetch(&mut *conn).map_ok(Row::Sqlite).boxed(),
                 Err(error) => failed(error),
             },
-            Connection::Postgres(conn) => match self.postgres().into_one() {
+            Connection::Postgres(conn) => match self.postgres(conn).into_one() {
                 Ok(query) => conn.rows(query),
                 Err(error) => failed(error),
             },
         }
     }
 
-    fn postgres(self) -> PostgresQuery {
-        PostgresQuery::new(self.sql.postgres(), self.arguments)
+    fn postgres(self, conn: &mut ServerConnection) -> PostgresQuery {
+        let text = self.sql.postgres();
+        conn.note_texts(text.writes_texts);
+        PostgresQuery::new(text, self.arguments, conn.functions())
+    }
+
+    /// Of a connection that only reads, and makes no functions.
+    fn postgres_read(self) -> Arc<PostgresQuery> {
+        PostgresQuery::new(self.sql.postgres(), self.arguments, None).into()
     }
 
     fn sqlite(self) -> Result<SqliteQuery, sqlx::Error> {
@@ -257,6 +272,21 @@ impl Query {
         }
         Ok(sqlx::query_with(self.sql.sqlite(), arguments))
     }
+}
+
+/// Executes a statement that may be executed again, for which it is kept.
+fn shared<'c, T: Send + 'c>(
+    query: &Arc<PostgresQuery>,
+    conn: &'c mut PgConnection,
+    execute: impl for<'a> FnOnce(
+        &'a PostgresQuery,
+        &'a mut PgConnection,
+    ) -> BoxFuture<'a, Result<T, sqlx::Error>>
+    + Send
+    + 'c,
+) -> BoxFuture<'c, Result<T, sqlx::Error>> {
+    let query = query.clone();
+    Box::pin(async move { execute(&query, conn).await })
 }
 
 fn failed<'c>(error: sqlx::Error) -> BoxStream<'c, Result<Row, sqlx::Error>> {
@@ -313,7 +343,6 @@ impl RawSql {
 mod tests {
     use super::super::row::Cell;
     use super::*;
-    use std::sync::Arc;
 
     #[tokio::test]
     async fn what_is_bound_is_read_back_as_it_was() {

@@ -6,6 +6,7 @@
 //! Not here: where the server is, and the settings of a session (`postgres::url`).
 
 use super::column::Row;
+use super::text_functions::{BeginFunction, FunctionsMade};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, unfold};
 use futures_util::{StreamExt, TryStreamExt};
@@ -31,8 +32,14 @@ pub struct ServerConnection {
     answer_max: Duration,
     /// `true`: it was asked, and has not answered yet.
     is_asked: bool,
+    /// Functions of texts; `None` where it makes none.
+    functions: Option<FunctionsMade>,
+    /// `true`: a statement since the last time may have written texts that are searched by their words.
+    has_texts: bool,
     /// Pool to which it returns.
     pool: Option<(ServerPool, OwnedSemaphorePermit)>,
+    /// `true`: it was used before, and was not asked whether it lives.
+    is_presumed: bool,
 }
 
 impl ServerConnection {
@@ -41,8 +48,57 @@ impl ServerConnection {
             conn: Some(conn),
             answer_max,
             is_asked: false,
+            functions: None,
+            has_texts: false,
             pool: None,
+            is_presumed: false,
         }
+    }
+
+    /// Makes a function by which transactions begin, functions of the texts that were executed so far, and of later ones when it
+    /// is called again, between two transactions.
+    pub async fn make_functions(
+        &mut self,
+        begin: &'static BeginFunction,
+    ) -> Result<(), sqlx::Error> {
+        let mut functions = self.functions.take().unwrap_or_default();
+        let made = self.answered(|conn| {
+            Box::pin(async move {
+                functions.make(conn, begin).await?;
+                Ok(functions)
+            })
+        });
+        self.functions = Some(made.await?);
+        Ok(())
+    }
+
+    /// Reports whether it has the function by which transactions begin.
+    pub fn begins_by_function(&self) -> bool {
+        let functions = self.functions.as_ref();
+        functions.is_some_and(FunctionsMade::can_begin)
+    }
+
+    /// Notes the session of the server in which a transaction has begun; `None`: one without the function for it.
+    pub fn note_session(&mut self, session: Option<i32>) {
+        match (&mut self.functions, session) {
+            (Some(functions), Some(session)) => functions.note_session(session),
+            (Some(functions), None) => functions.forgo(),
+            (None, _) => {}
+        }
+    }
+
+    /// Returns whether texts may have been written since the last time, and forgets it.
+    pub fn take_texts(&mut self) -> bool {
+        std::mem::take(&mut self.has_texts)
+    }
+
+    /// Notes that texts were written, or wait for their words since an earlier transaction.
+    pub fn note_texts(&mut self, are_written: bool) {
+        self.has_texts |= are_written;
+    }
+
+    pub(super) fn functions(&self) -> Option<FunctionsMade> {
+        self.functions.clone()
     }
 
     /// Waits for answers so long from now on, for statements that read or change whole tables.
@@ -159,11 +215,33 @@ impl ServerPool {
         self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Reads on any connection. One that the server has ended since it was used is no failure: another is asked.
+    pub async fn read<T>(
+        &self,
+        ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>,
+    ) -> Result<T, sqlx::Error> {
+        let mut conn = self.acquired(true).await?;
+        match conn.answered(&ask).await {
+            Err(error) if conn.is_presumed && has_ended(&error) => {
+                // Not returned to the pool.
+                conn.is_asked = true;
+                drop(conn);
+                self.acquire().await?.answered(&ask).await
+            }
+            answer => answer,
+        }
+    }
+
     /// Returns a connection that answers, when one is free.
     pub async fn acquire(&self) -> Result<ServerConnection, sqlx::Error> {
+        self.acquired(false).await
+    }
+
+    /// Returns a connection, when one is free. `presumes`: one that was used before is not asked whether it answers.
+    async fn acquired(&self, presumes: bool) -> Result<ServerConnection, sqlx::Error> {
         let answer_max = self.0.answer_max;
         let mut refused = None;
-        let found = timeout(answer_max, self.free(&mut refused)).await;
+        let found = timeout(answer_max, self.free(&mut refused, presumes)).await;
         match found {
             Ok(found) => found,
             Err(_elapsed) => Err(refused.unwrap_or_else(|| unanswered(answer_max))),
@@ -173,20 +251,25 @@ impl ServerPool {
     async fn free(
         &self,
         refused: &mut Option<sqlx::Error>,
+        presumes: bool,
     ) -> Result<ServerConnection, sqlx::Error> {
         let place = self.0.places.clone().acquire_owned().await;
         let place = place.map_err(|_closed| sqlx::Error::PoolClosed)?;
-        let conn = loop {
+        let (conn, is_presumed) = loop {
             let Some(mut idle) = self.take_idle() else {
-                break self.connected(refused).await?;
+                break (self.connected(refused).await?, false);
             };
+            if presumes {
+                break (idle, true);
+            }
             // The server may have ended it meanwhile.
             if idle.ping().await.is_ok() {
-                break idle;
+                break (idle, false);
             }
         };
         let mut conn = ServerConnection::new(conn, self.0.answer_max);
         conn.pool = Some((self.clone(), place));
+        conn.is_presumed = is_presumed;
         Ok(conn)
     }
 
@@ -216,6 +299,18 @@ impl ServerPool {
         while let Some(conn) = self.take_idle() {
             let _silent = timeout(CLOSE_MAX, conn.close()).await;
         }
+    }
+}
+
+/// Reports whether the server has ended the connection: not that it does not answer.
+fn has_ended(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(error) => error.kind() != io::ErrorKind::TimedOut,
+        sqlx::Error::Database(error) => {
+            // Of an administrator, a crash, a start.
+            matches!(error.code().as_deref(), Some("57P01" | "57P02" | "57P03"))
+        }
+        _ => false,
     }
 }
 

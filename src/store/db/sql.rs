@@ -1,7 +1,7 @@
 //! Text of a statement, or its two.
 
 use super::sql_text::SqlText;
-use super::statements::{SqlStatement, statements};
+use super::text_functions::{PostgresText, statements_of_postgres};
 use sqlx::SqlStr;
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
@@ -81,8 +81,8 @@ impl Sql {
     }
 
     /// Returns the statements for PostgreSQL, which executes one at a time.
-    pub(super) fn postgres(&self) -> Arc<[SqlStatement]> {
-        statements(self.postgres.as_ref().unwrap_or(&self.sqlite))
+    pub(super) fn postgres(&self) -> Arc<PostgresText> {
+        statements_of_postgres(self.postgres.as_ref().unwrap_or(&self.sqlite))
     }
 
     /// Returns the text for PostgreSQL, for statements that are not prepared.

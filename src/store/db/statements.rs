@@ -1,5 +1,5 @@
-//! Texts of several statements, taken apart for PostgreSQL: it prepares one statement at a time, and
-//! wants the parameters that this one names, no others.
+//! Texts of several statements, taken apart: each is prepared alone, and PostgreSQL wants the parameters that this one names, no
+//! others.
 
 use super::sql_text::SqlText;
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
@@ -13,31 +13,41 @@ pub(super) struct SqlStatement {
     pub sql: SqlStr,
     /// For each parameter, its place among the values of the text, from 0.
     pub values: Vec<usize>,
+    /// With the parameters of the whole text.
+    pub text: String,
 }
 
 /// What was taken apart, by the address and length of a text that lives as long as the program.
-type Known = HashMap<(usize, usize), Arc<[SqlStatement]>>;
+pub(super) type KnownTexts<T> = LazyLock<RwLock<HashMap<(usize, usize), T>>>;
 
-static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
+static KNOWN: KnownTexts<Arc<[SqlStatement]>> = LazyLock::new(RwLock::default);
 
 /// Returns the statements of a text in order.
 pub(super) fn statements(text: &SqlText) -> Arc<[SqlStatement]> {
-    let SqlText::Static(fixed) = text else {
-        return take_apart(text.as_str()).into();
-    };
-    let key = (fixed.as_ptr().addr(), fixed.len());
-    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-    if let Some(pieces) = known.get(&key) {
-        return pieces.clone();
-    }
-    drop(known);
-    let pieces: Arc<[SqlStatement]> = take_apart(fixed).into();
-    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-    known.insert(key, pieces.clone());
-    pieces
+    kept(&KNOWN, text, |text, _| take_apart(text).into())
 }
 
-fn take_apart(text: &str) -> Vec<SqlStatement> {
+/// Makes something of a text: once, where the text lives as long as the program.
+pub(super) fn kept<T: Clone>(
+    known: &KnownTexts<T>,
+    text: &SqlText,
+    make: impl Fn(&str, bool) -> T,
+) -> T {
+    let SqlText::Static(fixed) = text else {
+        return make(text.as_str(), false);
+    };
+    let key = (fixed.as_ptr().addr(), fixed.len());
+    let found = known.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = found.get(&key) {
+        return found.clone();
+    }
+    drop(found);
+    let made = make(fixed, true);
+    let mut found = known.write().unwrap_or_else(PoisonError::into_inner);
+    found.entry(key).or_insert(made).clone()
+}
+
+pub(super) fn take_apart(text: &str) -> Vec<SqlStatement> {
     let mut pieces = Vec::new();
     let mut piece = Unfinished::default();
     let mut rest = text;
@@ -49,6 +59,7 @@ fn take_apart(text: &str) -> Vec<SqlStatement> {
                 let digits = rest[1..].bytes().take_while(u8::is_ascii_digit).count();
                 if let Ok(number) = rest[1..=digits].parse::<usize>() {
                     piece.parameter(number);
+                    piece.text.push_str(&rest[..=digits]);
                     rest = &rest[1 + digits..];
                     continue;
                 }
@@ -62,6 +73,7 @@ fn take_apart(text: &str) -> Vec<SqlStatement> {
             other => other.len_utf8(),
         };
         piece.sql.push_str(&rest[..length]);
+        piece.text.push_str(&rest[..length]);
         rest = &rest[length..];
     }
     pieces.extend(piece.finish());
@@ -79,6 +91,7 @@ fn quoted(text: &str, mark: char) -> usize {
 struct Unfinished {
     sql: String,
     values: Vec<usize>,
+    text: String,
 }
 
 impl Unfinished {
@@ -98,6 +111,7 @@ impl Unfinished {
         (!is_empty).then(|| SqlStatement {
             sql: AssertSqlSafe(self.sql).into_sql_str(),
             values: self.values,
+            text: self.text,
         })
     }
 }

@@ -14,12 +14,12 @@ use std::collections::HashSet;
 /// linked conversations, and in the oldest of these the thread that they join, with its answers.
 /// The plus keeps SQLite from scanning all mail of the window.
 const ARRIVALS: &str = "
-    WITH letters AS MATERIALIZED (SELECT key AS place, value ->> 'persona' AS persona, value ->> 'ids' AS ids,
-        value ->> 'known_as' AS known_as, value ->> 'duplicates_since' AS duplicates_since,
-        CAST(value ->> 'has_own_id' AS BIGINT) AS has_own_id, value ->> 'counterparty' AS counterparty, value ->> 'of_day' AS of_day,
-        value ->> 'joins_as' AS joins_as,
-        value ->> 'nearest' AS nearest, value ->> 'all_of' AS all_of, value ->> 'none_but' AS none_but,
-        value ->> 'thread_prefix' AS thread_prefix FROM jsonb_each($1)),
+    WITH letters AS MATERIALIZED (SELECT a.key AS place, a.value ->> 'persona' AS persona, a.value ->> 'ids' AS ids,
+        a.value ->> 'known_as' AS known_as, a.value ->> 'duplicates_since' AS duplicates_since,
+        CAST(a.value ->> 'has_own_id' AS BIGINT) AS has_own_id, a.value ->> 'counterparty' AS counterparty, a.value ->> 'of_day' AS of_day,
+        a.value ->> 'joins_as' AS joins_as,
+        a.value ->> 'nearest' AS nearest, a.value ->> 'all_of' AS all_of, a.value ->> 'none_but' AS none_but,
+        a.value ->> 'thread_prefix' AS thread_prefix FROM jsonb_each($1) a),
       linked AS MATERIALIZED (SELECT *, (SELECT json_group_array(DISTINCT conversation_id) FROM message_links
           WHERE persona_id = persona AND rfc_message_id IN (SELECT value FROM json_each(ids))) AS conversations,
         (SELECT min(conversation_id) FROM message_links
@@ -34,7 +34,7 @@ const ARRIVALS: &str = "
       (SELECT coalesce(sum(mails), 0) FROM correspondence
          WHERE persona_id = l.persona AND counterparty = l.of_day AND minute = $4) AS of_persona,
       l.conversations,
-      (SELECT '[' || json_quote(t.id) || ',' || (SELECT coalesce(sum(mails), 0) FROM correspondence
+      (SELECT '[\"' || t.id || '\",' || (SELECT coalesce(sum(mails), 0) FROM correspondence
            WHERE persona_id = l.persona AND counterparty = l.thread_prefix || t.id AND minute >= $3) || ']'
          FROM threads t CROSS JOIN thread_participants p
          LEFT JOIN messages m ON m.persona_id = l.persona AND m.message_id = l.nearest AND m.thread_id = t.id

@@ -1,6 +1,6 @@
 //! A connection that executes writes, one transaction each.
 
-use super::lock::{Locks, NodeLease};
+use super::lock::{BEGIN_FUNCTION, Locks, NodeLease};
 use super::refusal::{is_lost, is_passing, is_unanswered};
 use super::url::{DatabaseUrl, Session};
 use crate::store::db::{Connection, Scope, unanswered};
@@ -182,6 +182,9 @@ impl Lane {
             Some(conn) => conn,
             None => self.url.connect(self.session).await?,
         };
+        if let (Connection::Postgres(conn), true) = (&mut conn, self.makes_functions()) {
+            conn.make_functions(&BEGIN_FUNCTION).await?;
+        }
         let locks = match self.settings.takes_locks.load(Ordering::Relaxed) {
             true => Locks::of(scope, &mut conn).await?,
             false => Locks::none(),
@@ -195,6 +198,11 @@ impl Lane {
             }
             NodeLease::Gone => Err(Halt::Buried.into()),
         }
+    }
+
+    /// Reports whether its connection may write.
+    fn makes_functions(&self) -> bool {
+        !matches!(self.session, Session::Read | Session::ReadAll)
     }
 
     /// Closes the connection in order.

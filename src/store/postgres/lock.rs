@@ -7,11 +7,16 @@
 //! wait for each other.
 
 use crate::domain::{PersonaId, sha256_hex};
-use crate::store::db::{Connection, Scope, Sql, raw_sql};
+use crate::store::db::{
+    BeginFunction, Connection, Scope, ServerConnection, Sql, named_by, raw_sql,
+};
 use crate::store::sql::json_list;
+use sqlx::error::DatabaseError;
+use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Executor, Row, SqlSafeStr};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 /// First numbers of our locks, so that other programs may have locks in the same database: of the
 /// whole database (`ATTE` in ASCII), of personas, of mailboxes, of claims, of grants.
@@ -39,6 +44,43 @@ pub const ACCOUNTS_OF_EMBEDDING_CALL: &str = "
       WHERE c.id = $1 AND c.state = 'open') w
       ON a.scope = w.scope AND a.owner = w.owner AND a.period = w.period
       ORDER BY a.scope, a.owner, a.period FOR UPDATE OF a";
+
+/// Takes the locks of a write, reads the lease of a node after them, and tells whether texts wait for their words, with plans that
+/// are kept; a function of the connection.
+pub static BEGIN_FUNCTION: LazyLock<BeginFunction> = LazyLock::new(|| {
+    let name = &*BEGIN_NAME;
+    BeginFunction {
+        definition: format!(
+            "CREATE OR REPLACE FUNCTION pg_temp.{name}{};
+             PREPARE {name} (BOOLEAN, INT[], INT[], BIGINT) AS
+               SELECT pg_temp.{name}($1, $2, $3, $4) AS is_leased, pg_backend_pid() AS session,
+                 EXISTS (SELECT 1 FROM letter_words WHERE words IS NULL)
+                   OR EXISTS (SELECT 1 FROM knowledge_fts WHERE words IS NULL) AS has_texts",
+            *BEGIN_DEFINITION
+        ),
+    }
+});
+static BEGIN_NAME: LazyLock<String> = LazyLock::new(|| named_by(&BEGIN_DEFINITION));
+static BEGIN_DEFINITION: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "(is_alone BOOLEAN, classes INT[], numbers INT[], node BIGINT)
+         RETURNS BOOLEAN LANGUAGE plpgsql AS $attache$
+         DECLARE
+           is_leased BOOLEAN;
+         BEGIN
+           IF is_alone THEN
+             PERFORM pg_advisory_xact_lock({WHOLE}, 0);
+           ELSE
+             PERFORM pg_advisory_xact_lock_shared({WHOLE}, 0);
+           END IF;
+           FOR at IN 1 .. coalesce(array_length(classes, 1), 0) LOOP
+             PERFORM pg_advisory_xact_lock(classes[at], numbers[at]);
+           END LOOP;
+           SELECT n.expires_ms > server_ms() INTO is_leased FROM nodes n WHERE n.epoch = node;
+           RETURN is_leased;
+         END $attache$"
+    )
+});
 
 /// State of a node's lease at the begin of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +139,40 @@ impl Locks {
         conn: &mut Connection,
         node: Option<i64>,
     ) -> Result<NodeLease, sqlx::Error> {
+        let Connection::Postgres(conn) = conn else {
+            return Ok(NodeLease::Held);
+        };
+        let by_function = conn.begins_by_function();
+        let text = match by_function {
+            true => self.call(node),
+            false => self.statements(node),
+        };
+        let rows = match asked(conn, text).await {
+            Err(error) if by_function && is_elsewhere(&error) => {
+                conn.note_session(None);
+                asked(conn, "ROLLBACK".to_owned()).await?;
+                asked(conn, self.statements(node)).await?
+            }
+            rows => rows?,
+        };
+        let begun = rows.last();
+        if let Some(session) = begun.and_then(|row| row.try_get("session").ok()) {
+            conn.note_session(Some(session));
+        }
+        // Texts of an earlier transaction may wait for their words, too.
+        conn.note_texts(begun.is_none_or(|row| row.try_get("has_texts").unwrap_or(true)));
+        if node.is_none() {
+            return Ok(NodeLease::Held);
+        }
+        // Rows of the locks have another column.
+        match rows.last().and_then(|row| row.try_get("is_leased").ok()) {
+            Some(true) => Ok(NodeLease::Held),
+            Some(false) => Ok(NodeLease::Expired),
+            None => Ok(NodeLease::Gone),
+        }
+    }
+
+    fn statements(&self, node: Option<i64>) -> String {
         let whole = match self.is_alone {
             true => "pg_advisory_xact_lock",
             false => "pg_advisory_xact_lock_shared",
@@ -111,22 +187,36 @@ impl Locks {
                 " SELECT expires_ms > server_ms() AS is_leased FROM nodes WHERE epoch = {epoch}"
             );
         }
-        let Connection::Postgres(conn) = conn else {
-            return Ok(NodeLease::Held);
-        };
-        let text = AssertSqlSafe(text).into_sql_str();
-        let begun = conn.answered(|conn| conn.fetch_all(sqlx::raw_sql(text)));
-        let rows = begun.await?;
-        if node.is_none() {
-            return Ok(NodeLease::Held);
-        }
-        // Rows of the locks have another column.
-        match rows.last().and_then(|row| row.try_get("is_leased").ok()) {
-            Some(true) => Ok(NodeLease::Held),
-            Some(false) => Ok(NodeLease::Expired),
-            None => Ok(NodeLease::Gone),
-        }
+        text
     }
+
+    /// Returns the same by [`BEGIN_FUNCTION`], with the session as well.
+    fn call(&self, node: Option<i64>) -> String {
+        let list = |numbers: Vec<i32>| {
+            let numbers: Vec<_> = numbers.iter().map(i32::to_string).collect();
+            numbers.join(",")
+        };
+        let classes = list(self.own.iter().map(|(class, _)| *class).collect());
+        let numbers = list(self.own.iter().map(|(_, number)| *number).collect());
+        let node = node.map_or_else(|| "NULL".to_owned(), |epoch| epoch.to_string());
+        let is_alone = self.is_alone;
+        format!(
+            "BEGIN; EXECUTE {}({is_alone}, '{{{classes}}}', '{{{numbers}}}', {node})",
+            *BEGIN_NAME
+        )
+    }
+}
+
+async fn asked(conn: &mut ServerConnection, text: String) -> Result<Vec<PgRow>, sqlx::Error> {
+    let text = AssertSqlSafe(text).into_sql_str();
+    conn.answered(|conn| conn.fetch_all(sqlx::raw_sql(text)))
+        .await
+}
+
+/// Reports whether a session does not have what another one has: a prepared statement, or a function.
+fn is_elsewhere(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    matches!(code.as_deref(), Some("26000" | "42883" | "3F000"))
 }
 
 /// Takes the lock of the whole database for as long as the connection lasts: no other write begins meanwhile.

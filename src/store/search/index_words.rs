@@ -8,13 +8,14 @@ use crate::store::db::{self, Connection, Row};
 use serde_json::json;
 
 /// Most texts of one statement; more are the next one's.
-const TEXTS_MAX: i64 = 50;
+const TEXTS_MAX: usize = 50;
 
 // Statements of PostgreSQL alone, where SQLite has FTS5.
 static PENDING_WORDS: &str = "
-    SELECT 1 AS of_letter, w.seq, m.thread_id, m.subject, m.sender, coalesce(m.fresh_text, m.text_body) AS own
+    SELECT 1 AS of_letter, w.seq, m.thread_id, m.subject, m.sender, coalesce(m.fresh_text, m.text_body) AS own,
+      CAST(EXISTS (SELECT 1 FROM letter_parts_pending) AS INTEGER) AS has_parts
     FROM letter_words w JOIN messages m ON m.seq = w.seq WHERE w.words IS NULL
-    UNION ALL SELECT 0, f.seq, '', c.heading, '', c.body
+    UNION ALL SELECT 0, f.seq, '', c.heading, '', c.body, 0
     FROM knowledge_fts f JOIN knowledge_chunks c ON c.seq = f.seq WHERE f.words IS NULL
     LIMIT $1";
 /// `$1`, `$2`: `[{seq, words}, …]` of letters, and of pieces of knowledge.
@@ -36,17 +37,19 @@ impl IndexWords {
     ///
     /// Errors: the transaction cannot be committed any more.
     pub async fn before_commit(&mut self, conn: &mut Connection) -> Result<(), db::Error> {
-        if self.has_failed {
+        // Most transactions write no text, and none waits.
+        if !conn.take_texts() || self.has_failed {
             return Ok(());
         }
-        // What changes the parts of a letter changes its words, so most commits are asked once.
+        // What changes the parts of a letter changes its words.
         let rows = pending(conn).await?;
         if rows.is_empty() {
             return Ok(());
         }
         db::raw_sql("SAVEPOINT words").execute(&mut *conn).await?;
+        // The commit releases it.
         let Err(error) = make(conn, rows).await else {
-            return db::raw_sql("RELEASE words").execute(conn).await;
+            return Ok(());
         };
         tracing::error!(%error, "words of letters are not indexed, and these not found by them, until the next start");
         let undo = db::raw_sql("ROLLBACK TO words; RELEASE words");
@@ -63,11 +66,18 @@ async fn pending(conn: &mut Connection) -> Result<Vec<Row>, db::Error> {
 
 /// Makes the words of rows and of all others that have none yet, and the parts of these.
 async fn make(conn: &mut Connection, mut rows: Vec<Row>) -> Result<(), db::Error> {
-    while !rows.is_empty() {
+    let mut has_parts = false;
+    loop {
         store_words(conn, &rows).await?;
+        has_parts |= rows.iter().any(|row| row.get("has_parts"));
+        if rows.len() < TEXTS_MAX {
+            break;
+        }
         rows = pending(conn).await?;
     }
-    store_pending(conn).await?;
+    if has_parts {
+        store_pending(conn).await?;
+    }
     Ok(())
 }
 
