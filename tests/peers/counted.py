@@ -1,5 +1,6 @@
 """What a letter, its answer, a slot of a schedule and a page cost, in numbers that no other program's work changes: commits and
-frames of the log, bytes kept, instructions, allocations, system calls. See counted.sh."""
+frames of the log, bytes kept, instructions, allocations, system calls; on PostgreSQL, statements, messages and transactions. See
+counted.sh."""
 
 import argparse
 import http.client
@@ -18,6 +19,7 @@ import urllib.parse
 from first_letter import HOUSE, check
 from household import House, Smarthost
 from model_stub import ModelStub, call, say
+from nodes_rate import Server
 from sinks import free_port, wait_for
 
 GUEST = "guest@traveller.example"
@@ -34,6 +36,8 @@ LIMITS = {
     "letter": {"commits": 1.3, "frames": 36},
     "slot": {"commits": 7.2, "frames": 116},
     "page": {"commits": 0, "frames": 0},
+    # On PostgreSQL: statements that the engine sends, messages that it waits for, transactions that write.
+    "reply on a server": {"statements": 68, "messages": 60, "writes": 8.5},
 }
 
 
@@ -129,6 +133,34 @@ class Counted:
             rows.close()
 
 
+class CountedOnServer(Counted):
+    """The same on PostgreSQL, which counts its statements."""
+
+    def __init__(self, binary, folder, model, server):
+        super().__init__(binary, folder, model)
+        self.server = server
+        self.house.environment["ATTACHE_DATABASE_URL"] = f"{server.url}?sslmode=disable"
+
+    def rows(self, sql):
+        return self.server.rows(sql)
+
+    def counts(self, letters):
+        """Of a letter, without what an engine without letters asks in that time. Looks of this program are not counted."""
+        looks = ("json_agg", "pg_stat_statements")
+        def count(work):
+            self.server.begin_counting()
+            began = time.monotonic()
+            work()
+            took = time.monotonic() - began
+            rows = [row for row in self.server.statements() if not any(look in row["query"] for look in looks)]
+            return sum(row["calls"] for row in rows), sum(row["calls"] for row in rows if row["query"] == "COMMIT"), took
+        idle, _, seconds = count(lambda: time.sleep(5))
+        statements, writes, took = count(lambda: self.answer(letters))
+        statements -= idle * took / seconds
+        # The begin of a write and its locks are two statements of one message.
+        return {"statements": round(statements / letters, 1), "messages": round((statements - writes) / letters, 1), "writes": round(writes / letters, 2)}
+
+
 def log_of(database):
     """Commits and frames in the log, and its salt (sqlite.org/fileformat2.html, section 4.1)."""
     log = pathlib.Path(f"{database}-wal").read_bytes()
@@ -217,7 +249,26 @@ def counts_of_kept(counted, letters):
 
 def exceeded(found):
     return [f"{name} of a {what}: {found[what][name]}, at most {most}" for what, limits in LIMITS.items() if what in found
-            for name, most in limits.items() if found[what][name] > most]
+            for name, most in limits.items() if found[what].get(name, 0) > most]
+
+
+def on_server(args, folder, model):
+    server = Server(in_memory=True)
+    try:
+        if not server.counts_statements:
+            print("SKIPPED: statements on PostgreSQL, which has no pg_stat_statements here")
+            return {}
+        counted = CountedOnServer(args.attache, folder / "server", model, server).start()
+        # A text becomes a function of a connection when it was executed once.
+        counted.answer(2 * WARM)
+        server.analyze()
+        counted.answer(WARM)
+        found = counted.counts(args.letters)
+        counted.check_calls()
+        counted.house.kill()
+        return found
+    finally:
+        server.close()
 
 
 def main():
@@ -250,6 +301,8 @@ def main():
         spoilt.answer(WARM)
         found["reply with an index more"] = counts_of_log(spoilt, spoilt.answer, args.letters)
         spoilt.house.kill()
+        if shutil.which("psql"):
+            found["reply on a server"] = on_server(args, folder, model)
         if args.instructions and shutil.which("valgrind"):
             counted = Counted(args.attache, folder / "slow", model)
             found |= counts_of_instructions(counted, folder, args.letters)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What one answered letter costs, counted: commits and frames of the log, bytes kept, and calls of the system where strace is.
+# What one answered letter costs, counted: commits and frames of the log, bytes kept, and calls of the system where strace is; where
+# a server of PostgreSQL can be started, its statements, messages and transactions.
 # No other program's work changes these numbers, so each has its limit (`LIMITS` in counted.py). Raise one only in a commit that
 # changes nothing else.
 #
