@@ -97,6 +97,7 @@ pub use commands::answer::EngineMail;
 pub use commands::record::{CommandOutcome, NewMailCommand, OpenCommand};
 pub use commands::resets::ThreadReset;
 pub use commands::sender_notes::{NewSenderNote, NoteCandidate, SenderNoteKind};
+pub use db::text_of_postgres;
 pub use deliveries::delivery_state::{DeliveryKind, DeliveryState, RecipientState};
 pub use deliveries::outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
 pub use deliveries::outcomes::{DeliveryOutcome, RecipientOutcome};

@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 /// Returns the text of a statement with the rows of arrays as PostgreSQL reads them fast.
-pub(super) fn rewritten(sql: &str) -> String {
+pub fn text_of_postgres(sql: &str) -> String {
     let text = TextPieces::of(sql);
     let sources = text.sources();
     if sources.is_empty() {
@@ -335,7 +335,7 @@ mod tests {
                  jsonb_array_elements(CAST(CAST($1 AS TEXT) AS JSONB)) WITH ORDINALITY AS e (value, place)) AS w ORDER BY w.key",
             ),
         ] {
-            assert_eq!(rewritten(text), fast);
+            assert_eq!(text_of_postgres(text), fast);
         }
     }
 
@@ -347,7 +347,7 @@ mod tests {
             "SELECT n.value FROM t, json_each(t.named) n",
             "SELECT 'jsonb_each(' || value FROM t",
         ] {
-            assert_eq!(rewritten(text), text);
+            assert_eq!(text_of_postgres(text), text);
         }
     }
 }

@@ -42,6 +42,7 @@ pub use argument::{Argument, ArgumentList, IntoArgument, TextPair, without_nul};
 pub use column::{At, FromColumn, Row};
 pub use connection::{Connection, ConnectionSource, Pool, QueuedWork};
 pub use file::{FileAccess, FileOptions, FilePool, STATEMENTS_CACHED, StatementError};
+pub use json_rows::text_of_postgres;
 pub use query::{Executed, Query, query, raw_sql};
 pub use row::{Cell, FromRow};
 pub use scope::Scope;

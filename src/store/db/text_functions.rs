@@ -9,7 +9,7 @@
 //! then the connection does without functions.
 
 use super::argument::Argument;
-use super::json_rows::rewritten;
+use super::json_rows::text_of_postgres;
 use super::sql_text::SqlText;
 use super::statements::{KnownTexts, SqlStatement, kept, take_apart};
 use crate::domain::sha256_hex;
@@ -45,8 +45,8 @@ pub(super) fn statements_of_postgres(text: &SqlText) -> Arc<PostgresText> {
 impl PostgresText {
     fn new(mut statements: Vec<SqlStatement>, is_kept: bool) -> Self {
         for statement in &mut statements {
-            statement.sql = AssertSqlSafe(rewritten(statement.sql.as_str())).into_sql_str();
-            statement.text = rewritten(&statement.text);
+            statement.sql = AssertSqlSafe(text_of_postgres(statement.sql.as_str())).into_sql_str();
+            statement.text = text_of_postgres(&statement.text);
         }
         Self {
             counted: StatementGroup::counted(&statements),

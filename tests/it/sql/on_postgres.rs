@@ -3,6 +3,7 @@
 use super::both::Database;
 use super::source::{statements_of_postgres, statements_of_the_store};
 use super::{Statement, read_statements};
+use attache::store::text_of_postgres;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Executor, SqlSafeStr};
 
@@ -102,7 +103,7 @@ async fn refusal(conn: &mut PgConnection, statement: &Statement) -> Option<sqlx:
     None
 }
 
-/// The statements of a text: they end outside of quotes.
+/// The statements of a text as PostgreSQL gets them: they end outside of quotes.
 pub(super) fn pieces(text: &str) -> Vec<String> {
     let (mut pieces, mut quote) = (vec![String::new()], None);
     for c in text.chars() {
@@ -120,5 +121,5 @@ pub(super) fn pieces(text: &str) -> Vec<String> {
         }
     }
     pieces.retain(|piece| !piece.trim().is_empty());
-    pieces
+    pieces.iter().map(|piece| text_of_postgres(piece)).collect()
 }
