@@ -5,7 +5,8 @@
 //! spent half of their time there. Where a text only reads members of its rows, or only the rows themselves, it gets functions of
 //! PostgreSQL that parse an array once.
 //!
-//! What else a text does with such rows (their `type`, a row as JSON) it keeps, with the functions.
+//! What else a text does with such rows (their `type`, a row as JSON) it keeps, with the functions. So does what reads a column: it
+//! may hold anything, and an audit says so, while PostgreSQL's functions fail where there is no array.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -62,7 +63,7 @@ fn reading(source: &ArraySource, uses: &[Use], text: &TextPieces<'_>) -> Option<
     let own = |one: &&Use| one.of == source.alias;
     let may_be_own = |one: &Use| one.of.is_none() || one.of == source.alias;
     let is_typed = text.has_name("type", source.alias.as_deref());
-    if is_typed || source.has_columns {
+    if is_typed || source.has_columns || !source.is_of_ours(text) {
         return None;
     }
     if uses.iter().filter(own).any(|one| one.is_member) {
@@ -86,6 +87,17 @@ struct ArraySource {
 }
 
 impl ArraySource {
+    /// Reports whether the array is a parameter, or a member of a row of one: an array, for we made it.
+    fn is_of_ours(&self, text: &TextPieces<'_>) -> bool {
+        let row = text.sql[self.argument.clone()].strip_suffix(".value");
+        let row = row.filter(|_| self.path.is_some());
+        let mut sources = text.sources().into_iter();
+        self.is_of_parameter
+            || row.is_some_and(|row| {
+                sources.any(|one| one.is_of_parameter && one.alias.as_deref() == Some(row))
+            })
+    }
+
     fn written(&self, reading: Reading, text: &TextPieces<'_>) -> String {
         let argument = &text.sql[self.argument.clone()];
         let array = match argument.ends_with(".value") && self.path.is_some() {
@@ -345,6 +357,7 @@ mod tests {
             "SELECT json_set(value, '$.a', value ->> 'b') FROM jsonb_each($1)",
             "SELECT value, type FROM json_each($1)",
             "SELECT n.value FROM t, json_each(t.named) n",
+            "SELECT n.value ->> 'a', m.value ->> 'b' FROM t, json_each(t.named) n, json_each(n.value, '$.all') m",
             "SELECT 'jsonb_each(' || value FROM t",
         ] {
             assert_eq!(text_of_postgres(text), text);

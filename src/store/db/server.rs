@@ -142,7 +142,13 @@ impl ServerConnection {
         unfold(Some((rows, &mut self.is_asked)), move |open| async move {
             let (mut rows, is_asked) = open?;
             match timeout(answer_max, rows.next()).await {
-                Ok(Some(row)) => Some((row, Some((rows, is_asked)))),
+                Ok(Some(row)) => {
+                    // What the server refused, it has answered.
+                    if row.is_err() {
+                        *is_asked = false;
+                    }
+                    Some((row, Some((rows, is_asked))))
+                }
                 Ok(None) => {
                     *is_asked = false;
                     None
