@@ -53,13 +53,24 @@ pub struct SearchIndexMerge {
 
 /// Makes the words of letters that have none, and the parts of these, at most [`LETTERS_MAX`] of them; `false` if no more wait.
 pub(in crate::store) async fn index_letters(conn: &mut Connection) -> Result<bool, db::Error> {
+    index(conn, true).await
+}
+
+/// The same for letters that came with their parts.
+pub(in crate::store) async fn index_words_alone(conn: &mut Connection) -> Result<bool, db::Error> {
+    index(conn, false).await
+}
+
+async fn index(conn: &mut Connection, makes_parts: bool) -> Result<bool, db::Error> {
     let row = conn.row(NEWEST_LETTERS, ()).await?;
     let (through, newest): (i64, i64) = (row.get("through"), row.get("newest"));
     if newest <= through {
         return Ok(false);
     }
     let through_now = newest.min(through + LETTERS_MAX);
-    store_parts_of_new(conn, through, through_now).await?;
+    if makes_parts {
+        store_parts_of_new(conn, through, through_now).await?;
+    }
     conn.exec(INDEX_LETTERS, (through, through_now)).await?;
     Ok(through_now < newest)
 }

@@ -58,7 +58,7 @@ impl LetterPartsWriter {
 }
 
 /// Makes the parts of letters that wait for them; `false` where none waited.
-pub(in crate::store) async fn store_pending(conn: &mut Connection) -> Result<bool, db::Error> {
+pub(super) async fn store_pending(conn: &mut Connection) -> Result<bool, db::Error> {
     let pending = db::query(PENDING_PARTS).bind(LETTERS_MAX);
     let rows = pending.rows(&mut *conn).await?;
     if rows.is_empty() {
@@ -90,15 +90,12 @@ async fn store(conn: &mut Connection, letters: Vec<serde_json::Value>) -> Result
 }
 
 fn letter(row: &Row) -> serde_json::Value {
-    let (seq, thread): (i64, String) = (row.get("seq"), row.get("thread"));
-    let text: String = format!(
-        "{}\n{}",
-        row.get::<String>("subject"),
-        row.get::<String>("own")
-    );
-    let mut parts = text_parts(&text);
+    let (seq, thread): (i64, String) = (row.get("seq"), row.try_get("thread").unwrap_or_default());
+    // A text that somebody damaged has no parts; the writer goes on.
+    let text = |column| row.try_get::<String>(column).unwrap_or_default();
+    let mut parts = text_parts(&format!("{}\n{}", text("subject"), text("own")));
     // A sender has no codes: digits of an address would be parts of all letters of one person.
-    parts.extend(unspaced_parts(row.get("sender")));
+    parts.extend(unspaced_parts(&text("sender")));
     let words: Vec<String> = parts.into_iter().collect();
     json!({ "seq": seq, "thread": thread, "words": words.join(" ") })
 }

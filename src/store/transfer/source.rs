@@ -9,6 +9,7 @@ use crate::store::postgres::lock::have_alone;
 use crate::store::postgres::migrations::LIVING_NODES;
 use crate::store::postgres::open as server;
 use crate::store::postgres::url::Session;
+use crate::store::search::index_merge::index_letters;
 use crate::store::sqlite::leftovers::refuse_leftovers;
 use crate::store::sqlite::locks::{acquire, turn_to_open};
 use crate::store::sqlite::open::{RAISE_EPOCH, connect_alone, data_folder};
@@ -90,6 +91,10 @@ impl TransferSource {
             have_server_alone(&mut self.conn).await?;
         }
         db::raw_sql(&BEGIN_SNAPSHOT).execute(&mut self.conn).await?;
+        // Its letters have all their words, and the parts of words that are rows of a table, as those of the target will.
+        if self.conn.postgres().is_none() {
+            while index_letters(&mut self.conn).await? {}
+        }
         Ok(())
     }
 

@@ -14,9 +14,8 @@ use crate::clock::Clock;
 use crate::store::OpenError;
 use crate::store::audit::{AuditScope, Manner, examine};
 use crate::store::db::{self, Connection, Sql};
-use crate::store::search::index_merge::index_letters;
+use crate::store::search::index_merge::index_words_alone;
 use crate::store::search::index_words;
-use crate::store::search::letter_parts::store_pending;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -131,8 +130,7 @@ impl Transfer {
         go_on(&mut self.source.conn, target, &self.shapes.tables).await?;
         self.resting.wake(target).await?;
         if target.postgres().is_none() {
-            while index_letters(target).await? {}
-            while store_pending(target).await? {}
+            while index_words_alone(target).await? {}
             return Ok(());
         }
         db::raw_sql("COMMIT").execute(target).await?;

@@ -44,6 +44,9 @@ async fn lived() -> Workspace {
     app.drain().await;
     app.check().await;
     let crate::app::TestApp { workspace, engine } = app;
+    // A move makes the words that letters still wait for, and the parts of words are rows.
+    let indexed = engine.store.clone().index_open_letters();
+    indexed.await.expect("words");
     engine.store.close().await;
     workspace
 }
