@@ -8,7 +8,7 @@
 //! back are missing there, too, so what was pruned is known by a row of its own.
 
 use crate::domain::{DeliveryId, FeedKind, MessageId, PersonaId, RunId, ThreadId, Timestamp};
-use crate::store::db::{self, Pool, Query, Row, Scope, Sql};
+use crate::store::db::{self, Query, Row, Scope, Sql};
 use crate::store::sql::to_json;
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -191,7 +191,7 @@ impl Store {
 
     /// Executes a query of events; none below the newest of its result appears later.
     async fn in_order_of_commits(&self, query: Query, since: i64) -> Result<Vec<Row>> {
-        let is_server = matches!(self.readers(), Pool::Postgres(_));
+        let is_server = self.is_on_server();
         if is_server && self.feed_glance().await? > since {
             return transact!(self, Scope::Engine, |conn| query.rows(conn).await).await;
         }

@@ -203,7 +203,12 @@ impl Worker {
     async fn is_idle(&self) -> bool {
         let has_left =
             !self.open.is_empty() || !self.stopped.is_empty() || !self.unsettled.is_empty();
-        !has_left && !self.store.has_open_runs().await.unwrap_or(true)
+        !has_left
+            && self
+                .store
+                .open_runs_up_to(1)
+                .await
+                .is_ok_and(|open| open == 0)
     }
 
     fn pass_on_overflow(&self) {

@@ -51,9 +51,7 @@ impl Argument {
         };
         added.map_err(sqlx::Error::Encode)
     }
-}
 
-impl Argument {
     /// Returns the type of PostgreSQL that the value is bound as.
     pub(super) fn postgres_type(&self) -> &'static str {
         match self {

@@ -193,8 +193,6 @@ pub const LINE_UP: &str = "
     WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')";
 /// The first condition is the one of the index `runs_open`, which SQLite uses only when it is
 /// repeated.
-const HAS_OPEN_RUNS: &str = "
-SELECT EXISTS (SELECT 1 FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))";
 const OPEN_RUNS: &str = "
     SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
       AND (state IN ('queued', 'running') OR (state = 'waiting_retry' AND next_attempt_at <= $1))";
@@ -302,11 +300,6 @@ impl Store {
     pub async fn is_run_due(&self) -> Result<bool> {
         let now = self.clock().now().to_string();
         self.one(IS_RUN_DUE, now).await
-    }
-
-    /// Reports whether a run is open: queued, running, or waiting.
-    pub async fn has_open_runs(&self) -> Result<bool> {
-        self.one(HAS_OPEN_RUNS, ()).await
     }
 
     /// Claims runs on a connection inside a transaction.
