@@ -10,6 +10,7 @@
 
 use super::letter_parts::{LetterPartsWriter, store_parts_of_new};
 use crate::store::db::{self, Connection};
+use std::ops::Range;
 
 /// Number of writes after which words of new letters are made, where enough letters wait for theirs, and segments are merged.
 const WRITES: usize = 8;
@@ -53,20 +54,31 @@ pub struct SearchIndexMerge {
 
 /// Makes the words of letters that have none, and the parts of these, at most [`LETTERS_MAX`] of them; `false` if no more wait.
 pub(in crate::store) async fn index_letters(conn: &mut Connection) -> Result<bool, db::Error> {
-    index(conn, true).await
+    let waiting = waiting(conn).await?;
+    index(conn, waiting, true).await
 }
 
 /// The same for letters that came with their parts.
 pub(in crate::store) async fn index_words_alone(conn: &mut Connection) -> Result<bool, db::Error> {
-    index(conn, false).await
+    let waiting = waiting(conn).await?;
+    index(conn, waiting, false).await
 }
 
-async fn index(conn: &mut Connection, makes_parts: bool) -> Result<bool, db::Error> {
+/// Returns the numbers of the newest letter with words and of the newest of all, the first as the start.
+async fn waiting(conn: &mut Connection) -> Result<Range<i64>, db::Error> {
     let row = conn.row(NEWEST_LETTERS, ()).await?;
-    let (through, newest): (i64, i64) = (row.get("through"), row.get("newest"));
-    if newest <= through {
+    Ok(row.get("through")..row.get("newest"))
+}
+
+async fn index(
+    conn: &mut Connection,
+    waiting: Range<i64>,
+    makes_parts: bool,
+) -> Result<bool, db::Error> {
+    if waiting.is_empty() {
         return Ok(false);
     }
+    let (through, newest) = (waiting.start, waiting.end);
     let through_now = newest.min(through + LETTERS_MAX);
     if makes_parts {
         store_parts_of_new(conn, through, through_now).await?;
@@ -88,9 +100,12 @@ impl SearchIndexMerge {
     ) -> Result<(), db::Error> {
         self.writes += writes.unwrap_or(1);
         let is_due = self.writes >= WRITES && !self.has_failed;
-        if is_due && Self::is_worth_indexing(conn).await {
+        if is_due
+            && let Ok(waiting) = waiting(conn).await
+            && waiting.end - waiting.start >= LETTERS
+        {
             db::raw_sql("SAVEPOINT words").execute(&mut *conn).await?;
-            match index_letters(conn).await {
+            match index(conn, waiting, true).await {
                 Ok(_) => db::raw_sql("RELEASE words").execute(&mut *conn).await?,
                 Err(error) => self.fail(conn, &error, UNDO_WORDS).await?,
             }
@@ -114,11 +129,6 @@ impl SearchIndexMerge {
             self.fail(conn, &error, UNDO_MERGE).await?;
         }
         Ok(())
-    }
-
-    async fn is_worth_indexing(conn: &mut Connection) -> bool {
-        let newest = conn.row(NEWEST_LETTERS, ()).await;
-        newest.is_ok_and(|row| row.get::<i64>("newest") - row.get::<i64>("through") >= LETTERS)
     }
 
     async fn fail(
