@@ -4,7 +4,6 @@
 //! told to the owner once, and what was in force stays so.
 
 use super::parts::{EngineParts, ReloadError, Reloaded};
-use crate::clock::Clock;
 use crate::config::in_force::{FileStamps, InForce, StartedListeners, by_file, is_text};
 use crate::config::{Config, Problem, SECRETS_FILE};
 use crate::domain::{FeedKind, NoticeId, NoticeKind, NoticeSubject, sha256_hex};
@@ -59,7 +58,7 @@ impl Reloader {
 
     /// Works until `shutdown`; `wanted`: somebody asks for it now.
     pub(super) async fn run(mut self, wanted: Arc<Notify>, shutdown: CancellationToken) {
-        let mut pause = LOOK;
+        let (clock, mut pause) = (self.parts.store.clock().clone(), LOOK);
         loop {
             let done = tokio::select! {
                 () = shutdown.cancelled() => return,
@@ -68,9 +67,9 @@ impl Reloader {
                     self.reload().await
                 }
                 () = tokio::time::sleep(pause) => {
-                    let began = self.clock().monotonic();
+                    let began = clock.monotonic();
                     let looked = self.look().await;
-                    let took = self.clock().monotonic().saturating_sub(began);
+                    let took = clock.monotonic().saturating_sub(began);
                     pause = LOOK.max(took * PAUSE_PER_LOOK);
                     looked
                 }
@@ -80,10 +79,6 @@ impl Reloader {
                 tracing::warn!(%error, "the configuration is not read again yet; trying again");
             }
         }
-    }
-
-    fn clock(&self) -> &dyn Clock {
-        self.parts.store.clock().as_ref()
     }
 
     /// Looks at the files, and reads them if they changed before the last look and not since.

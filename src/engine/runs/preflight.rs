@@ -19,6 +19,8 @@ use crate::providers::{KEY_ALIASES, Provider, adapters};
 use crate::tools::{self, skill_digests};
 use cap_std::fs_utf8::Dir;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Returns the names of every provider, resolver and tool of this binary.
@@ -281,11 +283,11 @@ pub fn schedule_problems(
 
 /// Reports problems of the standing texts, for an engine that has built its adapters.
 pub fn text_problems(config: &Config, now: Timestamp) -> Vec<Problem> {
-    let shared = Mutex::default();
+    let (workspace, shared) = (opened(&config.workspace), Mutex::default());
     let problems = config
         .personas
         .iter()
-        .flat_map(|persona| faults(config, persona, &shared, now))
+        .flat_map(|persona| faults(config, persona, &workspace, &shared, now))
         .collect();
     // Profiles mostly share their files, so a problem of one file is found several times.
     ConfigErrors::from_problems(problems).map_or_else(Vec::new, |errors| errors.problems)
@@ -320,17 +322,20 @@ impl Files for TextsOnce<'_> {
     }
 }
 
+fn opened(folder: &Path) -> io::Result<Dir> {
+    Dir::open_ambient_dir(folder.display().to_string(), cap_std::ambient_authority())
+}
+
 /// Reports problems of the steps of all profiles for this persona.
 fn faults(
     config: &Config,
     persona: &Persona,
+    workspace: &io::Result<Dir>,
     shared: &SharedTexts,
     now: Timestamp,
 ) -> Vec<Problem> {
-    let open = |path: &std::path::Path| {
-        Dir::open_ambient_dir(path.display().to_string(), cap_std::ambient_authority())
-    };
-    let (workspace, folder) = match (open(&config.workspace), open(&persona.folder)) {
+    let folder = opened(&persona.folder);
+    let (workspace, folder) = match (workspace, &folder) {
         (Ok(workspace), Ok(folder)) => (workspace, folder),
         (Err(error), _) | (_, Err(error)) => {
             let problem = Problem::in_file(
@@ -344,8 +349,8 @@ fn faults(
     };
     let files = TextsOnce {
         folders: Folders {
-            workspace: &workspace,
-            persona: &folder,
+            workspace,
+            persona: folder,
         },
         shared,
     };
